@@ -1,0 +1,91 @@
+"""Versioned statistics of a calibration window: what masking needs, and what drift is measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.errors import StatisticsError
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """Statistics of one window over p attributes; immutable.
+
+    version: 1, 2, …; records: events in the window; attributes: (p,) names, the order of rows and columns.
+    mean[a]: sMean, a concept id; variance[a]: sVar, in [0, 1].
+    covariance: (p, p), Σ of 2017 (22): sdVar on the diagonal, sdCov off it, projected to the nearest positive
+    semidefinite matrix; ``projection`` is the Frobenius norm of that change (0 when none was needed).
+    correlation: (p, p), sdCor over the rows that have both attributes, 1 on the diagonal (0 for a constant attribute).
+    rollup[a][concept]: share in [0, 1] of the values of a below that concept of the roll-up depth.
+    unknown[a]: share in [0, 1] of the values of a that were no known concept.
+    seen[a]: the concepts of a that occur in this window or did in one before it (a packed bit per concept of the
+    taxonomy, base64 of zlib); novel[a]: share in [0, 1] of the rows whose concept had not been seen before.
+    """
+
+    version: int
+    records: int
+    attributes: tuple[str, ...]
+    mean: Mapping[str, str]
+    variance: Mapping[str, float]
+    covariance: Matrix
+    correlation: Matrix
+    projection: float
+    rollup: Mapping[str, Mapping[str, float]]
+    unknown: Mapping[str, float]
+    seen: Mapping[str, str]
+    novel: Mapping[str, float]
+
+    def with_version(self, version: int) -> Statistics:
+        """The same statistics under another version number."""
+        return replace(self, version=version)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-serialisable form; ``from_dict`` gives back equal statistics, every float to the last bit."""
+        return {
+            "version": self.version,
+            "records": self.records,
+            "attributes": list(self.attributes),
+            "mean": dict(self.mean),
+            "variance": dict(self.variance),
+            "covariance": self.covariance.tolist(),
+            "correlation": self.correlation.tolist(),
+            "projection": self.projection,
+            "rollup": {a: dict(shares) for a, shares in self.rollup.items()},
+            "unknown": dict(self.unknown),
+            "seen": dict(self.seen),
+            "novel": dict(self.novel),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Statistics:
+        """The inverse of ``to_dict``. Raises StatisticsError when a field is missing or of another shape."""
+        try:
+            return cls._parse(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StatisticsError(f"these are no statistics of this format ({type(error).__name__})") from None
+
+    @classmethod
+    def _parse(cls, data: Mapping[str, Any]) -> Statistics:
+        attributes = tuple(str(a) for a in data["attributes"])
+        p = len(attributes)
+        return cls(
+            version=int(data["version"]),
+            records=int(data["records"]),
+            attributes=attributes,
+            mean={a: str(data["mean"][a]) for a in attributes},
+            variance={a: float(data["variance"][a]) for a in attributes},
+            covariance=np.array(data["covariance"], dtype=np.float64).reshape(p, p),
+            correlation=np.array(data["correlation"], dtype=np.float64).reshape(p, p),
+            projection=float(data["projection"]),
+            rollup={a: dict(data["rollup"][a]) for a in attributes},
+            unknown={a: float(data["unknown"][a]) for a in attributes},
+            seen={a: str(data["seen"][a]) for a in attributes},
+            novel={a: float(data["novel"][a]) for a in attributes},
+        )

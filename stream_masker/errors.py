@@ -1,0 +1,73 @@
+"""The one exception tree of stream-masker.
+
+Messages about configuration, ontologies and parameters say what was given and what is allowed. Messages about
+records say where (position in a batch, or topic, partition, offset and field), never the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class StreamMaskerError(Exception):
+    """Base of every error that stream-masker raises on purpose."""
+
+
+class ConfigurationError(StreamMaskerError):
+    """The configuration cannot be used; the message names the key, what was given and what is allowed."""
+
+
+class ParameterError(StreamMaskerError, ValueError):
+    """A parameter of a public class or function is out of its range."""
+
+
+class ServiceError(StreamMaskerError):
+    """The outside world (a broker, a file, a port) does not do what the service needs."""
+
+
+class StatisticsError(StreamMaskerError):
+    """Statistics are missing, of another format or of another mechanism, or cannot be computed from the data given."""
+
+
+class UnknownConceptError(StreamMaskerError, LookupError):
+    """A value is no concept of the taxonomy. Says the position in the input; never the value."""
+
+    def __init__(self, message: str, *, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class OntologyError(StreamMaskerError):
+    """An ontology cannot be read or is no rooted acyclic taxonomy. ``culprits`` holds every concept to blame."""
+
+    def __init__(self, message: str, *, culprits: Iterable[str] = ()) -> None:
+        self.culprits = tuple(culprits)
+        super().__init__(message + name_some(self.culprits))
+
+
+class CycleError(OntologyError):
+    """The is-a links hold a cycle."""
+
+
+class UnknownParentError(OntologyError):
+    """A link names a parent that is no concept."""
+
+
+class SeveralRootsError(OntologyError):
+    """More than one concept has no parent."""
+
+
+class DuplicateConceptError(OntologyError):
+    """A concept (or one of its links) is given twice with different meanings."""
+
+
+class EmptyOntologyError(OntologyError):
+    """There is no concept in the source."""
+
+
+def name_some(names: tuple[str, ...], most: int = 5) -> str:
+    """``: a, b, c`` for up to ``most`` names, with the number of those left out; empty for no names."""
+    if not names:
+        return ""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ": " + ", ".join(names[:most]) + more

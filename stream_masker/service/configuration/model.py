@@ -1,0 +1,270 @@
+"""The configuration as frozen data: every key, its default, unit and range.
+
+The JSON Schema ``schemas/configuration.schema.json`` is generated from these classes. Values that this module lets
+through are well formed one by one; what must hold between them stands in ``checks``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic.json_schema import SkipJsonSchema
+
+from stream_masker.service.configuration.types import Alpha, Duration, FieldPath, Name, Positive, Text, Topic
+
+DECIDES_MASKING = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
+"""The sections that decide what a masked record looks like; ``Configuration.hash`` is over these."""
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and every unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Kafka(Section):
+    """How to reach Kafka."""
+
+    bootstrap_servers: Text = Field(default="localhost:9092", description="host:port of one or more brokers, by commas")
+    properties: dict[Text, str | bool | int | float] = Field(
+        default_factory=dict,
+        description="any librdkafka property, such as security.protocol or sasl.username, for every client",
+    )
+
+
+class Topics(Section):
+    """The names of the topics; all different."""
+
+    input: Topic = Field(default="discharges", description="the events to mask")
+    output: Topic = Field(default="discharges.masked", description="the masked events")
+    rejected: Topic = Field(
+        default="discharges.rejected", description="why and where a record was rejected, never its values"
+    )
+    calibration: Topic = Field(
+        default="stream-masker.calibration", description="counts of the window, from the workers; 1 partition"
+    )
+    statistics: Topic = Field(
+        default="stream-masker.statistics", description="versioned statistics, from the calibrator; compacted"
+    )
+    drift: Topic = Field(default="stream-masker.drift", description="a drift report with each statistics version")
+
+
+class OntologySource(Section):
+    """Where an ontology comes from."""
+
+    source: Text = Field(
+        description="icd10cm (built in), or a .csv, .tsv (also .gz) or .obo file, relative to this file's folder"
+    )
+
+
+class AlphaFromPath(Section):
+    """A noise level that each record brings in a field of its own."""
+
+    path: FieldPath = Field(description="the field that holds the record's alpha, a number in (0, 10]")
+    default: Alpha = Field(default=0.3, description="for records without it; in (0, 10]")
+
+
+class AlphaFromHeader(Section):
+    """A noise level that each record brings in a message header."""
+
+    header: Text = Field(description="the message header that holds the record's alpha, a number in (0, 10] as text")
+    default: Alpha = Field(default=0.3, description="for records without it; in (0, 10]")
+
+
+class Attribute(Section):
+    """A nominal attribute to mask."""
+
+    path: FieldPath = Field(description="where the code stands; one [*] makes it an array attribute")
+    label: FieldPath | SkipJsonSchema[None] = Field(
+        default=None, description="the text beside the code: replaced by the masked concept's label"
+    )
+    copies: tuple[FieldPath, ...] = Field(default=(), description="other places of the same code: replaced with it")
+    ontology: Name = Field(description="one of the names in ontologies")
+    root: Text | SkipJsonSchema[None] = Field(
+        default=None, description="the concept that the attribute's taxonomy hangs from; default: the ontology's root"
+    )
+    alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
+        default=0.3,
+        description="the noise's share of the attribute's variance, in (0, 10]; or where each record brings its own",
+    )
+    unknown: Literal["reject", "ancestor", "suppress"] = Field(
+        default="reject",
+        description="a code that is no concept: reject the record, take its longest known prefix, or leave it out",
+    )
+    missing: Literal["reject", "keep"] = Field(
+        default="reject", description="a record without the attribute: reject it, or keep it without"
+    )
+    mapping: Text | SkipJsonSchema[None] = Field(
+        default=None, description="a CSV or TSV file of value,concept for values that the ontology does not know"
+    )
+
+
+class Fields(Section):
+    """What happens to every field that is no attribute."""
+
+    keep: tuple[FieldPath, ...] = Field(default=(), description="fields passed on as they are")
+    drop: tuple[FieldPath, ...] = Field(default=(), description="fields left out")
+    pseudonymize: tuple[FieldPath, ...] = Field(
+        default=(), description="fields replaced by a keyed hash of their value"
+    )
+    unlisted: Literal["keep", "drop"] = Field(description="fields named nowhere in the configuration; no default")
+
+
+class Message(Section):
+    """What happens to the message's key and headers."""
+
+    key: Literal["keep", "drop", "pseudonymize"] = Field(default="pseudonymize", description="the message key")
+    headers: tuple[Text, ...] = Field(default=(), description="names of the headers to keep; all others are left out")
+
+
+class MechanismSettings(Section):
+    """How to mask."""
+
+    name: Literal["semantic_noise"] = Field(default="semantic_noise", description="the masking mechanism")
+    correlated: bool = Field(
+        default=True, description="draw the noise of all attributes together, from their covariance"
+    )
+    reference: Literal["mean", "pair", "root"] = Field(
+        default="pair",
+        description="what noise's sign refers to: the attribute's sMean, its paired attribute's value, or the root",
+    )
+    pairs: tuple[tuple[Name, Name], ...] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="for reference pair: the disjoint pairs of attributes; default: the only two attributes",
+    )
+    distribution: Literal["normal", "laplace"] = Field(default="normal", description="the noise's distribution")
+    rounding: Literal["ceil", "calibrated"] = Field(
+        default="calibrated",
+        description="ceil: the papers' rule; calibrated: the expected squared distance is the noise's square",
+    )
+    candidates: Literal["all", "leaves"] = Field(
+        default="all", description="what a replacement may be: every concept of the taxonomy, or leaves only"
+    )
+    distance: Literal["wu_palmer", "log_taxonomic"] = Field(default="wu_palmer", description="the semantic distance")
+
+
+class Calibration(Section):
+    """The sliding window, and when statistics are computed anew."""
+
+    window_records: Positive = Field(default=100_000, description="records in the window; at least 1")
+    window_age: Duration = Field(
+        default=86_400.0, description="the age of the oldest record in the window; such as 24h"
+    )
+    every_records: Positive = Field(default=10_000, description="new statistics after so many new records; at least 1")
+    every_seconds: Duration = Field(
+        default=60.0, description="and after so much time when there are new records; seconds, or such as 60s"
+    )
+    min_records: Positive = Field(default=1_000, description="records that the first statistics need; at least 1")
+    rollup_depth: Positive = Field(
+        default=2, description="the depth (root is 1) that concepts are rolled up to for drift"
+    )
+    baseline: Literal["first"] | Positive = Field(
+        default="first", description="the statistics version that drift is measured against: first, or its number"
+    )
+
+
+class SecretSource(Section):
+    """Where the secret is read from; exactly one of the two."""
+
+    file: Text | SkipJsonSchema[None] = Field(
+        default=None, description="a file of at least 16 bytes; readable by its owner only"
+    )
+    env: Text | SkipJsonSchema[None] = Field(
+        default=None, description="the name of an environment variable of at least 16 bytes"
+    )
+
+
+class Http(Section):
+    """Where /metrics, /healthz and /readyz are served."""
+
+    host: Text = Field(default="127.0.0.1", description="the address to listen on")
+    port: int = Field(default=9464, ge=0, le=65_535, description="0 to 65535; 0 takes any free port")
+
+
+class Worker(Section):
+    """The mask worker's batches: a batch is one transaction and ends with the first bound that is reached."""
+
+    batch_records: Positive = Field(default=10_000, description="records in a batch; at least 1")
+    batch_bytes: Positive = Field(default=16_777_216, description="bytes of the values of a batch; at least 1")
+    batch_delay: Duration = Field(default=0.5, description="how long a batch waits for more records; such as 500ms")
+    instance: str = Field(
+        default="", description="this worker's name in transactional ids; default: the host's name and a number"
+    )
+
+
+class Produce(Section):
+    """How ``stream-masker produce`` turns the rows of a file into events."""
+
+    columns: dict[Text, FieldPath] = Field(
+        default_factory=dict,
+        description="column to field, dotted names; without any, every column is a field of its name",
+    )
+    key: FieldPath | SkipJsonSchema[None] = Field(
+        default=None, description="the field whose value is the message key; default: no key"
+    )
+    absent: tuple[str, ...] = Field(
+        default=("",), description="cells that mean that there is no value: the field is left out"
+    )
+
+
+class Limits(Section):
+    """What a record may be; a record beyond is rejected."""
+
+    record_bytes: Positive = Field(default=1_048_576, description="bytes of a record's value; at least 1")
+    depth: int = Field(default=64, ge=1, le=500, description="levels of nesting of a record's JSON; 1 to 500")
+
+
+class Configuration(Section):
+    """The configuration of stream-masker: one YAML file."""
+
+    kafka: Kafka = Field(default=Kafka())
+    topics: Topics = Field(default=Topics())
+    ontologies: dict[Name, OntologySource] = Field(min_length=1, description="ontologies by name")
+    attributes: dict[Name, Attribute] = Field(
+        min_length=1, description="the attributes to mask, by name; their order counts"
+    )
+    fields: Fields
+    message: Message = Field(default=Message())
+    mechanism: MechanismSettings = Field(default=MechanismSettings())
+    calibration: Calibration = Field(default=Calibration())
+    noise_key: FieldPath = Field(
+        default="position",
+        description="what decides a record's noise: position (topic, partition, offset), or the path of a field",
+    )
+    secret: SecretSource | SkipJsonSchema[None] = Field(
+        default=None, description="what noise and pseudonyms are derived from; masking needs it"
+    )
+    http: Http = Field(default=Http())
+    worker: Worker = Field(default=Worker())
+    produce: Produce = Field(default=Produce())
+    limits: Limits = Field(default=Limits())
+
+    _folder: Path = PrivateAttr(default_factory=Path)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative file names in the configuration start from."""
+        return self._folder
+
+    def resolve(self, name: str) -> Path:
+        """Find a file named in the configuration: absolute, or relative to the configuration file's folder."""
+        return self._folder / Path(name).expanduser()
+
+    @property
+    def hash(self) -> str:
+        """16 hexadecimal digits of SHA-256 over all that decides masking (``DECIDES_MASKING``); no secret in it."""
+        return hashlib.sha256(canonical(self.deciding())).hexdigest()[:16]
+
+    def deciding(self) -> dict[str, Any]:
+        """Give the sections of ``DECIDES_MASKING``; attributes as a list, because their order counts."""
+        data = self.model_dump(mode="json", include=set(DECIDES_MASKING))
+        return {**data, "attributes": list(data["attributes"].items())}
+
+
+def canonical(data: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """Canonical JSON: keys sorted, no spaces, ASCII."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

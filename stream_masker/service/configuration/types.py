@@ -1,0 +1,39 @@
+"""The kinds of values that stand in the configuration: durations, names, paths, topics."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+
+DURATION = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(value: Any) -> Any:  # noqa: ANN401 - pydantic hands over whatever was given
+    """``24h``, ``60s``, ``500ms`` as seconds; anything else unchanged, for pydantic to judge."""
+    match = re.fullmatch(r"([0-9.]+)(ms|s|m|h|d)", value) if isinstance(value, str) else None
+    return float(match[1]) * SECONDS[match[2]] if match else value
+
+
+Duration: TypeAlias = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(seconds),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": DURATION}),
+]
+"""A positive duration: ``500ms``, ``60s``, ``5m``, ``24h``, ``7d`` or a number of seconds; held as seconds."""
+
+Alpha: TypeAlias = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
+"""A noise level: the noise's variance is alpha times the attribute's. In (0, 10]."""
+
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+Text: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
+FieldPath: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+"""Dotted names, ``[0]``, ``[*]`` and filters such as ``coding[?system=http://hl7.org/fhir/sid/icd-10-cm]``."""
+
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$")]
+"""A name given by the user: of an attribute or an ontology. It becomes a metric label."""
+
+Topic: TypeAlias = Annotated[str, StringConstraints(pattern=r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=249)]

@@ -206,8 +206,11 @@ class Produce(Section):
     key: FieldPath | SkipJsonSchema[None] = Field(
         default=None, description="the field whose value is the message key; default: no key"
     )
-    absent: tuple[str, ...] = Field(
+    null_values: tuple[str, ...] = Field(
         default=("",), description="cells that mean that there is no value: the field is left out"
+    )
+    numbers: tuple[Text, ...] = Field(
+        default=(), description="columns whose cells are numbers; the cells of all others stay text"
     )
 
 

@@ -1,0 +1,5 @@
+"""Semantic distances: Wu–Palmer (2017) and the logarithmic taxonomic distance (2013)."""
+
+from stream_masker.core.distance.measures import DISTANCES, Concepts, Distance, LogTaxonomic, WuPalmer, distance_by_name
+
+__all__ = ["DISTANCES", "Concepts", "Distance", "LogTaxonomic", "WuPalmer", "distance_by_name"]

@@ -1,0 +1,154 @@
+"""Compiled semantic distances. One formula per measure, in one place, so that equal distances are equal floats."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+WU_PALMER = 0
+LOG_TAXONOMIC = 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def wu_palmer(depth, links):  # type: ignore[no-untyped-def]
+    """2017: equations 11 and 12, of the subsumer's depth and the sum of both paths to it."""
+    return 1.0 - (2.0 * depth) / (2.0 * depth + links)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def log_taxonomic(union, common):  # type: ignore[no-untyped-def]
+    """2013: equation 1, of the numbers of all and of common ancestors."""
+    return math.log2(1.0 + (union - common) / union)
+
+
+@njit(cache=True, nogil=True)
+def tree_distance(kind, lcs_depth, depth_a, depth_c):  # type: ignore[no-untyped-def]
+    """The distance in a tree, where it depends on three depths alone."""
+    if kind == WU_PALMER:
+        return wu_palmer(lcs_depth, depth_a + depth_c - 2 * lcs_depth)
+    return log_taxonomic(depth_a + depth_c - lcs_depth, lcs_depth)
+
+
+@njit(cache=True, nogil=True)
+def tree_lcs(a, b, parent):  # type: ignore[no-untyped-def]
+    """The least common subsumer in a tree: of two different positions the greater one can be no ancestor."""
+    while a != b:
+        if a > b:
+            a = parent[a]
+        else:
+            b = parent[b]
+    return a
+
+
+@njit(cache=True, nogil=True)
+def tree_pairs(kind, a, b, parent, depth):  # type: ignore[no-untyped-def]
+    """(n,) float64: the distances of n pairs of positions in a tree."""
+    result = np.empty(a.size, np.float64)
+    for i in range(a.size):
+        lcs = tree_lcs(a[i], b[i], parent)
+        result[i] = tree_distance(kind, depth[lcs], depth[a[i]], depth[b[i]])
+    return result
+
+
+@njit(cache=True, nogil=True)
+def tree_to_all(kind, a, parent, depth):  # type: ignore[no-untyped-def]
+    """(m,) float64: the distances of one position to every concept of a tree; one pass, parents first."""
+    m = parent.size
+    lcs_depth = np.zeros(m, np.int32)
+    c = a
+    while c >= 0:
+        lcs_depth[c] = depth[c]
+        c = parent[c]
+    result = np.empty(m, np.float64)
+    for c in range(m):
+        if lcs_depth[c] == 0:
+            lcs_depth[c] = lcs_depth[parent[c]]
+        result[c] = tree_distance(kind, lcs_depth[c], depth[a], depth[c])
+    return result
+
+
+@njit(cache=True, nogil=True)
+def dag_distance(kind, a, b, depth, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
+    """The distance of two positions in a DAG, by merging their ancestors (descending, so deepest first)."""
+    if a == b:
+        return 0.0
+    i = offsets[a]
+    j = offsets[b]
+    end_i = offsets[a + 1]
+    end_j = offsets[b + 1]
+    common = 0
+    deepest = 0
+    links = 0
+    while i < end_i and j < end_j:
+        if ancestors[i] > ancestors[j]:
+            i += 1
+        elif ancestors[i] < ancestors[j]:
+            j += 1
+        else:
+            here = depth[ancestors[i]]
+            if kind == WU_PALMER and here < deepest:
+                break
+            total = paths[i] + paths[j]
+            if common == 0 or (here == deepest and total < links):
+                deepest = here
+                links = total
+            common += 1
+            i += 1
+            j += 1
+    if kind == WU_PALMER:
+        return wu_palmer(deepest, links)
+    return log_taxonomic(end_i - offsets[a] + end_j - offsets[b] - common, common)
+
+
+@njit(cache=True, nogil=True)
+def dag_pairs(kind, a, b, depth, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
+    """(n,) float64: the distances of n pairs of positions in a DAG."""
+    result = np.empty(a.size, np.float64)
+    for i in range(a.size):
+        result[i] = dag_distance(kind, a[i], b[i], depth, offsets, ancestors, paths)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def dag_wu_palmer_to_all(a, depth, parent_offsets, parents, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
+    """(m,) float64: Wu–Palmer of one position to every concept of a DAG, in one pass over its links.
+
+    A concept that subsumes a is its own least common subsumer with a. Any other shares with a just what its parents
+    share with a, one link farther: so the greatest depth over the parents, and of the parents that reach it the least
+    sum of paths, plus one.
+    """
+    m = depth.size
+    deepest = np.zeros(m, np.int32)
+    links = np.zeros(m, np.int32)
+    for k in range(offsets[a], offsets[a + 1]):
+        deepest[ancestors[k]] = depth[ancestors[k]]
+        links[ancestors[k]] = paths[k]
+    result = np.empty(m, np.float64)
+    for c in range(m):
+        if deepest[c] == 0:
+            for k in range(parent_offsets[c], parent_offsets[c + 1]):
+                p = parents[k]
+                if deepest[p] > deepest[c] or (deepest[p] == deepest[c] and links[p] + 1 < links[c]):
+                    deepest[c] = deepest[p]
+                    links[c] = links[p] + 1
+        result[c] = wu_palmer(deepest[c], links[c])
+    return result
+
+
+@njit(cache=True, nogil=True)
+def dag_log_taxonomic_to_all(a, offsets, ancestors):  # type: ignore[no-untyped-def]
+    """(m,) float64: the logarithmic taxonomic distance of one position to every concept of a DAG."""
+    m = offsets.size - 1
+    mine = np.zeros(m, np.bool_)
+    for k in range(offsets[a], offsets[a + 1]):
+        mine[ancestors[k]] = True
+    own = offsets[a + 1] - offsets[a]
+    result = np.empty(m, np.float64)
+    for c in range(m):
+        common = 0
+        for k in range(offsets[c], offsets[c + 1]):
+            common += mine[ancestors[k]]
+        result[c] = log_taxonomic(own + offsets[c + 1] - offsets[c] - common, common)
+    return result

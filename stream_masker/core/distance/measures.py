@@ -1,0 +1,132 @@
+"""Semantic distances between the concepts of a taxonomy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import kernels
+from stream_masker.core.ontology.taxonomy import Int32, Taxonomy
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+Concepts: TypeAlias = Sequence[str] | NDArray[np.integer]
+"""Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class Distance(ABC):
+    """A semantic distance sd: τ × τ → [0, 1]; symmetric, 0 for equal concepts. Frozen.
+
+    Every method takes concept ids or positions. Concepts outside the taxonomy raise UnknownConceptError.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[int]
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        """A distance is always that of one taxonomy: depths count from its root."""
+        self.taxonomy = taxonomy
+
+    def __call__(self, c1: str, c2: str) -> float:
+        """The distance of two concepts."""
+        return float(self.pairs([c1], [c2])[0])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.taxonomy!r})"
+
+    def encode(self, concepts: Concepts) -> Int32:
+        """(n,) int32 positions of ids or positions; checks that positions lie in the taxonomy."""
+        if not isinstance(concepts, np.ndarray):
+            return self.taxonomy.encode(concepts)
+        outside = (concepts < 0) | (concepts >= len(self.taxonomy))
+        if outside.any():
+            index = int(outside.argmax())
+            raise UnknownConceptError(f"position {index} of the array lies outside the taxonomy", position=index)
+        return np.ascontiguousarray(concepts, dtype=np.int32)
+
+    def pairs(self, a: Concepts, b: Concepts) -> Floats:
+        """(n,) float64: sd(a[i], b[i]). Raises ParameterError when the lengths differ."""
+        first, second = self.encode(a), self.encode(b)
+        if first.shape != second.shape:
+            raise ParameterError(f"pairs need as many first as second concepts, not {first.size} and {second.size}")
+        return self._pairs(first, second)
+
+    def between(self, a: Concepts, b: Concepts) -> Floats:
+        """(k, l) float64: sd of each of k concepts to each of l."""
+        first, second = self.encode(a), self.encode(b)
+        grid = self._pairs(np.repeat(first, second.size), np.tile(second, first.size))
+        return grid.reshape(first.size, second.size)
+
+    def matrix(self, concepts: Concepts) -> Floats:
+        """(k, k) float64, symmetric, zero diagonal: the distance matrix (2017: equation 15)."""
+        positions = self.encode(concepts)
+        upper, lower = np.triu_indices(positions.size, k=1)
+        result = np.zeros((positions.size, positions.size))
+        result[upper, lower] = result[lower, upper] = self._pairs(positions[upper], positions[lower])
+        return result
+
+    @abstractmethod
+    def to_all(self, position: int) -> Floats:
+        """(m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
+
+    def _pairs(self, a: Int32, b: Int32) -> Floats:
+        tau = self.taxonomy
+        if tau.is_tree:
+            return np.asarray(kernels.tree_pairs(self.kind, a, b, tau.tree.parent, tau.depth))
+        table = tau.closure
+        return np.asarray(kernels.dag_pairs(self.kind, a, b, tau.depth, table.offsets, table.ancestors, table.paths))
+
+    def _tree_to_all(self, position: int) -> Floats:
+        tau = self.taxonomy
+        return np.asarray(kernels.tree_to_all(self.kind, position, tau.tree.parent, tau.depth))
+
+
+class WuPalmer(Distance):
+    """sd(c1, c2) = 1 − 2·depth(LCS) / (2·depth(LCS) + path(c1, LCS) + path(c2, LCS)), in [0, 1) (2017: 11 and 12).
+
+    depth: nodes on the longest path from the root; path: links on the shortest is-a path up to the LCS. Of several
+    least common subsumers (the paper has one) the deepest counts, then the one with the least sum of paths.
+    """
+
+    name = "wu_palmer"
+    kind = kernels.WU_PALMER
+
+    def to_all(self, position: int) -> Floats:
+        """(m,) float64: the distance of the concept at ``position`` to every concept; O(links)."""
+        tau = self.taxonomy
+        if tau.is_tree:
+            return self._tree_to_all(position)
+        up, own = tau.closure, (tau.depth, tau.parent_offsets, tau.parents)
+        return np.asarray(kernels.dag_wu_palmer_to_all(position, *own, up.offsets, up.ancestors, up.paths))
+
+
+class LogTaxonomic(Distance):
+    """d(c1, c2) = log2(1 + (|T1 ∪ T2| − |T1 ∩ T2|) / |T1 ∪ T2|), in [0, 1) (2013: equation 1).
+
+    T: the concept's ancestors in the taxonomy, itself included.
+    """
+
+    name = "log_taxonomic"
+    kind = kernels.LOG_TAXONOMIC
+
+    def to_all(self, position: int) -> Floats:
+        """(m,) float64: the distance of the concept at ``position`` to every concept; O(ancestors of all concepts)."""
+        if self.taxonomy.is_tree:
+            return self._tree_to_all(position)
+        up = self.taxonomy.closure
+        return np.asarray(kernels.dag_log_taxonomic_to_all(position, up.offsets, up.ancestors))
+
+
+DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer, LogTaxonomic.name: LogTaxonomic}
+
+
+def distance_by_name(name: str, taxonomy: Taxonomy) -> Distance:
+    """The distance that the configuration calls ``name``, on a taxonomy. Raises ParameterError."""
+    if name not in DISTANCES:
+        raise ParameterError(f"distance={name!r} is not allowed: use {' or '.join(DISTANCES)}")
+    return DISTANCES[name](taxonomy)

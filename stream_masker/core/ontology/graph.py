@@ -1,0 +1,144 @@
+"""Compiled walks over rooted DAGs of is-a links, given as compressed rows (offsets and indices).
+
+Concepts are numbered so that every parent comes before its children; see ``Taxonomy``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def longest_depths(parent_counts, child_offsets, children):  # type: ignore[no-untyped-def]
+    """(m,) int32: nodes on the longest path from a root to each concept, roots 1; 0 in or below a cycle."""
+    m = parent_counts.size
+    depth = np.zeros(m, np.int32)
+    reached = np.zeros(m, np.int32)
+    waiting = parent_counts.copy()
+    queue = np.empty(m, np.int64)
+    tail = 0
+    for c in range(m):
+        if waiting[c] == 0:
+            reached[c] = 1
+            queue[tail] = c
+            tail += 1
+    head = 0
+    while head < tail:
+        c = queue[head]
+        head += 1
+        depth[c] = reached[c]
+        for k in range(child_offsets[c], child_offsets[c + 1]):
+            child = children[k]
+            reached[child] = max(reached[child], depth[c] + 1)
+            waiting[child] -= 1
+            if waiting[child] == 0:
+                queue[tail] = child
+                tail += 1
+    return depth
+
+
+@njit(cache=True, nogil=True)
+def descendants(start, child_offsets, children):  # type: ignore[no-untyped-def]
+    """(m,) bool: ``start`` and everything below it."""
+    m = child_offsets.size - 1
+    below = np.zeros(m, np.bool_)
+    stack = np.empty(m, np.int64)
+    stack[0] = start
+    below[start] = True
+    top = 1
+    while top > 0:
+        top -= 1
+        c = stack[top]
+        for k in range(child_offsets[c], child_offsets[c + 1]):
+            child = children[k]
+            if not below[child]:
+                below[child] = True
+                stack[top] = child
+                top += 1
+    return below
+
+
+@njit(cache=True, nogil=True)
+def closure(parent_offsets, parents):  # type: ignore[no-untyped-def]
+    """Ancestors of every concept, itself included: offsets (m + 1,), positions (descending) and shortest paths.
+
+    A concept's ancestors are itself and its parents' ancestors, one link farther: exact because the concepts are
+    numbered parents first.
+    """
+    m = parent_offsets.size - 1
+    offsets = np.zeros(m + 1, np.int64)
+    positions = np.empty(max(16, 8 * m), np.int32)
+    paths = np.empty(max(16, 8 * m), np.int32)
+    stamp = np.full(m, -1, np.int32)
+    nearest = np.zeros(m, np.int32)
+    found = np.empty(m, np.int32)
+    for c in range(m):
+        found[0] = c
+        nearest[c] = 0
+        size = 1
+        for k in range(parent_offsets[c], parent_offsets[c + 1]):
+            p = parents[k]
+            for j in range(offsets[p], offsets[p + 1]):
+                s = positions[j]
+                if stamp[s] != c:
+                    stamp[s] = c
+                    nearest[s] = paths[j] + 1
+                    found[size] = s
+                    size += 1
+                elif paths[j] + 1 < nearest[s]:
+                    nearest[s] = paths[j] + 1
+        start = offsets[c]
+        while start + size > positions.size:
+            positions = np.concatenate((positions, np.empty(positions.size, np.int32)))
+            paths = np.concatenate((paths, np.empty(paths.size, np.int32)))
+        if parent_offsets[c + 1] - parent_offsets[c] > 1:
+            found[:size].sort()
+            for j in range(size):
+                positions[start + j] = found[size - 1 - j]
+        else:
+            positions[start : start + size] = found[:size]
+        for j in range(start, start + size):
+            paths[j] = nearest[positions[j]]
+        offsets[c + 1] = start + size
+    return offsets, positions[: offsets[m]].copy(), paths[: offsets[m]].copy()
+
+
+@njit(cache=True, nogil=True)
+def level_ranges(parent):  # type: ignore[no-untyped-def]
+    """For every concept s of a tree and every k up to its height: the positions of its descendants k levels below.
+
+    The numbering (by depth, then by the parent's position) makes each of these one contiguous range.
+    ``parent``: (m,) int32, -1 for the root. Returns offsets (m + 1,), first positions and ends (half open).
+    """
+    m = parent.size
+    height = np.zeros(m, np.int64)
+    for c in range(m - 1, 0, -1):
+        height[parent[c]] = max(height[parent[c]], height[c] + 1)
+    offsets = np.zeros(m + 1, np.int64)
+    for c in range(m):
+        offsets[c + 1] = offsets[c] + height[c] + 1
+    lo = np.full(offsets[m], m, np.int32)
+    hi = np.zeros(offsets[m], np.int32)
+    for c in range(m - 1, -1, -1):
+        start = offsets[c]
+        lo[start] = c
+        hi[start] = c + 1
+        if c > 0:
+            above = offsets[parent[c]] + 1
+            for k in range(height[c] + 1):
+                lo[above + k] = min(lo[above + k], lo[start + k])
+                hi[above + k] = max(hi[above + k], hi[start + k])
+    return offsets, lo, hi
+
+
+def compress(rows: Int64, columns: Int64, size: int) -> tuple[Int64, Int32]:
+    """Compressed rows of the links (rows[k], columns[k]); within a row ascending. Offsets (size + 1,), indices."""
+    order = np.lexsort((columns, rows))
+    offsets = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
+    return offsets, columns[order].astype(np.int32)

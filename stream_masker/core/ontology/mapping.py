@@ -1,0 +1,161 @@
+"""Conceptual mapping: which concept of the taxonomy a value of the data stands for (2017: section 4.1)."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+
+from stream_masker.core.ontology.ontology import Ontology
+from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.errors import OntologyError, ParameterError
+
+UNKNOWN: Final = -2
+"""The position of a value that is no concept."""
+
+SHORTEST_PREFIX: Final = 3
+"""The policy ``ancestor`` never goes below three characters: ICD's categories have three, its chapters fewer."""
+
+CACHED_VALUES: Final = 200_000
+
+UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
+How: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The position of a value's concept (``UNKNOWN`` for none) and how it was found."""
+
+    position: int
+    how: How
+
+
+class ConceptMap:
+    """Finds the concept of a value, in this order: mapping file, exact code, normalised code, label or synonym.
+
+    Normalised codes ignore case, surrounding space, ICD's dot and missing leading zeros of ICD-9 (38 is 038, V1 is
+    V01). Labels and synonyms are compared case-folded. A normalised code or a label that several concepts share finds
+    none of them. What finds none follows ``unknown``: ``ancestor`` takes the concept of the longest known prefix of
+    the normalised code (three characters at least), ``reject`` and ``suppress`` find nothing; telling these two apart
+    is the caller's business. Looking up is cached; values never leave this object.
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        *,
+        unknown: UnknownPolicy = "reject",
+        mapping: Mapping[str, str] | None = None,
+        ontology: Ontology | None = None,
+    ) -> None:
+        """``mapping``: values to concept ids; ``ontology``: where synonyms are taken from.
+
+        Raises ParameterError for another policy, OntologyError for a mapping to concepts outside the taxonomy.
+        """
+        if unknown not in get_args(UnknownPolicy):
+            raise ParameterError(f"unknown={unknown!r} is not allowed: use {', '.join(get_args(UnknownPolicy))}")
+        self.taxonomy = taxonomy
+        self.unknown = unknown
+        self._mapping = _positions_of(mapping or {}, taxonomy)
+        self._codes = _unambiguous((normalise(c), i) for i, c in enumerate(taxonomy.ids))
+        self._names = _unambiguous(_names(taxonomy, ontology))
+        self._cache: dict[str, tuple[int, bool]] = {}
+
+    def find(self, value: str) -> Match:
+        """The value's concept by the rules above, the policy ``ancestor`` included."""
+        known = self._known(value)
+        if known.position == UNKNOWN and self.unknown == "ancestor":
+            return self._ancestor(normalise(value))
+        return known
+
+    def resolve(self, value: str) -> tuple[int, bool]:
+        """(position or ``UNKNOWN``, whether the value itself is known and not only a prefix of it); cached."""
+        cached = self._cache.get(value)
+        return cached if cached is not None else self._remember(value)
+
+    def _remember(self, value: str) -> tuple[int, bool]:
+        match = self.find(value)
+        if len(self._cache) >= CACHED_VALUES:
+            self._cache.clear()
+        result = self._cache[value] = match.position, match.how not in ("ancestor", "unknown")
+        return result
+
+    def _known(self, value: str) -> Match:
+        if value in self._mapping:
+            return Match(self._mapping[value], "mapping")
+        if value in self.taxonomy:
+            return Match(self.taxonomy.position(value), "exact")
+        code = self._codes.get(normalise(value), self._codes.get(pad(value), UNKNOWN))
+        if code != UNKNOWN:
+            return Match(code, "normalised")
+        name = self._names.get(value.strip().casefold(), UNKNOWN)
+        return Match(name, "unknown" if name == UNKNOWN else "label")
+
+    def _ancestor(self, code: str) -> Match:
+        for text in (code, pad(code)):
+            for end in range(len(text) - 1, SHORTEST_PREFIX - 1, -1):
+                position = self._codes.get(text[:end], UNKNOWN)
+                if position != UNKNOWN:
+                    return Match(position, "ancestor")
+        return Match(UNKNOWN, "unknown")
+
+
+def normalise(value: str) -> str:
+    """A code without dot and surrounding space, in capitals; ICD-9's leading zeros restored where a dot shows them."""
+    text = value.strip().upper()
+    whole, dot, rest = text.partition(".")
+    return pad(whole) + rest if dot else text
+
+
+def pad(value: str) -> str:
+    """A code without its dot, in capitals, its category padded to the digits that ICD-9 writes (038, V01, E001)."""
+    whole, _, rest = value.strip().upper().partition(".")
+    match = re.fullmatch(r"([VE]?)(\d+)", whole)
+    if match is None:
+        return whole + rest
+    letter, digits = match.groups()
+    return letter + digits.zfill(2 if letter == "V" else 3) + rest
+
+
+def read_mapping(path: Path) -> dict[str, str]:
+    """A mapping file: CSV or TSV, first line ``value,concept``. Raises OntologyError that names the line."""
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = list(csv.reader(lines, delimiter=delimiter))
+    except (OSError, UnicodeDecodeError) as error:
+        raise OntologyError(f"the mapping file {path} cannot be read ({type(error).__name__})") from None
+    if not rows or [cell.strip().lower() for cell in rows[0]] != ["value", "concept"]:
+        raise OntologyError(f"the first line of the mapping file {path} must be value,concept")
+    return dict(_pair(row, number, path) for number, row in enumerate(rows[1:], start=2) if row)
+
+
+def _pair(row: list[str], number: int, path: Path) -> tuple[str, str]:
+    if len(row) != 2 or not all(row):
+        raise OntologyError(f"line {number} of the mapping file {path} is no pair of value and concept")
+    return row[0], row[1].strip()
+
+
+def _positions_of(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:
+    outside = sorted({concept for concept in mapping.values() if concept not in taxonomy})
+    if outside:
+        raise OntologyError("the mapping leads to concepts outside the taxonomy", culprits=outside)
+    return {value: taxonomy.position(concept) for value, concept in mapping.items()}
+
+
+def _names(taxonomy: Taxonomy, ontology: Ontology | None) -> Iterator[tuple[str, int]]:
+    synonyms = ontology.synonyms if ontology is not None else {}
+    for position, (concept, label) in enumerate(zip(taxonomy.ids, taxonomy.labels, strict=True)):
+        for name in (label, *synonyms.get(concept, ())):
+            if name:
+                yield name.casefold(), position
+
+
+def _unambiguous(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, position in pairs:
+        found[name] = position if found.get(name, position) == position else UNKNOWN
+    return found

@@ -1,0 +1,144 @@
+"""Topics and records of a broker under test: unique topics, everything written, everything read back."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+QUIET = {"log_level": 0}
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record as it stands in a partition; ``timestamp`` in milliseconds."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, bytes | None]
+    timestamp: int
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.value or b"null")
+
+
+class Topics:
+    """Makes topics with names that no other test has, and removes them at the end."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+        self.names: list[str] = []
+
+    def __call__(self, name: str = "topic", *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        """Creates a topic and gives its name."""
+        unique = self.name(name)
+        created = self.admin.create_topics([NewTopic(unique, partitions, config=dict(config or {}))])
+        created[unique].result(30)
+        self.wait(unique, partitions)
+        return unique
+
+    def name(self, name: str = "topic") -> str:
+        """A unique name for a topic that the test itself creates."""
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        self.names.append(unique)
+        return unique
+
+    def wait(self, name: str, partitions: int, timeout: float = 30.0) -> None:
+        """Waits until every partition has a leader."""
+        deadline = time.monotonic() + timeout
+        while not self.led(name, partitions):
+            assert time.monotonic() < deadline, f"topic {name} has no leaders after {timeout} s"
+            time.sleep(0.05)
+
+    def led(self, name: str, partitions: int) -> bool:
+        found = self.admin.list_topics(timeout=10).topics.get(name)
+        return found is not None and sum(p.leader >= 0 for p in found.partitions.values()) == partitions
+
+    def remove(self) -> None:
+        """Asks for the removal of every topic that exists."""
+        there = [name for name in self.names if name in self.admin.list_topics(timeout=10).topics]
+        for future in self.admin.delete_topics(there).values() if there else ():
+            future.result(30)
+
+
+def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
+    """Produces records, each the keyword arguments of ``Producer.produce`` (value, key, partition, headers, ...)."""
+    errors: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET})
+    for record in records:
+        producer.produce(topic, on_delivery=lambda error, _: errors.append(error) if error else None, **record)
+        producer.poll(0)
+    assert producer.flush(60) == 0, f"{len(producer)} records were not delivered"
+    assert not errors, f"{len(errors)} records failed: {errors[0]}"
+
+
+def read_all(
+    bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 60.0
+) -> list[Record]:
+    """Every record of a topic up to its present end, by partition and offset."""
+    deadline = time.monotonic() + timeout
+    consumer = Consumer(reader_properties(bootstrap, isolation))
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        messages = list(until_ends(consumer, len(partitions), deadline))
+    finally:
+        consumer.close()
+    return sorted(map(as_record, messages), key=lambda record: (record.partition, record.offset))
+
+
+def reader_properties(bootstrap: str, isolation: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"reader-{uuid.uuid4().hex}",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+        **QUIET,
+    }
+
+
+def until_ends(consumer: Consumer, partitions: int, deadline: float) -> Iterator[Message]:
+    """Messages until each partition has reported its end."""
+    ended: set[int] = set()
+    while len(ended) < partitions:
+        assert time.monotonic() < deadline, f"only {len(ended)} of {partitions} partitions were read to their end"
+        for message in consumer.consume(10_000, timeout=0.5):
+            error = message.error()
+            if error is None:
+                yield message
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                ended.add(message.partition())
+
+
+def as_record(message: Message) -> Record:
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.key(),
+        message.value(),
+        dict(message.headers() or ()),
+        message.timestamp()[1],
+    )
+
+
+@contextmanager
+def mock_broker(brokers: int = 1) -> Iterator[str]:
+    """The bootstrap address of librdkafka's own broker in memory: no topics to create, four partitions each."""
+    producer = Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "mock", **QUIET})
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=10).brokers.values())
+    producer.flush(1)

@@ -6,11 +6,13 @@ import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from stream_masker.core.ontology import cache
 from stream_masker.core.ontology.ontology import Ontology
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, OntologyError
 
@@ -34,34 +36,34 @@ def load(source: str | Path) -> Ontology:
     if str(source) in NAMED:
         return NAMED[str(source)]()
     path = Path(source)
-    reader = READERS.get("".join(s for s in path.suffixes[-2:] if s != ".gz")[-4:])
+    reader = READERS.get(path.name.removesuffix(".gz")[-4:].lower())
     if reader is None:
         raise OntologyError(
             f"{source} is no ontology: give a name ({', '.join(sorted(NAMED))}) "
             f"or a file ending in {', '.join(sorted(READERS))}, each with or without .gz"
         )
-    with _open(path) as lines:
-        return _read(path, reader, lines)
+    return _load_file(path, reader)
 
 
-def _read(path: Path, reader: Callable[[TextIO], _Draft], lines: TextIO) -> Ontology:
+def _load_file(path: Path, reader: Callable[[TextIO], _Draft]) -> Ontology:
     try:
-        return reader(lines).finish()
+        key = cache.file_key(path) + path.name.removesuffix(".gz")[-4:].lower()
+    except OSError as error:
+        raise OntologyError(f"{path} cannot be opened: {error.strerror}") from None
+    return cache.through_cache(key, path.name, lambda: _read(path, reader))
+
+
+def _read(path: Path, reader: Callable[[TextIO], _Draft]) -> Ontology:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
+            return reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")).finish()
     except OntologyError as error:
         error.args = (f"{path}: {error}",)
         raise
-    except UnicodeDecodeError as error:
-        raise OntologyError(f"{path} is not UTF-8 text (byte {error.start} of what was read)") from None
-    except (OSError, EOFError, csv.Error) as error:
+    except UnicodeDecodeError:
+        raise OntologyError(f"{path} is not UTF-8 text") from None
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise OntologyError(f"{path} cannot be read: {error}") from None
-
-
-def _open(path: Path) -> TextIO:
-    try:
-        raw = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 (the caller closes)
-    except OSError as error:
-        raise OntologyError(f"{path} cannot be opened: {error.strerror}") from None
-    return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
 
 
 def read_csv(lines: TextIO) -> _Draft:
@@ -150,13 +152,27 @@ def _identifier(value: str) -> str:
 
 
 def icd10cm() -> Ontology:
-    """ICD-10-CM of the package simple-icd-10-cm: 98,505 chapters, blocks and codes, under the root ``ICD10CM``."""
+    """ICD-10-CM of the package simple-icd-10-cm: 98,505 chapters, blocks and codes, under the root ``ICD10CM``.
+
+    39 blocks hold a single category and go by its name; they are told apart as ranges (block ``B10-B10`` over ``B10``).
+    """
+    return cache.through_cache(cache.package_key("simple-icd-10-cm"), "icd10cm", lambda: _icd10cm().finish())
+
+
+def _icd10cm() -> _Draft:
     import simple_icd_10_cm as icd
 
-    codes = icd.get_all_codes(with_dots=True)
-    parents = {ICD10CM_ROOT: [], **{code: [icd.get_parent(code) or ICD10CM_ROOT] for code in codes}}
-    labels = {ICD10CM_ROOT: "ICD-10-CM", **{code: icd.get_description(code) for code in codes}}
-    return Ontology.from_parents(parents, labels)
+    draft = _Draft({ICD10CM_ROOT: []}, {ICD10CM_ROOT: "ICD-10-CM"})
+    for code in icd.get_all_codes(with_dots=True):
+        parent = icd.get_parent(code) or ICD10CM_ROOT
+        concept = code
+        if parent == code:
+            parent = f"{code}-{code}"
+            if parent not in draft.parents:
+                concept, parent = parent, icd.get_ancestors(code)[-1]
+        draft.parents[concept] = [parent]
+        draft.labels[concept] = icd.get_description(code)
+    return draft
 
 
 NAMED: dict[str, Callable[[], Ontology]] = {"icd10cm": icd10cm}

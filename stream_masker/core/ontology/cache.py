@@ -1,0 +1,52 @@
+"""Each source is parsed once: later processes map its compiled form from the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from stream_masker.core.ontology import compiled
+from stream_masker.core.ontology.ontology import Ontology
+from stream_masker.errors import OntologyError
+
+log = logging.getLogger(__name__)
+
+
+def folder() -> Path:
+    """``$STREAM_MASKER_CACHE``, else ``stream-masker`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    given = os.environ.get("STREAM_MASKER_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker"
+
+
+def through_cache(key: str, source: str, parse: Callable[[], Ontology]) -> Ontology:
+    """The compiled ontology of this key, parsed and written first where there is none (or no readable one)."""
+    path = folder() / f"{key}-{compiled.FORMAT}.ontology"
+    try:
+        return compiled.read(path)
+    except OntologyError as error:
+        log.debug("parsing %s: %s", source, error)
+    ontology = parse()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        compiled.write(ontology, path, source=source)
+    except OSError as error:
+        log.debug("the compiled form of %s is not kept: %s", source, error)
+    return ontology
+
+
+def file_key(path: Path) -> str:
+    """A key that changes with the file's content."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+    return digest.hexdigest()
+
+
+def package_key(package: str) -> str:
+    """A key that changes with the installed version of the package that holds the data."""
+    return f"{package}-{importlib.metadata.version(package)}"

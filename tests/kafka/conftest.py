@@ -50,10 +50,10 @@ def three_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 
 @pytest.fixture
-def kafka_cluster(three_brokers: Cluster) -> Iterator[Cluster]:
+def kafka_cluster(three_brokers: Cluster) -> Cluster:
     """Three brokers to stop, kill and start by id; whatever a test leaves down is up again for the next one."""
     three_brokers.heal()
-    yield three_brokers
+    return three_brokers
 
 
 @pytest.fixture

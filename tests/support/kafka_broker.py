@@ -111,7 +111,8 @@ def copy_dependencies(maven: str, folder: Path) -> None:
     command = [maven, "-B", "-q", "-f", str(folder / "pom.xml"), COPY, f"-DoutputDirectory={folder / 'jars'}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
-        raise KafkaUnavailableError(f"Maven cannot resolve Apache Kafka {VERSION}: {(done.stdout + done.stderr)[-500:]}")
+        said = (done.stdout + done.stderr)[-500:]
+        raise KafkaUnavailableError(f"Maven cannot resolve Apache Kafka {VERSION}: {said}")
 
 
 def free_ports(count: int) -> list[int]:
@@ -199,7 +200,11 @@ class Broker:
         command = [find("java"), f"-Xmx{self.heap}", *JVM, logging, "-cp", f"{jars()}/*", main, *arguments]
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
             )
 
 
@@ -298,7 +303,7 @@ def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
 
 
 def settings(number: int, folder: Path, port: int, controller: int, voters: str, brokers: int) -> dict[str, object]:
-    """The settings of one broker. Topics appear only when created; internal ones are small, so that starts are quick."""
+    """The settings of one broker. Topics appear only when created; internal ones have few partitions."""
     return {
         "process.roles": "broker,controller",
         "node.id": number,

@@ -84,9 +84,7 @@ def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> N
     assert not errors, f"{len(errors)} records failed: {errors[0]}"
 
 
-def read_all(
-    bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 60.0
-) -> list[Record]:
+def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 60.0) -> list[Record]:
     """Every record of a topic up to its present end, by partition and offset."""
     deadline = time.monotonic() + timeout
     consumer = Consumer(reader_properties(bootstrap, isolation))

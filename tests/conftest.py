@@ -1,1 +1,7 @@
-"""What all tests share: the papers' small taxonomies, random DAGs, and the real data where it is there."""
+"""What all tests share."""
+
+from hypothesis import settings
+
+settings.register_profile("compiled", deadline=None, print_blob=True)
+settings.load_profile("compiled")
+"""No deadline: the first call of a compiled kernel compiles it."""

@@ -68,7 +68,7 @@ def _read_header(path: Path, data: NDArray[np.uint8]) -> tuple[Mapping[str, Any]
         raise OntologyError(f"{path} is a damaged or truncated compiled ontology") from None
     if header.get("format") != FORMAT:
         raise OntologyError(f"{path} has format {header.get('format')}, this version reads format {FORMAT}")
-    if header["digest"] != hashlib.blake2b(memoryview(data)[start:], digest_size=16).hexdigest():
+    if header["digest"] != hashlib.blake2b(data.data[start:], digest_size=16).hexdigest():
         raise OntologyError(f"{path} is a damaged or truncated compiled ontology")
     return header, start
 

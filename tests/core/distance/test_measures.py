@@ -1,0 +1,85 @@
+"""The papers' worked examples, and the distances' general properties."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from support.graphs import FIGURE_1, FIGURE_2013, taxonomies
+
+from stream_masker.core.distance import DISTANCES, LogTaxonomic, WuPalmer, distance_by_name
+from stream_masker.core.ontology import Ontology
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+SAMPLE_2013 = ["lung cancer", "paranoia", "schizophrenia", "vascular dementia", "Alzheimer", "meningitis"]
+PRINTED_2013 = [
+    [0, 0.85, 0.85, 0.87, 0.91, 0.85, 0.85],
+    [0.85, 0, 0.58, 0.68, 0.78, 0.85, 0.85],
+    [0.85, 0.58, 0, 0.68, 0.78, 0.85, 0.85],
+    [0.87, 0.68, 0.68, 0, 0.65, 0.87, 0.87],
+    [0.91, 0.78, 0.78, 0.65, 0, 0.65, 0.65],
+    [0.85, 0.85, 0.85, 0.87, 0.65, 0, 0.58],
+    [0.85, 0.85, 0.85, 0.87, 0.65, 0.58, 0],
+]
+
+
+def test_wu_palmer_of_the_2017_paper_s_figure_1():
+    d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
+    assert d.taxonomy.depth_of("Inflammatory disorder of digestive tract") == 6
+    assert d("gingivitis", "gastritis") == pytest.approx(1 - 12 / 14, abs=1e-15)
+    assert d("gastritis", "gastritis") == 0
+
+
+def test_the_taxonomy_of_the_2017_paper_s_domain_is_all_that_its_subsumer_covers():
+    onto = Ontology.from_edges([*FIGURE_1, ("Disease", "Clinical finding"), ("Pain", "Clinical finding")])
+    tau = onto.taxonomy(domain=["gastritis", "hematoma", "gingivitis"])
+    assert tau.root == "Disease"
+    assert set(tau.ids) == {c for link in FIGURE_1 for c in link}
+
+
+@pytest.mark.parametrize("row", range(7))
+@pytest.mark.parametrize("column", range(7))
+def test_log_taxonomic_of_the_2013_paper_s_example_1(row, column):
+    sample = [*SAMPLE_2013, "multiple sclerosis"]
+    pair = {sample[row], sample[column]}
+    d = LogTaxonomic(Ontology.from_edges(FIGURE_2013).taxonomy())
+    unreachable = pair in ({"Alzheimer", "meningitis"}, {"Alzheimer", "multiple sclerosis"})
+    expected = 0.78 if unreachable else PRINTED_2013[row][column]  # printed 0.65, which no taxonomy gives with the rest
+    assert d(sample[row], sample[column]) == pytest.approx(expected, abs=0.006)
+
+
+@pytest.mark.parametrize("name", sorted(DISTANCES))
+@given(tau=taxonomies())
+def test_a_distance_is_symmetric_bounded_and_zero_only_for_equal_concepts(name, tau):
+    matrix = distance_by_name(name, tau).matrix(tau.ids)
+    assert (matrix == matrix.T).all()
+    assert (np.diag(matrix) == 0).all()
+    assert ((matrix > 0) | np.eye(len(tau), dtype=bool)).all()
+    assert (matrix < 1).all()
+
+
+@pytest.mark.parametrize("name", sorted(DISTANCES))
+@given(tau=taxonomies())
+def test_every_form_of_a_distance_gives_the_same_floats(name, tau):
+    d = distance_by_name(name, tau)
+    matrix = d.matrix(tau.ids)
+    everything = np.arange(len(tau), dtype=np.int32)
+    assert (d.between(everything, tau.ids) == matrix).all()
+    assert all((d.to_all(c) == matrix[c]).all() for c in range(len(tau)))
+    assert d(tau.ids[-1], tau.ids[0]) == matrix[-1, 0]
+
+
+def test_concepts_outside_the_taxonomy_are_named_by_their_place_only():
+    d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
+    with pytest.raises(UnknownConceptError, match="value 1 of 2") as caught:
+        d.matrix(["gastritis", "a secret"])
+    assert "secret" not in str(caught.value)
+    assert caught.value.position == 1
+    with pytest.raises(UnknownConceptError, match="position 0"):
+        d.pairs(np.array([99]), np.array([0]))
+
+
+def test_pairs_of_different_lengths_and_unknown_names_are_errors():
+    d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
+    with pytest.raises(ParameterError, match="not 1 and 2"):
+        d.pairs(["gastritis"], ["gastritis", "hematoma"])
+    with pytest.raises(ParameterError, match="use wu_palmer or log_taxonomic"):
+        distance_by_name("lin", d.taxonomy)

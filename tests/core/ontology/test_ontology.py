@@ -1,0 +1,219 @@
+"""Ontologies from links and files, and what is wrong with the bad ones."""
+
+import gzip
+
+import pytest
+from support.data import icd9cm
+
+from stream_masker.core.ontology import Ontology, cache, compiled, sources
+from stream_masker.errors import (
+    CycleError,
+    DuplicateConceptError,
+    EmptyOntologyError,
+    OntologyError,
+    ParameterError,
+    SeveralRootsError,
+    UnknownConceptError,
+    UnknownParentError,
+)
+
+CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
+OBO = """format-version: 1.2
+
+[Term]
+id: HP:1
+name: All
+
+[Term]
+id: HP:2 ! a comment
+name: Seizure
+alt_id: HP:9
+synonym: "Fit, \\"epileptic\\"" EXACT []
+is_a: HP:1 {source="x"} ! All
+
+[Term]
+id: HP:3
+name: Gone
+is_obsolete: true
+
+[Typedef]
+id: part_of
+name: part of
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_concept_with_several_parents_has_several_rows(tmp_path):
+    path = tmp_path / "small.csv"
+    path.write_text(CSV)
+    onto = Ontology.load(path)
+    assert (len(onto), onto.root, onto.label("b")) == (4, "root", "Beta, the second")
+    assert onto.taxonomy().parents_of("c") == ("a", "b")
+    assert not onto.taxonomy().is_tree
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("x.tsv", CSV.replace(",", "\t").replace('"Beta\t', '"Beta,')), ("X.CSV", CSV)]
+)
+def test_tab_separated_and_gzipped_files_read_the_same(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    plain, packed = Ontology.load(tmp_path / name), Ontology.load(tmp_path / f"{name}.gz")
+    assert plain.taxonomy() == packed.taxonomy()
+    assert plain.label("b") == packed.label("b") == "Beta, the second"
+
+
+def test_an_edge_list_may_leave_its_root_without_a_row(tmp_path):
+    path = tmp_path / "rootless.csv"
+    path.write_text("concept,parent\na,top\nb,a\n")
+    assert Ontology.load(path).root == "top"
+
+
+def test_obo_terms_have_labels_and_synonyms_and_the_obsolete_ones_are_left_out(tmp_path):
+    path = tmp_path / "small.obo"
+    path.write_text(OBO)
+    onto = Ontology.load(path)
+    assert set(onto.concepts) == {"HP:1", "HP:2"}
+    assert onto.label("HP:2") == "Seizure"
+    assert onto.synonyms["HP:2"] == ('Fit, "epileptic"', "HP:9")
+
+
+def test_icd10cm_is_there_by_name():
+    onto = Ontology.load("icd10cm")
+    tau = onto.taxonomy()
+    assert len(onto) == 98_505 + 1
+    assert tau.is_tree
+    assert onto.label("A00.0") == "Cholera due to Vibrio cholerae 01, biovar cholerae"
+    assert tau.parents_of("B20") == ("B20-B20",)
+
+
+def test_icd9cm_of_the_real_data():
+    tau = icd9cm().taxonomy()
+    assert (len(tau), tau.root, tau.is_tree) == (17_727, "ICD9CM", True)
+
+
+@pytest.mark.parametrize(
+    ("links", "error", "culprits"),
+    [
+        ([], EmptyOntologyError, ()),
+        ([("a", "r"), ("b", "a"), ("a", "b")], CycleError, {"a", "b"}),
+        ([("a", "a")], CycleError, {"a"}),
+        ([("a", "r"), ("b", "s")], SeveralRootsError, {"r", "s"}),
+        ([("a", "r"), ("a", "r")], DuplicateConceptError, {"a"}),
+    ],
+)
+def test_bad_links_each_have_their_own_error(links, error, culprits):
+    with pytest.raises(error) as caught:
+        Ontology.from_edges(links)
+    assert set(caught.value.culprits) == set(culprits)
+
+
+def test_at_most_five_culprits_are_named():
+    with pytest.raises(SeveralRootsError, match=r"r0, r1, r2, r3, r4 and 3 more$"):
+        Ontology.from_edges([(f"c{k}", f"r{k}") for k in range(8)])
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", EmptyOntologyError, "empty"),
+        ("concept,parent,label\n", EmptyOntologyError, "no concept"),
+        ("code,name\n", OntologyError, "first line must be"),
+        ("concept,parent\nr,\na,r\na,r\n", DuplicateConceptError, "line 4"),
+        ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", DuplicateConceptError, "another label"),
+        ("concept,parent\nr,\nr,\n", DuplicateConceptError, "line 3"),
+        ("concept,parent\nr,\na,gone\n", UnknownParentError, "gone"),
+        ("concept,parent\nr,\ns,\n", SeveralRootsError, "r, s"),
+        ("concept,parent\na,b\nb,a\nr,\n", CycleError, "cycle"),
+        ("concept,parent\nr\n", OntologyError, "line 2"),
+    ],
+)
+def test_bad_files_each_have_their_own_error_that_names_the_file(tmp_path, text, error, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(error, match=message) as caught:
+        Ontology.load(path)
+    assert "bad.csv" in str(caught.value)
+
+
+def test_a_file_that_is_no_text_no_archive_or_not_there(tmp_path):
+    (tmp_path / "latin.csv").write_bytes("concept,parent\nr,\nM\xe9ni\xe8re,r\n".encode("latin-1"))
+    (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
+    for name, message in [("latin.csv", "UTF-8"), ("torn.csv.gz", "cannot be read"), ("none.csv", "cannot be opened")]:
+        with pytest.raises(OntologyError, match=message):
+            Ontology.load(tmp_path / name)
+    with pytest.raises(OntologyError, match=r"icd10cm.*\.csv, \.obo, \.tsv"):
+        Ontology.load("snomed")
+
+
+def test_duplicate_obo_terms_and_terms_without_id(tmp_path):
+    path = tmp_path / "bad.obo"
+    path.write_text(OBO + "\n[Term]\nid: HP:2\n")
+    with pytest.raises(DuplicateConceptError, match="HP:2"):
+        Ontology.load(path)
+    path.write_text("[Term]\nname: nobody\n")
+    with pytest.raises(OntologyError, match="no id"):
+        Ontology.load(path)
+
+
+def test_a_taxonomy_is_of_a_root_or_of_a_domain():
+    onto = Ontology.from_edges([("a", "r"), ("b", "a"), ("c", "a"), ("d", "r")])
+    assert onto.taxonomy(root="a").ids == onto.taxonomy(domain=["b", "c"]).ids == ("a", "b", "c")
+    assert onto.taxonomy(root="a") is onto.taxonomy(root="a")
+    with pytest.raises(ParameterError, match="not both"):
+        onto.taxonomy(domain=["b"], root="a")
+    with pytest.raises(ParameterError, match="at least one"):
+        onto.taxonomy(domain=[])
+    with pytest.raises(UnknownConceptError):
+        onto.taxonomy(root="z")
+
+
+def test_the_second_load_maps_the_compiled_form(tmp_path, monkeypatch):
+    path = tmp_path / "small.obo"
+    path.write_text(OBO)
+    first = Ontology.load(path)
+    monkeypatch.setitem(sources.READERS, ".obo", lambda _: pytest.fail("parsed again"))
+    second = Ontology.load(path)
+    assert second.taxonomy() == first.taxonomy()
+    assert second.taxonomy().labels == first.taxonomy().labels
+    assert second.synonyms == first.synonyms
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "version", "magic", "empty"])
+def test_a_damaged_compiled_file_is_an_error_and_is_parsed_anew_by_load(tmp_path, damage):
+    source = tmp_path / "small.csv"
+    source.write_text(CSV)
+    whole = Ontology.load(source)
+    (path,) = cache.folder().glob("*.ontology")
+    data = path.read_bytes()
+    path.write_bytes(
+        {
+            "truncate": data[:-70],
+            "flip": data[:-70] + bytes([data[-70] ^ 1]) + data[-69:],
+            "version": data.replace(b'"format": 1', b'"format": 9'),
+            "magic": b"x" + data[1:],
+            "empty": b"",
+        }[damage]
+    )
+    with pytest.raises(OntologyError, match=path.name):
+        compiled.read(path)
+    assert Ontology.load(source).taxonomy() == whole.taxonomy()
+    assert path.read_bytes() == data
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "file" / "below"))
+    (tmp_path / "small.csv").write_text(CSV)
+    assert len(Ontology.load(tmp_path / "small.csv")) == 4
+
+
+def test_the_hierarchy_as_a_networkx_graph():
+    onto = Ontology.from_edges([("a", "r"), ("b", "a")], labels={"a": "Alpha"})
+    links = onto.to_networkx()
+    assert set(links.edges) == {("a", "r"), ("b", "a")}
+    assert links.nodes["a"]["label"] == "Alpha"

@@ -1,0 +1,70 @@
+"""Random taxonomies for hypothesis, and the papers' examples."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from stream_masker.core.ontology import Ontology, Taxonomy
+
+Edges = list[tuple[str, str]]
+
+
+def names(size: int) -> list[str]:
+    """Concept ids whose order as strings is not the order in which they are made."""
+    return [f"c{(k * 7919) % 1000:03d}-{k}" for k in range(size)]
+
+
+@st.composite
+def edges(draw: st.DrawFn, *, most_parents: int, least: int = 2, most: int = 25) -> Edges:
+    """(child, parent) links of a rooted DAG: every concept but the first picks parents among those before it."""
+    ids = names(draw(st.integers(least, most)))
+    links = []
+    for k in range(1, len(ids)):
+        above = draw(st.sets(st.integers(0, k - 1), min_size=1, max_size=min(k, most_parents)))
+        links += [(ids[k], ids[p]) for p in sorted(above)]
+    return links
+
+
+def trees(**sizes: int) -> st.SearchStrategy[Taxonomy]:
+    """Random trees."""
+    return edges(most_parents=1, **sizes).map(lambda links: Ontology.from_edges(links).taxonomy())
+
+
+def dags(**sizes: int) -> st.SearchStrategy[Taxonomy]:
+    """Random rooted DAGs, up to three parents a concept."""
+    return edges(most_parents=3, **sizes).map(lambda links: Ontology.from_edges(links).taxonomy())
+
+
+def taxonomies(**sizes: int) -> st.SearchStrategy[Taxonomy]:
+    """Trees and DAGs."""
+    return trees(**sizes) | dags(**sizes)
+
+
+FIGURE_1 = [
+    ("Disorder of body system", "Disease"),
+    ("Disorder of digestive system", "Disorder of body system"),
+    ("Disorder of digestive tract", "Disorder of digestive system"),
+    ("Inflammation of specific body organs", "Disorder of digestive tract"),
+    ("Inflammatory disorder of digestive tract", "Inflammation of specific body organs"),
+    ("gastritis", "Inflammatory disorder of digestive tract"),
+    ("gingivitis", "Inflammatory disorder of digestive tract"),
+    ("hematoma", "Disease"),
+]
+"""2017, figure 1, as far as its example needs it: gastritis and gingivitis below a subsumer of depth 6."""
+
+FIGURE_2013 = [
+    ("neoplasm", "disease"),
+    ("lung cancer", "neoplasm"),
+    ("mental disorder", "disease"),
+    ("paranoia", "mental disorder"),
+    ("schizophrenia", "mental disorder"),
+    ("dementia", "mental disorder"),
+    ("vascular dementia", "dementia"),
+    ("disease of nervous system", "disease"),
+    ("degenerative disease", "disease of nervous system"),
+    ("Alzheimer", "dementia"),
+    ("Alzheimer", "degenerative disease"),
+    ("meningitis", "disease of nervous system"),
+    ("multiple sclerosis", "disease of nervous system"),
+]
+"""2013, figure 1: |T| is 3 for lung cancer, paranoia and meningitis, 4 for vascular dementia, 6 for Alzheimer."""

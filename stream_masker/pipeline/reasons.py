@@ -1,17 +1,19 @@
-"""The closed list of reasons for which a record is rejected; also the values of a metric's label."""
+"""The closed list of reasons for which a record is rejected, and the exception that carries one."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from stream_masker.errors import StreamMaskerError
+
 
 class Reason(StrEnum):
-    """Why a record cannot be masked. None of them tells a value of the record."""
+    """Why a record cannot be masked; also the values of a metric's label. None of them tells a value of the record."""
 
     NOT_UTF8 = "not_utf8"
     """The value is not valid UTF-8."""
     NOT_JSON = "not_json"
-    """The value is not JSON (also: NaN, Infinity, an escaped lone surrogate, a byte order mark)."""
+    """The value is not JSON (also: NaN, Infinity, floats beyond 64 bits, lone surrogates, a byte order mark)."""
     NOT_AN_OBJECT = "not_an_object"
     """The value is JSON, but no object."""
     DUPLICATE_KEY = "duplicate_key"
@@ -33,8 +35,17 @@ class Reason(StrEnum):
     UNKNOWN_CODE = "unknown_code"
     """A code is no concept of its ontology, and its policy is to reject (or it has no known ancestor)."""
     ALPHA_OUT_OF_RANGE = "alpha_out_of_range"
-    """The record's own alpha is no number in (0, 10]."""
+    """The record's own alpha is no number above 0 and up to 10."""
     MISSING_NOISE_KEY = "missing_noise_key"
     """The field that keys the noise is not there, or is no text or number."""
     INTERNAL_ERROR = "internal_error"
     """Masking this record failed unexpectedly: a defect of stream-masker; its log names the exception's type."""
+
+
+class Unfit(StreamMaskerError):
+    """A record cannot be masked: ``reason`` and, where one is to blame, ``field``, the configured path."""
+
+    def __init__(self, reason: Reason, field: str | None = None) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+        self.field = field

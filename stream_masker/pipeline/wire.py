@@ -40,7 +40,7 @@ class Reader:
         """Raises StatisticsError for a field that is missing or not what it should be."""
         raise StatisticsError(f"{self.where}{key} is missing or not {wanted}")
 
-    def get(self, key: str) -> Any:  # noqa: ANN401 - JSON
+    def get(self, key: str) -> Any:
         return self.data.get(key)
 
     def integer(self, key: str, *, least: int = 0) -> int:

@@ -33,7 +33,7 @@ class Ontology:
     def __init__(self, taxonomy: Taxonomy, synonyms: Mapping[str, Sequence[str]] = NO_SYNONYMS) -> None:
         """The whole hierarchy as a taxonomy, and other names of its concepts."""
         self._taxonomy = taxonomy
-        self.synonyms = {concept: tuple(names) for concept, names in synonyms.items() if concept in taxonomy}
+        self.synonyms = {concept: tuple(names) for concept, names in synonyms.items() if names and concept in taxonomy}
 
     @classmethod
     def load(cls, source: str | Path) -> Ontology:

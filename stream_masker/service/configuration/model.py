@@ -218,7 +218,7 @@ class Limits(Section):
     """What a record may be; a record beyond is rejected."""
 
     record_bytes: Positive = Field(default=1_048_576, description="bytes of a record's value; at least 1")
-    depth: int = Field(default=64, ge=1, le=500, description="levels of nesting of a record's JSON; 1 to 500")
+    depth: int = Field(default=64, ge=1, le=250, description="levels of nesting of a record's JSON; 1 to 250")
 
 
 class Configuration(Section):
@@ -248,6 +248,12 @@ class Configuration(Section):
 
     _folder: Path = PrivateAttr(default_factory=Path)
 
+    def based_in(self, folder: Path) -> Configuration:
+        """Make a copy whose relative file names start from another folder."""
+        copy = self.model_copy()
+        copy._folder = folder
+        return copy
+
     @property
     def folder(self) -> Path:
         """The folder that relative file names in the configuration start from."""
@@ -268,6 +274,6 @@ class Configuration(Section):
         return {**data, "attributes": list(data["attributes"].items())}
 
 
-def canonical(data: Any) -> bytes:  # noqa: ANN401 - any JSON
+def canonical(data: Any) -> bytes:
     """Canonical JSON: keys sorted, no spaces, ASCII."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

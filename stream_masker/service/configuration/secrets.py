@@ -1,0 +1,55 @@
+"""The secret that noise and pseudonyms are derived from; it never appears in a message."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration.model import Configuration
+
+LEAST_BYTES = 16
+"""Secrets shorter than 128 bits are refused."""
+
+log = logging.getLogger(__name__)
+
+
+def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
+    """Read the secret from the configured file or environment variable, without one line break at its end.
+
+    Warns (log) about a file that every user may read. Raises ConfigurationError when there is no secret, or one of
+    less than ``LEAST_BYTES`` bytes.
+    """
+    source = configuration.secret
+    if source is None:
+        raise ConfigurationError("secret: required for masking: use a mapping with file or env")
+    if source.file is not None:
+        return _long_enough("secret.file", _from_file(configuration.resolve(source.file)))
+    return _long_enough("secret.env", _from_environment(str(source.env), environ))
+
+
+def _from_file(path: Path) -> bytes:
+    try:
+        raw = path.read_bytes()
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConfigurationError(f"secret.file: {path} cannot be read: {error.strerror}") from None
+    if mode & stat.S_IROTH:
+        log.warning("secret.file: every user may read %s; take that right away (chmod o-r)", path)
+    return raw
+
+
+def _from_environment(name: str, environ: Mapping[str, str]) -> bytes:
+    if name not in environ:
+        raise ConfigurationError(f"secret.env: there is no environment variable {name}")
+    return os.fsencode(environ[name])
+
+
+def _long_enough(key: str, raw: bytes) -> bytes:
+    secret = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(secret) < LEAST_BYTES:
+        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {LEAST_BYTES}")
+    return secret

@@ -1,0 +1,80 @@
+"""Strict YAML: duplicate keys, keys that are no text, several documents and infinite numbers are errors."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import yaml
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from stream_masker.errors import ConfigurationError
+
+MERGE = "tag:yaml.org,2002:merge"
+TEXT = "tag:yaml.org,2002:str"
+
+
+_QUOTED = re.compile(r" *'(?!<[a-z ]+>')[^']{2,}'| *\"[^\"]{2,}\"| *![^ ]+")
+"""What PyYAML quotes from the document in its messages (names of its own tokens, such as '<stream end>', may stay)."""
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, made strict."""
+
+
+def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        _check_key(key, seen)
+    loader.flatten_mapping(node)
+    return {key.value: loader.construct_object(value, deep=True) for key, value in node.value}
+
+
+def _check_key(key: Node, seen: set[str]) -> None:
+    if key.tag == MERGE:
+        return
+    if not isinstance(key, ScalarNode) or key.tag != TEXT:
+        raise ConstructorError(None, None, "a key must be text: put it in quotes", key.start_mark)
+    if key.value in seen:
+        raise ConstructorError(None, None, f"the key {key.value} is given twice", key.start_mark)
+    seen.add(key.value)
+
+
+def _float(loader: _Loader, node: ScalarNode) -> float:
+    number: float = loader.construct_yaml_float(node)
+    if not math.isfinite(number):
+        raise ConstructorError(None, None, "a number must be finite", node.start_mark)
+    return number
+
+
+def _date(loader: _Loader, node: ScalarNode) -> str:
+    return loader.construct_scalar(node)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _date)
+
+
+def parse_yaml(text: str, *, name: str) -> Any:
+    """Parse one YAML document; ``name`` stands before errors.
+
+    Raises ConfigurationError with line and column. Its message never holds what stands in the document except for
+    keys given twice: there might be a secret in it.
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe loader
+    except yaml.MarkedYAMLError as error:
+        raise ConfigurationError(f"{name}: {_described(error)}") from None
+    except yaml.YAMLError:
+        raise ConfigurationError(f"{name}: not YAML: it holds characters that YAML does not allow") from None
+    except RecursionError:
+        raise ConfigurationError(f"{name}: not YAML that can be used: nested too deeply") from None
+
+
+def _described(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return place + _QUOTED.sub("", error.problem or "not YAML")

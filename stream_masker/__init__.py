@@ -1,3 +1,61 @@
-"""stream-masker: semantic noise for nominal health data in Kafka."""
+"""stream-masker: semantic noise for nominal health data in Kafka.
+
+The names below are the public interface of the library; they load on first use, so that importing the package (as
+every command does) stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stream_masker.core.distance import LogTaxonomic, WuPalmer
+    from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
+    from stream_masker.core.ontology import Ontology, Taxonomy
+    from stream_masker.core.statistics import (
+        Statistics,
+        distance_correlation,
+        distance_covariance,
+        distance_variance,
+        semantic_mean,
+        semantic_variance,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "LogTaxonomic",
+    "Ontology",
+    "SemanticNoise",
+    "Statistics",
+    "Taxonomy",
+    "WuPalmer",
+    "__version__",
+    "distance_correlation",
+    "distance_covariance",
+    "distance_variance",
+    "semantic_mean",
+    "semantic_variance",
+]
+
+_HOMES = {
+    "core.distance": ("LogTaxonomic", "WuPalmer"),
+    "core.mechanisms.semantic_noise": ("SemanticNoise",),
+    "core.ontology": ("Ontology", "Taxonomy"),
+    "core.statistics": (
+        "Statistics",
+        "distance_correlation",
+        "distance_covariance",
+        "distance_variance",
+        "semantic_mean",
+        "semantic_variance",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

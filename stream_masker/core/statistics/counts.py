@@ -6,11 +6,17 @@ occurs. ``Counts`` is that, immutable and sparse.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.errors import ParameterError, StatisticsError
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +40,161 @@ class Counts:
     """Counts of ``records`` events. ``values[j]`` of attribute j; ``pairs[i, j]``, i < j, of rows that have both.
 
     Rows: an event whose array attribute has k elements is k rows (its scalars repeated); with none it is one row of
-    its scalars alone. ``unknown[j]``: values of attribute j that found no concept (before the policy was applied).
+    its scalars alone. With several array attributes each gives such rows of its own, in which the other arrays have
+    no value: an event is as many rows as it has elements in all, and no row has a value of two arrays.
+    ``unknown[j]``: values of attribute j that found no concept (before the policy was applied).
     """
 
     records: int
     values: tuple[SparseCounts, ...]
     pairs: Mapping[tuple[int, int], SparseCounts]
     unknown: tuple[int, ...]
+
+
+def count_batch(batch: Batch, sizes: Sequence[int], unknown: Sequence[int] | None = None) -> Counts:
+    """The counts of a batch, in O(rows log rows).
+
+    ``sizes[j]``: the number of concepts of attribute j's taxonomy; ``unknown[j]``: as ``Counts.unknown``, default 0.
+    Negative codes (``ABSENT``) are no value.
+    """
+    p = len(batch.columns)
+    _same_length(p, sizes=sizes, unknown=unknown)
+    rows = batch_rows(batch)
+    pairs = {(i, j): count_keys(_pair_keys(rows[i], rows[j], sizes[j])) for i, j in combinations(range(p), 2)}
+    values = tuple(count_keys(codes[codes >= 0].astype(np.int64)) for codes in rows)
+    return Counts(batch.size, values, pairs, tuple(unknown) if unknown is not None else (0,) * p)
+
+
+def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
+    """The rows of a batch (see ``Counts``): each attribute's codes, (rows,) int32, ``ABSENT`` where it has none."""
+    arrays = [column for column in batch.columns if column.is_array]
+    if not arrays:
+        return [column.codes for column in batch.columns]
+    owners = [_owners(column) for column in arrays]
+    owners.append(_elementless(batch.size, arrays))
+    starts = np.cumsum([0, *map(len, owners)])
+    segments = {id(column): int(start) for column, start in zip(arrays, starts, strict=False)}
+    record = np.concatenate(owners)
+    return [_column_rows(column, record, segments.get(id(column), 0)) for column in batch.columns]
+
+
+def count_keys(keys: Ints) -> SparseCounts:
+    """How often each key occurs; ``keys``: (n,) int64 in any order."""
+    ordered = np.sort(keys)
+    starts = _run_starts(ordered)
+    return SparseCounts(ordered[starts], np.diff(starts, append=len(ordered)))
+
+
+def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> SparseCounts:
+    """Counts of the pairs of n rows in which neither value is absent; ``size_b``: concepts of B's taxonomy."""
+    return count_keys(_pair_keys(a, b, size_b))
+
+
+def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
+    """The counts of A's and of B's values over the rows of a pair; ``size_b``: concepts of B's taxonomy."""
+    a, b = np.divmod(pair.keys, size_b)
+    return _collect(a, pair.counts), _collect(b, pair.counts)
+
+
+def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
+    """Whether both hold the same keys, each equally often."""
+    return np.array_equal(first.keys, second.keys) and np.array_equal(first.counts, second.counts)
+
+
+def merge(counts: Iterable[Counts]) -> Counts:
+    """The counts of all the events together. Raises StatisticsError for no counts, or counts of other attributes."""
+    blocks = list(counts)
+    _same_attributes(blocks)
+    first = blocks[0]
+    return Counts(
+        records=sum(block.records for block in blocks),
+        values=tuple(_merge(column) for column in zip(*(block.values for block in blocks), strict=True)),
+        pairs={key: _merge([block.pairs[key] for block in blocks]) for key in first.pairs},
+        unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
+    )
+
+
+def subtract(total: Counts, part: Counts) -> Counts:
+    """What remains of ``total`` without ``part``. Raises StatisticsError when ``part`` was never counted in it."""
+    left = merge([total, _negated(part)])
+    columns = [*left.values, *left.pairs.values()]
+    if left.records < 0 or min(left.unknown, default=0) < 0 or any((c.counts < 0).any() for c in columns):
+        raise StatisticsError("the counts to subtract are not part of the total")
+    return left
+
+
+def _column_rows(column: Column, record: Ints, start: int) -> NDArray[np.int32]:
+    if not column.is_array:
+        return column.codes[record]
+    rows = np.full(len(record), ABSENT, dtype=np.int32)
+    elements = _elements(column)
+    rows[start : start + len(elements)] = elements
+    return rows
+
+
+def _elements(column: Column) -> NDArray[np.int32]:
+    offsets = _offsets(column)
+    return column.codes[offsets[0] : offsets[-1]]
+
+
+def _owners(column: Column) -> Ints:
+    lengths = np.diff(_offsets(column))
+    return np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _elementless(size: int, arrays: Sequence[Column]) -> Ints:
+    lengths = np.zeros(size, dtype=np.int64)
+    for column in arrays:
+        lengths += np.diff(_offsets(column))
+    return np.flatnonzero(lengths == 0)
+
+
+def _offsets(column: Column) -> Ints:
+    if column.offsets is None:
+        raise ParameterError("a scalar column has no offsets")
+    return column.offsets
+
+
+def _pair_keys(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Ints:
+    both = (a >= 0) & (b >= 0)
+    return a[both].astype(np.int64) * size_b + b[both]
+
+
+def _run_starts(ordered: Ints) -> Ints:
+    return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
+
+
+def _collect(keys: Ints, counts: Ints) -> SparseCounts:
+    """Adds up the counts of equal keys, and drops keys whose sum is 0."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    starts = _run_starts(ordered)
+    sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
+    there = sums != 0
+    return SparseCounts(ordered[starts][there], sums[there])
+
+
+def _merge(parts: Sequence[SparseCounts]) -> SparseCounts:
+    return _collect(np.concatenate([part.keys for part in parts]), np.concatenate([part.counts for part in parts]))
+
+
+def _negated(counts: Counts) -> Counts:
+    return Counts(
+        -counts.records,
+        tuple(SparseCounts(column.keys, -column.counts) for column in counts.values),
+        {key: SparseCounts(column.keys, -column.counts) for key, column in counts.pairs.items()},
+        tuple(-n for n in counts.unknown),
+    )
+
+
+def _same_attributes(blocks: Sequence[Counts]) -> None:
+    if not blocks:
+        raise StatisticsError("there are no counts to merge")
+    if len({(len(block.values), frozenset(block.pairs)) for block in blocks}) > 1:
+        raise StatisticsError("only counts of the same attributes can be merged")
+
+
+def _same_length(p: int, **given: Sequence[int] | None) -> None:
+    for name, values in given.items():
+        if values is not None and len(values) != p:
+            raise ParameterError(f"{name} has {len(values)} entries; the batch has {p} attributes")

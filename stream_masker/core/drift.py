@@ -1,0 +1,126 @@
+"""How far the statistics of two windows lie apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import ParameterError, StatisticsError
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeDrift:
+    """Drift of one attribute; every figure in [0, 1], 0 for no drift.
+
+    mean: sd(sMean, sMean'); variance: |ΔsVar|; distance_variance: |ΔsdVar|; divergence: the Jensen–Shannon divergence
+    (base 2) of the values rolled up; unknown: the newer window's share of unknown values; novel: its share of values
+    whose concept had never been seen before.
+    """
+
+    mean: float
+    variance: float
+    distance_variance: float
+    divergence: float
+    unknown: float
+    novel: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairDrift:
+    """Drift of a pair of attributes: covariance: |ΔsdCov|; correlation: |ΔsdCor|; both in [0, 1]."""
+
+    covariance: float
+    correlation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Drift from the statistics of version ``since`` to those of ``version``; ``pairs``: of attributes i < j."""
+
+    version: int
+    since: int
+    attributes: Mapping[str, AttributeDrift]
+    pairs: Mapping[tuple[str, str], PairDrift]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-serialisable form: attributes by name, pairs as a list."""
+        return {
+            "version": self.version,
+            "since": self.since,
+            "attributes": {a: asdict(drift) for a, drift in self.attributes.items()},
+            "pairs": [{"attributes": list(pair), **asdict(drift)} for pair, drift in self.pairs.items()],
+        }
+
+
+def drift_between(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> Drift:
+    """The drift from ``old`` to ``new``; ``distances``: one per attribute, in their order.
+
+    Raises StatisticsError when the two are of different attributes, or name a concept that the taxonomy does not hold
+    (an older version of the ontology).
+    """
+    same_attributes(new, old, distances)
+    return Drift(
+        version=new.version,
+        since=old.version,
+        attributes={a: _attribute_drift(a, new, old, d) for a, d in zip(new.attributes, distances, strict=True)},
+        pairs={
+            (new.attributes[i], new.attributes[j]): PairDrift(
+                covariance=abs(float(new.covariance[i, j] - old.covariance[i, j])),
+                correlation=abs(float(new.correlation[i, j] - old.correlation[i, j])),
+            )
+            for i, j in combinations(range(len(new.attributes)), 2)
+        },
+    )
+
+
+def jensen_shannon(p: Mapping[str, float], q: Mapping[str, float]) -> float:
+    """JSD(p, q) = ½·KL(p ‖ m) + ½·KL(q ‖ m), m = (p + q)/2, base 2: in [0, 1] (Lin 1991: equation 4.1)."""
+    keys = sorted(p.keys() | q.keys())
+    shares = [(p.get(key, 0.0), q.get(key, 0.0)) for key in keys]
+    return min(1.0, max(0.0, math.fsum(_half(x, x + y) + _half(y, x + y) for x, y in shares)))
+
+
+def same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> None:
+    """Raises StatisticsError for statistics of different attributes, ParameterError for too many or few distances."""
+    if new.attributes != old.attributes:
+        raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
+    if len(distances) != len(new.attributes):
+        raise ParameterError(f"there are {len(new.attributes)} attributes and {len(distances)} distances")
+
+
+def mean_distance(attribute: str, new: Statistics, old: Statistics, d: Distance) -> float:
+    """sd(sMean, sMean') of an attribute. Raises StatisticsError when the taxonomy lacks either."""
+    means = (new.mean[attribute], old.mean[attribute])
+    _in_taxonomy(attribute, means, d)
+    return d(*means)
+
+
+def _half(x: float, both: float) -> float:
+    return 0.5 * x * math.log2(2.0 * x / both) if x > 0.0 else 0.0
+
+
+def _attribute_drift(attribute: str, new: Statistics, old: Statistics, d: Distance) -> AttributeDrift:
+    i = new.attributes.index(attribute)
+    _in_taxonomy(attribute, (*new.rollup[attribute], *old.rollup[attribute]), d)
+    return AttributeDrift(
+        mean=mean_distance(attribute, new, old, d),
+        variance=abs(new.variance[attribute] - old.variance[attribute]),
+        distance_variance=abs(float(new.covariance[i, i] - old.covariance[i, i])),
+        divergence=jensen_shannon(new.rollup[attribute], old.rollup[attribute]),
+        unknown=new.unknown[attribute],
+        novel=new.novel[attribute],
+    )
+
+
+def _in_taxonomy(attribute: str, concepts: Sequence[str], d: Distance) -> None:
+    lost = sum(concept not in d.taxonomy for concept in concepts)
+    if lost:
+        raise StatisticsError(
+            f"the statistics of {attribute} name {lost} concepts that its taxonomy does not hold: "
+            "they were computed with another ontology or root"
+        )

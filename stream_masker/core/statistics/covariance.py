@@ -1,0 +1,184 @@
+"""Semantic distance covariance, variance and correlation (2017: equations 15 to 20), exact and from counts.
+
+With N the counts of the pairs of distinct values, ΔA and ΔB their double-centred distance matrices and n rows,
+sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1 + S2 - 2·S3: S1 = (1/n²) Σ N ∘ (D_A N D_B), S2 the product of the grand means,
+S3 = (1/n) Σ N_ab r_a r_b of the row means. A constant added to all distances changes none of it, so distances may be
+shifted by their grand mean, which makes S2 vanish and S1 and S3 small. In trees S1 telescopes over common ancestors
+(``tree``); elsewhere the centred matrices are walked in blocks of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Concepts, Distance
+from stream_masker.core.statistics import blocks, tree
+from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
+from stream_masker.core.statistics.marginal import Marginal
+from stream_masker.core.statistics.mean import value_counts
+from stream_masker.errors import ParameterError
+
+Floats = NDArray[np.float64]
+
+
+def distance_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
+    """sdCov(A, B) = (1/n)·√ΣΣ δA_ij·δB_ij, in [0, 1] (2017: equation 18).
+
+    ``a``, ``b``: n concept ids or positions, row by row. Wu–Palmer need not be of negative type, so the sum may come
+    out slightly negative: it is then taken as 0. Raises ParameterError for different lengths, StatisticsError for no
+    rows, UnknownConceptError for a value outside its taxonomy.
+    """
+    return covariance_from_counts(_pair(a, d_a, b, d_b), d_a, d_b)
+
+
+def distance_variance(a: Concepts, d_a: Distance) -> float:
+    """sdVar(A) = sdCov(A, A), in [0, 1]; 0 if and only if all values are equal (2017: equation 20)."""
+    return distance_variance_from_counts(value_counts(a, d_a), d_a)
+
+
+def distance_correlation(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
+    """sdCor(A, B) = sdCov / √(sdVar(A)·sdVar(B)), in [0, 1]; 0 where an attribute is constant (2017: equation 19)."""
+    return correlation_from_counts(_pair(a, d_a, b, d_b), d_a, d_b)
+
+
+def covariance_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) -> float:
+    """sdCov from the counts of the pairs (keys: position in A * concepts of B's taxonomy + position in B)."""
+    return PairTable.of(pair, d_a, d_b).covariance
+
+
+def distance_variance_from_counts(counts: SparseCounts, d: Distance) -> float:
+    """sdVar from the counts of an attribute's values."""
+    return float(np.sqrt(Marginal(counts, d).variance_squared))
+
+
+def correlation_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) -> float:
+    """sdCor from the counts of the pairs, with the variances of these same rows."""
+    return PairTable.of(pair, d_a, d_b).correlation
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """The sparse table of counts of a pair of attributes: rows ``first`` (p,) ascending and columns ``second`` (p,).
+
+    Both index the distinct values of the marginals a and b; ``counts``: (p,) float64.
+    """
+
+    a: Marginal
+    b: Marginal
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    counts: Floats
+
+    @classmethod
+    def of(
+        cls, pair: SparseCounts, d_a: Distance, d_b: Distance, known: tuple[Marginal, Marginal] | None = None
+    ) -> PairTable:
+        """The table of a pair's counts; ``known``: marginals to reuse where they are of just these rows."""
+        size = len(d_b.taxonomy)
+        of_a, of_b = marginals(pair, size)
+        a, b = known or (None, None)
+        first, second = np.divmod(pair.keys, size)
+        return cls(
+            _reuse(a, of_a, d_a),
+            _reuse(b, of_b, d_b),
+            np.searchsorted(of_a.keys, first),
+            np.searchsorted(of_b.keys, second),
+            pair.counts.astype(np.float64),
+        )
+
+    @property
+    def rows(self) -> float:
+        return self.a.rows
+
+    @property
+    def covariance(self) -> float:
+        """sdCov, in [0, 1]."""
+        return float(np.sqrt(max(0.0, self._covariance_squared())))
+
+    @property
+    def correlation(self) -> float:
+        """sdCor, in [0, 1]."""
+        spread = (self.a.variance_squared * self.b.variance_squared) ** 0.25
+        return min(1.0, self.covariance / spread) if spread > 0.0 else 0.0
+
+    def _covariance_squared(self) -> float:
+        if len(self.a.positions) == 1 or len(self.b.positions) == 1:
+            return 0.0
+        return self.by_depths() if self.a.by_depths and self.b.by_depths else self.by_blocks()
+
+    def by_depths(self) -> float:
+        """sdCov² where both taxonomies are trees: O(pairs·H_A·H_B), no distance matrix at all."""
+        offsets_a = (self.a.means - self.a.grand_mean)[self.first]
+        offsets_b = (self.b.means - self.b.grand_mean)[self.second]
+        mixed = float(self.counts @ (offsets_a * offsets_b)) / self.rows
+        return self._products_by_depths() / self.rows**2 - 2.0 * mixed
+
+    def by_blocks(self) -> float:
+        """sdCov² for any distances: O(pairs·distinct values), in blocks of bounded size."""
+        total = 0.0
+        for start, stop in self._a_blocks():
+            centred = self.a.centred(np.arange(start, stop))
+            spread = blocks.times_counts(centred, self.first, self.second, self.counts, len(self.b.positions))
+            rows = slice(*np.searchsorted(self.first, (start, stop)))
+            total += self._block_total(spread, self.first[rows] - start, self.second[rows], self.counts[rows])
+        return total / self.rows**2
+
+    def _a_blocks(self) -> Iterator[tuple[int, int]]:
+        step = min(self.a.block_rows, self.b.block_rows)
+        for start in range(0, len(self.a.positions), step):
+            yield start, min(start + step, len(self.a.positions))
+
+    def _block_total(
+        self, spread: Floats, first: NDArray[np.int64], second: NDArray[np.int64], counts: Floats
+    ) -> float:
+        needed = np.unique(second)
+        total = 0.0
+        for start in range(0, len(needed), self.b.block_rows):
+            chosen = needed[start : start + self.b.block_rows]
+            inside = (second >= chosen[0]) & (second <= chosen[-1])
+            row = np.searchsorted(chosen, second[inside])
+            total += blocks.row_products(spread, self.b.centred(chosen), first[inside], row, counts[inside])
+        return total
+
+    def _products_by_depths(self) -> float:
+        """S1·n² of the shifted distances: for each depth of A, rows grouped by their ancestor there."""
+        paths_a, paths_b = _paths(self.a), _paths(self.b)
+        terms_a, terms_b = _terms(self.a), _terms(self.b)
+        rank = np.empty(len(paths_b), dtype=np.int64)
+        rank[np.lexsort(paths_b.T[::-1])] = np.arange(len(paths_b))
+        depth_a = self.a.d.taxonomy.depth[self.a.positions][self.first]
+        depth_b = self.b.d.taxonomy.depth[self.b.positions][self.second]
+        total = 0.0
+        for level, terms in enumerate(terms_a):
+            groups = paths_a[self.first, level].astype(np.int64)
+            order = np.argsort(groups * len(rank) + rank[self.second])
+            order = order[np.count_nonzero(groups < 0) :]
+            columns = (groups, depth_a, depth_b, paths_b[self.second], self.counts)
+            total += tree.product_sum(*(column[order] for column in columns), terms, terms_b)
+        return total
+
+
+def _pair(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> SparseCounts:
+    first, second = d_a.encode(a), d_b.encode(b)
+    if len(first) != len(second):
+        raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
+    return pair_counts(first, second, len(d_b.taxonomy))
+
+
+def _reuse(known: Marginal | None, counts: SparseCounts, d: Distance) -> Marginal:
+    if known is not None and same_counts(known.counts, counts):
+        return known
+    return Marginal(counts, d)
+
+
+def _paths(values: Marginal) -> NDArray[np.int32]:
+    tau = values.d.taxonomy
+    return np.asarray(tree.paths_from_root(values.positions, tau.tree.parent, tau.depth, values.height))
+
+
+def _terms(values: Marginal) -> Floats:
+    return np.asarray(tree.level_terms(values.d.kind, values.height, values.grand_mean))

@@ -1,0 +1,194 @@
+"""Sliding calibration windows: of records, and of whole blocks of counts.
+
+Both hold the last ``records`` records that came, less those older than ``age`` seconds before the newest of them. So
+a record that came late, with an old time, takes its place in the order but does not count; and a time in the future
+hides older records only until it has left the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.statistics.counts import Counts, count_batch, merge, subtract
+from stream_masker.errors import ParameterError
+
+Tag = TypeVar("Tag")
+
+WAITING_RECORDS = 16_384
+"""Up to this many added records wait before the window takes them in, so that adding one by one stays cheap."""
+
+
+class SlidingWindow:
+    """The last records, with counts that follow what came and what went. Mutable.
+
+    ``counts()`` equals ``count_batch`` over the records in the window, exactly.
+    """
+
+    def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None) -> None:
+        """``sizes``: concepts of each attribute's taxonomy; at most ``records`` and ``age`` seconds, None: no limit."""
+        _check_limits(records, age)
+        self._sizes = tuple(sizes)
+        self._records = records
+        self._age = age
+        self._batches: list[Batch] = []
+        self._times: list[NDArray[np.float64]] = []
+        self._counted = np.zeros(0, dtype=np.bool_)
+        self._waiting = 0
+        nothing = Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes))
+        self._counts = count_batch(nothing, self._sizes)
+
+    def add(self, batch: Batch, time: float | None = None) -> None:
+        """Adds records, in order; ``time`` in seconds is that of all of them, required where the window has an age."""
+        seconds = _seconds(time, self._age)
+        if batch.size:
+            self._batches.append(batch)
+            self._times.append(np.full(batch.size, seconds))
+            self._waiting += batch.size
+        if self._waiting >= WAITING_RECORDS:
+            self._settle()
+
+    def counts(self) -> Counts:
+        """The counts of the records in the window."""
+        self._settle()
+        return self._counts
+
+    def __len__(self) -> int:
+        """The number of records in the window."""
+        return self.counts().records
+
+    def _settle(self) -> None:
+        """Takes in the waiting records, and counts what came and what went."""
+        if self._waiting:
+            batch, times = _concatenate(self._batches), np.concatenate(self._times)
+            counted = np.concatenate((self._counted, np.zeros(self._waiting, dtype=np.bool_)))
+            last, live = _last(times, self._records, self._age)
+            came, went = _select(batch, live & ~counted), _select(batch, counted & ~live)
+            added = merge([self._counts, count_batch(came, self._sizes)])
+            self._counts = subtract(added, count_batch(went, self._sizes))
+            self._hold(batch, times, live, last if self._records is not None else live)
+
+    def _hold(self, batch: Batch, times: NDArray[np.float64], live: NDArray[np.bool_], kept: NDArray[np.bool_]) -> None:
+        self._batches, self._times = [_select(batch, kept)], [times[kept]]
+        self._counted = live[kept]
+        self._waiting = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Block(Generic[Tag]):
+    counts: Counts
+    time: float
+    tag: Tag
+
+
+class BlockWindow(Generic[Tag]):
+    """The last records by whole blocks: the newest blocks that hold at most ``records`` together, one at least.
+
+    A block older than ``age`` seconds before the newest of these is left out. A block's ``tag`` is the caller's, such
+    as its offset. What the window holds depends only on the blocks since its first one. Mutable.
+    """
+
+    def __init__(self, *, records: int | None, age: float | None) -> None:
+        """At most ``records`` records, and ``age`` seconds; None: no limit."""
+        _check_limits(records, age)
+        self._limit = records
+        self._age = age
+        self._run: deque[_Block[Tag]] = deque()
+        self._total = 0
+
+    def add(self, counts: Counts, time: float | None, tag: Tag) -> None:
+        """Adds a block; ``time`` in seconds, required where the window has an age."""
+        self._run.append(_Block(counts, _seconds(time, self._age), tag))
+        self._total += counts.records
+        while self._limit is not None and self._total > self._limit and len(self._run) > 1:
+            self._total -= self._run.popleft().counts.records
+        if self._limit is None:
+            self._run = deque(self._blocks())
+
+    def counts(self) -> Counts:
+        """The counts of all blocks in the window. Raises StatisticsError when there is none."""
+        return merge(block.counts for block in self._blocks())
+
+    @property
+    def tags(self) -> tuple[Tag, ...]:
+        """The tags of the blocks in the window, in the order in which they came."""
+        return tuple(block.tag for block in self._blocks())
+
+    @property
+    def records(self) -> int:
+        """The number of records in the window."""
+        return sum(block.counts.records for block in self._blocks())
+
+    def __len__(self) -> int:
+        """The number of blocks in the window."""
+        return len(self._blocks())
+
+    def _blocks(self) -> list[_Block[Tag]]:
+        oldest = max((block.time for block in self._run), default=0.0) - (math.inf if self._age is None else self._age)
+        return [block for block in self._run if block.time >= oldest]
+
+
+def _check_limits(records: int | None, age: float | None) -> None:
+    if records is not None and records < 1:
+        raise ParameterError(f"a window of {records} records is not allowed: use 1 or more, or None for no limit")
+    if age is not None and not age > 0:
+        raise ParameterError(f"a window age of {age} s is not allowed: use more than 0, or None for no limit")
+
+
+def _seconds(time: float | None, age: float | None) -> float:
+    if age is None:
+        return 0.0
+    if time is None or not math.isfinite(time):
+        raise ParameterError("a window with an age needs the time of what is added, in seconds")
+    return float(time)
+
+
+def _last(
+    times: NDArray[np.float64], records: int | None, age: float | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The last ``records`` of the records, and those of them that are not too old: (n,) bool each."""
+    last = np.arange(len(times)) >= len(times) - (len(times) if records is None else records)
+    live = last if age is None else last & (times >= times[last].max() - age)
+    return last, live
+
+
+def _concatenate(batches: Sequence[Batch]) -> Batch:
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return Batch(sum(batch.size for batch in batches), tuple(_concatenate_columns(parts) for parts in columns))
+
+
+def _concatenate_columns(parts: Sequence[Column]) -> Column:
+    if not any(part.is_array for part in parts):
+        return Column(np.concatenate([part.codes for part in parts]))
+    elements, lengths = zip(*(_elements(part) for part in parts), strict=True)
+    return _array(np.concatenate(elements), np.concatenate(lengths))
+
+
+def _select(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:
+    return Batch(int(chosen.sum()), tuple(_select_column(column, chosen) for column in batch.columns))
+
+
+def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:
+    if not column.is_array:
+        return Column(column.codes[chosen])
+    codes, lengths = _elements(column)
+    return _array(codes[np.repeat(chosen, lengths)], lengths[chosen])
+
+
+def _elements(column: Column) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The elements of an array column, and how many each record has."""
+    offsets = column.offsets
+    if offsets is None:
+        raise ParameterError("an attribute is an array in some batches and not in others")
+    return column.codes[offsets[0] : offsets[-1]], np.diff(offsets)
+
+
+def _array(codes: NDArray[np.int32], lengths: NDArray[np.int64]) -> Column:
+    return Column(codes, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))

@@ -81,6 +81,10 @@ class Mechanism(ABC):
     def snapshot(self) -> dict[str, Any]:
         """Everything that masking depends on beside the parameters, as JSON-serialisable data."""
 
+    def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:
+        """The snapshot that puts these statistics in force, here or in another process."""
+        return {"mechanism": self.name, "statistics": statistics.to_dict()}
+
     @abstractmethod
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Puts a snapshot in force. Raises StatisticsError when it is of another mechanism, format or attributes."""

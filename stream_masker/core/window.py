@@ -1,17 +1,9 @@
-"""Sliding calibration windows: of records, and of whole blocks of counts.
-
-Both hold the last ``records`` records that came, less those older than ``age`` seconds before the newest of them. So
-a record that came late, with an old time, takes its place in the order but does not count; and a time in the future
-hides older records only until it has left the window.
-"""
+"""The sliding calibration window of one process."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +12,16 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics.counts import Counts, count_batch, merge, subtract
 from stream_masker.errors import ParameterError
 
-Tag = TypeVar("Tag")
-
 WAITING_RECORDS = 16_384
 """Up to this many added records wait before the window takes them in, so that adding one by one stays cheap."""
 
 
 class SlidingWindow:
-    """The last records, with counts that follow what came and what went. Mutable.
+    """The last ``records`` records that came, less those older than ``age`` seconds before the newest of them. Mutable.
 
-    ``counts()`` equals ``count_batch`` over the records in the window, exactly.
+    A record that came late, with an old time, takes its place in the order but does not count; a time in the future
+    hides older records only until it has left the window. ``counts()`` follows what came and what went, and equals
+    ``count_batch`` over the records in the window, exactly.
     """
 
     def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None) -> None:
@@ -79,60 +71,6 @@ class SlidingWindow:
         self._batches, self._times = [_select(batch, kept)], [times[kept]]
         self._counted = live[kept]
         self._waiting = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Block(Generic[Tag]):
-    counts: Counts
-    time: float
-    tag: Tag
-
-
-class BlockWindow(Generic[Tag]):
-    """The last records by whole blocks: the newest blocks that hold at most ``records`` together, one at least.
-
-    A block older than ``age`` seconds before the newest of these is left out. A block's ``tag`` is the caller's, such
-    as its offset. What the window holds depends only on the blocks since its first one. Mutable.
-    """
-
-    def __init__(self, *, records: int | None, age: float | None) -> None:
-        """At most ``records`` records, and ``age`` seconds; None: no limit."""
-        _check_limits(records, age)
-        self._limit = records
-        self._age = age
-        self._run: deque[_Block[Tag]] = deque()
-        self._total = 0
-
-    def add(self, counts: Counts, time: float | None, tag: Tag) -> None:
-        """Adds a block; ``time`` in seconds, required where the window has an age."""
-        self._run.append(_Block(counts, _seconds(time, self._age), tag))
-        self._total += counts.records
-        while self._limit is not None and self._total > self._limit and len(self._run) > 1:
-            self._total -= self._run.popleft().counts.records
-        if self._limit is None:
-            self._run = deque(self._blocks())
-
-    def counts(self) -> Counts:
-        """The counts of all blocks in the window. Raises StatisticsError when there is none."""
-        return merge(block.counts for block in self._blocks())
-
-    @property
-    def tags(self) -> tuple[Tag, ...]:
-        """The tags of the blocks in the window, in the order in which they came."""
-        return tuple(block.tag for block in self._blocks())
-
-    @property
-    def records(self) -> int:
-        """The number of records in the window."""
-        return sum(block.counts.records for block in self._blocks())
-
-    def __len__(self) -> int:
-        """The number of blocks in the window."""
-        return len(self._blocks())
-
-    def _blocks(self) -> list[_Block[Tag]]:
-        oldest = max((block.time for block in self._run), default=0.0) - (math.inf if self._age is None else self._age)
-        return [block for block in self._run if block.time >= oldest]
 
 
 def _check_limits(records: int | None, age: float | None) -> None:

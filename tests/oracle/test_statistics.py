@@ -1,0 +1,172 @@
+"""Statistics from counts against the paper's formulas to the letter, n x n, and against dcor."""
+
+import math
+from fractions import Fraction
+
+import dcor
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.graphs import dags, taxonomies, trees
+
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.statistics import (
+    distance_correlation,
+    distance_covariance,
+    distance_variance,
+    marginal,
+    semantic_mean,
+    semantic_variance,
+)
+from stream_masker.core.statistics.counts import count_keys, pair_counts
+from stream_masker.core.statistics.covariance import PairTable
+from stream_masker.core.statistics.marginal import Marginal
+
+MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
+
+
+@st.composite
+def columns(draw, taxonomy):
+    """One attribute: a distance, and the rows that ``draw(indices)`` picks."""
+    tau = draw(taxonomy)
+    return draw(MEASURES)(tau), tau
+
+
+@st.composite
+def samples(draw, first, second, most=20):
+    """Two distances and n rows of both attributes as ids; n from 1."""
+    (d_a, tau_a), (d_b, tau_b) = draw(columns(first)), draw(columns(second))
+    pairs = st.tuples(st.sampled_from(tau_a.ids), st.sampled_from(tau_b.ids))
+    a, b = zip(*draw(st.lists(pairs, min_size=1, max_size=most)), strict=True)
+    return list(a), d_a, list(b), d_b
+
+
+def literal_centred(values, d):
+    """2017: equations 15 to 17."""
+    n = len(values)
+    sd = d.between(values, values).tolist()
+    row = [sum(sd[i]) / n for i in range(n)]
+    column = [sum(sd[i][j] for i in range(n)) / n for j in range(n)]
+    grand = sum(map(sum, sd)) / n**2
+    return [[sd[i][j] - row[i] - column[j] + grand for j in range(n)] for i in range(n)]
+
+
+def literal_covariance_squared(a, d_a, b, d_b):
+    """2017: equation 18, squared."""
+    n, delta_a, delta_b = len(a), literal_centred(a, d_a), literal_centred(b, d_b)
+    return sum(delta_a[i][j] * delta_b[i][j] for i in range(n) for j in range(n)) / n**2
+
+
+def literal_correlation(a, d_a, b, d_b):
+    """2017: equation 19."""
+    spread = math.sqrt(
+        math.sqrt(literal_covariance_squared(a, d_a, a, d_a)) * math.sqrt(literal_covariance_squared(b, d_b, b, d_b))
+    )
+    return math.sqrt(max(0.0, literal_covariance_squared(a, d_a, b, d_b))) / spread if spread > 1e-9 else 0.0
+
+
+def exact_wu_palmer(tau, c1, c2):
+    lcs = tau.lcs(c1, c2)
+    double = 2 * tau.depth_of(lcs)
+    return 1 - Fraction(double, double + tau.path(c1, lcs) + tau.path(c2, lcs))
+
+
+def literal_mean(values, tau):
+    """2017: equation 13 in exact fractions, where ties are ties."""
+    totals = {c: sum(exact_wu_palmer(tau, c, a) for a in values) for c in tau.ids}
+    return min(tau.ids, key=lambda c: (totals[c], tau.depth_of(c), c))
+
+
+@st.composite
+def valued(draw, taxonomy):
+    tau = draw(taxonomy)
+    return tau, draw(st.lists(st.sampled_from(tau.ids), min_size=1, max_size=20))
+
+
+@given(sample=valued(taxonomies(most=15)))
+def test_mean_over_every_concept_with_exact_ties(sample):
+    tau, values = sample
+    assert semantic_mean(values, WuPalmer(tau)) == literal_mean(values, tau)
+    assert semantic_mean(tau.encode(values), WuPalmer(tau)) == literal_mean(values, tau)
+
+
+@given(sample=valued(taxonomies(most=15)))
+def test_mean_by_the_other_measure(sample):
+    tau, values = sample
+    d = LogTaxonomic(tau)
+    totals = {c: math.fsum(d(c, a) for a in values) for c in tau.ids}
+    least = min(totals.values())
+    tied = [c for c in tau.ids if totals[c] <= least * (1 + 1e-12)]
+    assert semantic_mean(values, d) == min(tied, key=lambda c: (tau.depth_of(c), c))
+
+
+@given(sample=valued(taxonomies()), measure=MEASURES)
+def test_variance_about_the_mean(sample, measure):
+    tau, values = sample
+    d = measure(tau)
+    mean = semantic_mean(values, d)
+    literal = math.fsum(d(a, mean) ** 2 for a in values) / len(values)
+    assert semantic_variance(values, d) == pytest.approx(literal, rel=1e-12, abs=0)
+
+
+@given(sample=samples(taxonomies(), taxonomies()))
+def test_covariance_variance_and_correlation(sample):
+    a, d_a, b, d_b = sample
+    literal = literal_covariance_squared(*sample)
+    assert distance_covariance(*sample) ** 2 == pytest.approx(max(0.0, literal), rel=1e-9, abs=1e-15)
+    assert distance_variance(a, d_a) ** 2 == pytest.approx(literal_covariance_squared(a, d_a, a, d_a), abs=1e-14)
+    assert distance_correlation(*sample) == pytest.approx(literal_correlation(*sample), abs=1e-6)
+    assert 0.0 <= distance_correlation(*sample) <= 1.0
+
+
+@given(sample=samples(taxonomies(), taxonomies()))
+def test_covariance_against_dcor(sample):
+    a, d_a, b, d_b = sample
+    centred_a, centred_b = dcor.double_centered(d_a.matrix(a)), dcor.double_centered(d_b.matrix(b))
+    outside = dcor.mean_product(centred_a, centred_b)
+    assert distance_covariance(*sample) ** 2 == pytest.approx(max(0.0, outside), rel=1e-9, abs=1e-15)
+    variance = math.sqrt(dcor.mean_product(centred_b, centred_b))
+    assert distance_variance(b, d_b) == pytest.approx(variance, abs=1e-7)
+
+
+@given(sample=samples(trees(), trees()), cells=st.integers(1, 200))
+def test_in_trees_both_ways_agree(sample, cells):
+    a, d_a, b, d_b = sample
+    table = table_of(a, d_a, b, d_b)
+    assert table.by_depths() == pytest.approx(literal_covariance_squared(*sample), rel=1e-9, abs=1e-15)
+    assert blockwise(table, cells) == pytest.approx(table.by_depths(), rel=1e-9, abs=1e-15)
+
+
+@given(sample=samples(dags(), taxonomies()), cells=st.integers(1, 200))
+def test_blocks_of_any_size_give_the_same(sample, cells):
+    literal = literal_covariance_squared(*sample)
+    assert blockwise(table_of(*sample), cells) == pytest.approx(literal, rel=1e-9, abs=1e-15)
+
+
+@given(sample=valued(taxonomies()), measure=MEASURES, cells=st.integers(1, 200))
+def test_variance_in_blocks_of_any_size(sample, measure, cells):
+    tau, values = sample
+    d = measure(tau)
+    counts = count_keys(tau.encode(values).astype(np.int64))
+    literal = literal_covariance_squared(values, d, values, d)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marginal, "BLOCK_CELLS", cells)
+        patch.setattr(marginal, "TREE_HEIGHT", 0)
+        assert Marginal(counts, d).variance_squared == pytest.approx(literal, rel=1e-9, abs=1e-15)
+    assert Marginal(counts, d).variance_squared == pytest.approx(literal, rel=1e-9, abs=1e-14)
+
+
+def table_of(a, d_a, b, d_b):
+    pair = pair_counts(d_a.encode(a), d_b.encode(b), len(d_b.taxonomy))
+    return PairTable.of(pair, d_a, d_b)
+
+
+def blockwise(table, cells):
+    """sdCov² with so small a budget that matrices come in blocks."""
+    fresh = PairTable(
+        Marginal(table.a.counts, table.a.d), Marginal(table.b.counts, table.b.d), table.first, table.second, table.counts
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marginal, "BLOCK_CELLS", cells)
+        return fresh.by_blocks()

@@ -95,6 +95,7 @@ CALIBRATION: tuple[Declared, ...] = (
 DRIFT: tuple[Declared, ...] = (
     figure("drift_mean", "Semantic distance of sMean from the other version's, in [0, 1].", ("attribute", *AGAINST)),
     figure("drift_variance", "Absolute difference of sVar.", ("attribute", *AGAINST)),
+    figure("drift_distance_variance", "Absolute difference of sdVar.", ("attribute", *AGAINST)),
     figure("drift_covariance", "Absolute difference of sdCov.", (*PAIR, *AGAINST)),
     figure("drift_correlation", "Absolute difference of sdCor.", (*PAIR, *AGAINST)),
     figure("drift_divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", ("attribute", *AGAINST)),
@@ -102,6 +103,7 @@ DRIFT: tuple[Declared, ...] = (
 
 UTILITY: tuple[Declared, ...] = (
     figure("rmse", "Root mean square semantic distance of masked from original.", ("attribute", "kind")),
+    figure("utility_mean", "Semantic distance of the masked sMean from the original one, in [0, 1].", ATTRIBUTE),
     figure("utility_variance", "Absolute difference of masked sVar from (1 + alpha) sVar.", ATTRIBUTE),
     figure("utility_covariance", "Absolute difference of masked sdCov from (1 + alpha) sdCov.", PAIR),
     figure("utility_correlation", "Absolute difference of masked sdCor from sdCor.", PAIR),

@@ -1,0 +1,95 @@
+"""The command line: wiring only. Commands are imported when they are called, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import click
+
+from stream_masker import __version__
+from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, StreamMaskerError
+
+COMMANDS = {
+    "demo": ("stream_masker.cli.demo:command", "Show all of it at work, on an embedded broker."),
+    "mask": ("stream_masker.cli.mask:command", "Mask JSON lines, without a broker."),
+    "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
+    "topics": ("stream_masker.cli.topics:command", "Create the topics."),
+    "worker": ("stream_masker.cli.worker:command", "Run a mask worker."),
+    "calibrator": ("stream_masker.cli.calibrator:command", "Run the calibrator."),
+    "produce": ("stream_masker.cli.produce:command", "Publish events from a file."),
+    "simulate": ("stream_masker.cli.simulate:command", "Publish generated events."),
+    "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
+    "ontology": ("stream_masker.cli.ontology:command", "Look into an ontology."),
+}
+"""Every command: where it is, and its line in the help."""
+
+WRONG_USE = (ConfigurationError, ParameterError, OntologyError)
+"""Errors that end with exit code 2: the user gave something that cannot be used. Others end with 1."""
+
+INTERRUPTED = 130
+
+
+class Failure(click.ClickException):
+    """An error of ours on its way to standard error and to the exit code."""
+
+    def __init__(self, error: StreamMaskerError) -> None:
+        super().__init__(str(error))
+        self.exit_code = 2 if isinstance(error, WRONG_USE) else 1
+
+
+class Commands(click.Group):
+    """A group whose commands stand in ``COMMANDS``, and where every error of ours becomes a message."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        return cast(click.Command, getattr(importlib.import_module(module), name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        with reported():
+            return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with reported():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turn our errors into click's, which print one message and exit; Ctrl-C exits with 130 and says nothing."""
+    try:
+        yield
+    except StreamMaskerError as error:
+        raise Failure(error) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="stream-masker")
+def main() -> None:
+    """Mask nominal health data in Kafka by semantic noise, keeping its meaning, mean, dispersion and correlation.
+
+    Every command that needs a configuration takes it from --config, from the environment variable
+    STREAM_MASKER_CONFIG or from ./stream-masker.yaml. Variables STREAM_MASKER__SECTION__KEY=value override its keys.
+
+    \b
+    Examples:
+      stream-masker demo --records 20000
+      stream-masker config check --config discharges.yaml
+      stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
+      STREAM_MASKER__HTTP__PORT=9465 stream-masker worker --config discharges.yaml
+    """

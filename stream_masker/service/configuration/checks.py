@@ -16,7 +16,6 @@ OURS = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "enable.auto.commit": "offsets commit in the transaction of their records",
     "enable.auto.offset.store": "offsets commit in the transaction of their records",
-    "enable.idempotence": "records are produced in transactions",
     "isolation.level": "only committed records are read",
     "transactional.id": "use worker.instance",
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -87,7 +86,3 @@ def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str,
     """Follow a schema's ``$ref`` into the root's ``$defs``."""
     reference = schema.get("$ref")
     return root["$defs"][reference.removeprefix("#/$defs/")] if reference else schema
-
-
-if __name__ == "__main__":
-    sys.stdout.write(configuration_schema_text())

@@ -1,0 +1,91 @@
+"""``stream-masker config``: check and show the configuration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from stream_masker.cli.options import config_option
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
+from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.showing import as_yaml
+
+
+@click.group()
+def command() -> None:
+    """Check and show the configuration.
+
+    \b
+    Examples:
+      stream-masker config check --config discharges.yaml
+      stream-masker config show --config discharges.yaml
+      stream-masker config schema
+    """
+
+
+@command.command()
+@config_option
+def check(config: Path) -> None:
+    """Check the configuration.
+
+    Checks the file, the environment's overrides, ontologies, roots and mapping files. Exits with 0 when all is well,
+    else with 2 and a line for each problem. A secret that is not there is only warned
+    about, since the machine that checks need not be the one that masks.
+
+    \b
+    Examples:
+      stream-masker config check --config discharges.yaml
+      STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
+    """
+    from stream_masker.service.configuration.build import build_plan
+
+    configuration = load_configuration(config)
+    plan = build_plan(configuration)
+    for attribute in plan.attributes:
+        click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")
+    _warn_about_secret(configuration)
+    click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
+
+
+def _warn_about_secret(configuration: Configuration) -> None:
+    try:
+        read_secret(configuration)
+    except ConfigurationError as error:
+        click.echo(f"Warning: {error}", err=True)
+
+
+@command.command()
+@click.argument("name", default="configuration", metavar="[NAME]")
+def schema(name: str) -> None:
+    """Print a JSON Schema.
+
+    JSON Schema 2020-12, of the configuration (default) or of the message NAME.
+
+    \b
+    Names: configuration, masked-event, rejection, calibration-block, statistics, drift
+
+    \b
+    Examples:
+      stream-masker config schema > configuration.schema.json
+      stream-masker config schema rejection
+    """
+    if name not in schema_names():
+        raise click.BadParameter(f"{name!r} is no schema: use {', '.join(schema_names())}", param_hint="NAME")
+    click.echo(json.dumps(load_schema(name), indent=2, ensure_ascii=False))
+
+
+@command.command()
+@config_option
+def show(config: Path) -> None:
+    """Print the configuration in full.
+
+    YAML, with the environment's overrides and every default; passwords stand as ********.
+
+    \b
+    Examples:
+      stream-masker config show --config discharges.yaml
+    """
+    click.echo(as_yaml(load_configuration(config)), nl=False)

@@ -1,0 +1,180 @@
+"""``stream-masker ontology``: look into an ontology."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import numpy as np
+
+from stream_masker.core.distance import DISTANCES, distance_by_name
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
+"""What becomes of a value that finds no concept, by policy."""
+
+root_option = click.option("--root", metavar="CONCEPT", help="Only what stands below this concept.")
+
+
+@click.group()
+def command() -> None:
+    """Look into an ontology: its concepts, their distances, and how values find them.
+
+    SOURCE is icd10cm (built in) or a file: an edge list (.csv or .tsv: concept,parent,label) or .obo, also with .gz.
+
+    \b
+    Examples:
+      stream-masker ontology inspect icd10cm E11.9
+      stream-masker ontology distance icd10cm E11.9 I10
+      stream-masker ontology map icd10cm codes.txt --unknown ancestor
+    """
+
+
+@command.command()
+@click.argument("source")
+@click.argument("concept", required=False)
+def inspect(source: str, concept: str | None) -> None:
+    """Print an ontology's counts, or one CONCEPT.
+
+    A concept is given by its code or label, and printed with its depth, parents and children.
+
+    \b
+    Examples:
+      stream-masker ontology inspect icd10cm
+      stream-masker ontology inspect icd10cm K29.7
+      stream-masker ontology inspect diseases.obo
+    """
+    ontology = Ontology.load(source)
+    taxonomy = ontology.taxonomy()
+    lines = _summary(ontology, taxonomy) if concept is None else _concept(taxonomy, _found(ontology, taxonomy, concept))
+    _print(lines)
+
+
+def _print(lines: Iterable[tuple[str, object]]) -> None:
+    for name, value in lines:
+        click.echo(f"{name + ':':<24}{value}")
+
+
+def _summary(ontology: Ontology, taxonomy: Taxonomy) -> Iterator[tuple[str, object]]:
+    parents = np.diff(taxonomy.parent_offsets)
+    yield "root", _named(taxonomy, ontology.root)
+    yield "concepts", len(ontology)
+    yield "leaves", int(taxonomy.leaf.sum())
+    yield "depth", int(taxonomy.depth.max())
+    yield "with several parents", int((parents > 1).sum())
+    yield "with a label", sum(map(bool, taxonomy.labels))
+    yield "synonyms", sum(map(len, ontology.synonyms.values()))
+
+
+def _concept(taxonomy: Taxonomy, concept: str) -> Iterator[tuple[str, object]]:
+    yield "concept", concept
+    yield "label", taxonomy.label(concept)
+    yield "depth", taxonomy.depth_of(concept)
+    for parent in taxonomy.parents_of(concept):
+        yield "parent", _named(taxonomy, parent)
+    for child in taxonomy.children_of(concept):
+        yield "child", _named(taxonomy, child)
+
+
+def _named(taxonomy: Taxonomy, concept: str) -> str:
+    label = taxonomy.label(concept)
+    return f"{concept} ({label})" if label else concept
+
+
+def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
+    position = ConceptMap(taxonomy, unknown="reject", ontology=ontology).find(value).position
+    if position == UNKNOWN:
+        raise ParameterError(f"{value!r} is no concept below {taxonomy.root}: use a code or a label of the ontology")
+    return taxonomy.ids[position]
+
+
+@command.command()
+@click.argument("source")
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--distance", type=click.Choice(sorted(DISTANCES)), default="wu_palmer", show_default=True, help="The measure."
+)
+@root_option
+def distance(source: str, a: str, b: str, distance: str, root: str | None) -> None:
+    """Print the distance of two concepts.
+
+    Given by their codes or labels; with their least common subsumer and the paths to it. 0 is equal, 1 the farthest.
+
+    \b
+    Examples:
+      stream-masker ontology distance icd10cm E11.9 I10
+      stream-masker ontology distance icd10cm E11.9 E10.9 --distance log_taxonomic
+    """
+    ontology = Ontology.load(source)
+    taxonomy = _below(ontology, root)
+    first, second = (_found(ontology, taxonomy, value) for value in (a, b))
+    _print(_distance(taxonomy, first, second, distance))
+
+
+def _below(ontology: Ontology, root: str | None) -> Taxonomy:
+    try:
+        return ontology.taxonomy(root=root)
+    except UnknownConceptError:
+        raise ParameterError(f"{root!r} is no concept of the ontology: use the id of one as --root") from None
+
+
+def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[str, object]]:
+    lcs = taxonomy.lcs(a, b)
+    yield "A", _named(taxonomy, a)
+    yield "B", _named(taxonomy, b)
+    yield "least common subsumer", f"{_named(taxonomy, lcs)}, depth {taxonomy.depth_of(lcs)}"
+    yield "path from A to it", f"{taxonomy.path(a, lcs)} links"
+    yield "path from B to it", f"{taxonomy.path(b, lcs)} links"
+    yield name, f"{distance_by_name(name, taxonomy)(a, b):.6f}"
+
+
+@command.command("map")
+@click.argument("source")
+@click.argument("values", type=click.File("rb"), default="-")
+@click.option(
+    "--unknown", type=click.Choice(sorted(STATUS)), default="reject", show_default=True, help="What finds no concept."
+)
+@click.option(
+    "--mapping",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A CSV or TSV file with the header value,concept.",
+)
+@root_option
+def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
+    """Find the concepts of values.
+
+    One value a line in, tab-separated lines out. The columns are the line's number, the concept (or rejected, suppressed) and how it was found: exact, normalised,
+    label, mapping, ancestor or unknown. The values themselves are not printed. VALUES is a file or - (default).
+
+    \b
+    Examples:
+      stream-masker ontology map icd10cm codes.txt
+      cut -d, -f5 visits.csv | stream-masker ontology map icd9.csv.gz --unknown ancestor
+    """
+    ontology = Ontology.load(source)
+    taxonomy = _below(ontology, root)
+    concepts = ConceptMap(
+        taxonomy, unknown=unknown, mapping=None if mapping is None else read_mapping(mapping), ontology=ontology
+    )
+    _map_lines(concepts, values, STATUS[unknown])
+
+
+def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str) -> None:
+    found: Counter[str] = Counter()
+    for number, line in enumerate(lines, start=1):
+        match = concepts.find(line.rstrip(b"\r\n").decode(errors="replace"))
+        click.echo(f"{number}\t{_outcome(concepts, match, status)}\t{match.how}")
+        found[match.how] += 1
+    counts = ", ".join(f"{count} {how}" for how, count in found.most_common())
+    click.echo(f"{found.total()} values{': ' if counts else ''}{counts}", err=True)
+
+
+def _outcome(concepts: ConceptMap, match: Match, status: str) -> str:
+    return status if match.position == UNKNOWN else concepts.taxonomy.ids[match.position]

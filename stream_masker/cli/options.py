@@ -1,0 +1,21 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+config_option = click.option(
+    "-c",
+    "--config",
+    "config",
+    type=click.Path(path_type=Path),
+    default=Path("stream-masker.yaml"),
+    envvar="STREAM_MASKER_CONFIG",
+    show_default=True,
+    show_envvar=True,
+    metavar="FILE",
+    help="The configuration, a YAML file.",
+)
+"""``--config FILE``: a ``Path`` named ``config``."""

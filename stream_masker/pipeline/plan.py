@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Path, Where
@@ -13,8 +13,13 @@ from stream_masker.pipeline.paths import Path, Where
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
 
-DEEPEST = 250
+DEEPEST: Final = 250
 """The greatest depth limit: what the JSON encoder can write."""
+
+LARGEST_ALPHA: Final = 10
+
+OWN_HEADERS: Final = "stream-masker-"
+"""What the names of this service's own headers start with; no others such pass."""
 
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
@@ -105,6 +110,9 @@ class MessagePolicy:
 
     def __post_init__(self) -> None:
         _allowed("message.key", self.key, ("keep", "drop", "pseudonymize"))
+        for name in self.headers:
+            if name.startswith(OWN_HEADERS):
+                raise ConfigurationError(f"message.headers: {name!r} is set by stream-masker itself and cannot be kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +131,9 @@ class AlphaSource:
             raise ConfigurationError("alpha: give either a path or a header that holds the record's alpha")
         if self.path is not None:
             _single("alpha.path", self.path)
-        if self.default is not None and not 0 < self.default <= 10:
-            raise ConfigurationError(f"alpha.default is {self.default}; allowed are numbers above 0 and up to 10")
+        if self.default is not None and not 0 < self.default <= LARGEST_ALPHA:
+            allowed = f"numbers above 0 and up to {LARGEST_ALPHA}"
+            raise ConfigurationError(f"alpha.default is {self.default}; allowed are {allowed}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,243 @@
+"""The field policy compiled: keep, drop or pseudonymize everything that is no attribute.
+
+The policy's paths form a tree. A place in a record is held by the set of tree nodes that lead to it and by the action
+it inherits; each such pair is compiled once to a function from the value that stands there to what becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final, TypeAlias
+
+from stream_masker.pipeline.paths import Each, Index, Json, Name, Path, Step, Where
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+
+Treat: TypeAlias = Callable[[Json], Any]
+"""From a value to what becomes of it; ``GONE`` when it is dropped."""
+
+GONE: Final = object()
+
+
+class Action(IntEnum):
+    """What happens to a value; where paths of one length disagree, the greatest wins."""
+
+    KEEP = 1
+    PSEUDONYMIZE = 2
+    DROP = 3
+    MASKED = 4
+    """An attribute's own value, label or copy: masking has rewritten it, and it is kept."""
+
+
+@dataclass(eq=False, slots=True)
+class _Node:
+    """A step of some paths. ``action``: of the paths that end here; children by the next step."""
+
+    action: Action | None = None
+    names: dict[str, _Node] = field(default_factory=dict)
+    places: dict[int, _Node] = field(default_factory=dict)
+    each: _Node | None = None
+    wheres: list[tuple[Where, _Node]] = field(default_factory=list)
+
+    @property
+    def in_list(self) -> bool:
+        return bool(self.places or self.each or self.wheres)
+
+    @property
+    def in_every_element(self) -> bool:
+        return not self.places and not self.wheres
+
+    def children(self) -> Iterator[_Node]:
+        yield from self.names.values()
+        yield from self.places.values()
+        yield from () if self.each is None else (self.each,)
+        yield from (node for _, node in self.wheres)
+
+    def strongest(self) -> Action:
+        """The greatest action at this node or anywhere below; masked values count as kept ones here."""
+        own = Action.KEEP if self.action in (None, Action.MASKED) else self.action
+        return max((own, *(child.strongest() for child in self.children())))
+
+    def child(self, step: Step) -> _Node:
+        match step:
+            case Name(key):
+                return self.names.setdefault(key, _Node())
+            case Index(position):
+                return self.places.setdefault(position, _Node())
+            case Each():
+                self.each = self.each or _Node()
+                return self.each
+            case Where():
+                return self._matching(step)
+
+    def element(self, position: int, value: Json) -> tuple[_Node, ...]:
+        """The nodes that hold a list's element."""
+        matching = [node for where, node in self.wheres if where.matches(value)]
+        return tuple(node for node in (self.each, self.places.get(position), *matching) if node is not None)
+
+    def _matching(self, step: Where) -> _Node:
+        for where, node in self.wheres:
+            if where == step:
+                return node
+        self.wheres.append((step, _Node()))
+        return self.wheres[-1][1]
+
+
+def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A function from a decoded record whose attributes are masked to what is emitted of it; may change its argument.
+
+    The longest path that holds a value decides; of equally long ones the greatest ``Action``. A value of another
+    shape than a path needs (an object where the path goes on into a list, a text where it goes on by name) cannot
+    hide what the path is about: it falls to the greatest action of the paths that go on from there. An element that
+    is dropped leaves its list, but where a path counts elements (``[0]``) null holds its place. With
+    ``unlisted: drop``, a filter's own field is kept beside what the filter's path keeps.
+    """
+    inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
+    return _Compiler(pseudonyms).treat_object((_tree(plan),), inherited)
+
+
+def _tree(plan: Plan) -> _Node:
+    root = _Node()
+    for path, action in _listed(plan):
+        _grow(root, path, action)
+    return root
+
+
+def _listed(plan: Plan) -> Iterator[tuple[Path, Action]]:
+    yield from ((path, Action.MASKED) for attribute in plan.attributes for path in attribute.written)
+    yield from ((path, Action.DROP) for path in plan.fields.drop)
+    yield from ((path, Action.PSEUDONYMIZE) for path in plan.fields.pseudonymize)
+    yield from ((path, Action.KEEP) for path in plan.fields.keep)
+
+
+def _grow(root: _Node, path: Path, action: Action) -> None:
+    node = root
+    for number, step in enumerate(path.steps, start=1):
+        node = node.child(step)
+        if isinstance(step, Where) and number < len(path.steps) and action is not Action.DROP:
+            _keep_field(node, step)
+    node.action = max(node.action or action, action)
+
+
+def _keep_field(node: _Node, step: Where) -> None:
+    for key in step.field:
+        node = node.child(Name(key))
+    node.action = node.action or Action.KEEP
+
+
+Nodes: TypeAlias = tuple[_Node, ...]
+
+
+class _Compiler:
+    """Makes and keeps the functions, one for each (nodes, inherited action)."""
+
+    def __init__(self, pseudonyms: Pseudonyms) -> None:
+        self._pseudonyms = pseudonyms
+        self._made: dict[tuple[Nodes, Action], Treat] = {}
+
+    def treat(self, nodes: Nodes, inherited: Action) -> Treat:
+        """What becomes of a value that ``nodes`` hold, when the action ``inherited`` holds what is around it."""
+        made = self._made.get((nodes, inherited))
+        if made is None:
+            made = self._made[nodes, inherited] = self._make(nodes, inherited)
+        return made
+
+    def treat_object(self, nodes: Nodes, own: Action) -> Treat:
+        """The members of an object: those that a node holds by their names, all others by ``own``."""
+        listed = {key: self._member(nodes, key, own) for node in nodes for key in node.names}
+        if own is Action.PSEUDONYMIZE:
+            return _every_member(listed, self._leaf(own))
+        special = [(key, treat) for key, treat in listed.items() if treat is not _keep]
+        return _some_members(special) if own is Action.KEEP else _listed_members(frozenset(listed), special)
+
+    def _member(self, nodes: Nodes, key: str, own: Action) -> Treat:
+        return self.treat(tuple(node.names[key] for node in nodes if key in node.names), own)
+
+    def _make(self, nodes: Nodes, inherited: Action) -> Treat:
+        own = max((node.action for node in nodes if node.action), default=inherited)
+        if not any(True for node in nodes for _ in node.children()):
+            return self._leaf(own)
+        return self._inner(nodes, Action.KEEP if own is Action.MASKED else own)
+
+    def _inner(self, nodes: Nodes, own: Action) -> Treat:
+        astray = self._leaf(max(own, *(node.strongest() for node in nodes)))
+        members = self.treat_object(nodes, own) if any(node.names for node in nodes) else astray
+        elements = self._list(nodes, own) if any(node.in_list for node in nodes) else astray
+
+        def inner(value: Json) -> Any:
+            if type(value) is dict:
+                return members(value)
+            if type(value) is list:
+                return elements(value)
+            return None if value is None else astray(value)
+
+        return inner
+
+    def _list(self, nodes: Nodes, own: Action) -> Treat:
+        if all(node.in_every_element for node in nodes):
+            return _every_element(self.treat(tuple(node.each for node in nodes if node.each), own))
+        settle = _places_held if any(node.places for node in nodes) else _remaining
+        return lambda value: settle([self._element(nodes, own, at, element) for at, element in enumerate(value)])
+
+    def _element(self, nodes: Nodes, own: Action, position: int, element: Json) -> Any:
+        held = tuple(found for node in nodes for found in node.element(position, element))
+        return self.treat(held, own)(element)
+
+    def _leaf(self, action: Action) -> Treat:
+        if action is Action.PSEUDONYMIZE:
+            return self._pseudonyms.of_value
+        return _drop if action is Action.DROP else _keep
+
+
+def _keep(value: Json) -> Any:
+    return value
+
+
+def _drop(_: Json) -> Any:
+    return GONE
+
+
+def _every_element(treat: Treat) -> Treat:
+    return lambda value: _remaining([treat(element) for element in value])
+
+
+def _remaining(treated: list[Any]) -> list[Json]:
+    return [element for element in treated if element is not GONE]
+
+
+def _places_held(treated: list[Any]) -> list[Json]:
+    while treated and treated[-1] is GONE:
+        treated.pop()
+    return [None if element is GONE else element for element in treated]
+
+
+Special: TypeAlias = Iterable[tuple[str, Treat]]
+
+
+def _apply(members: dict[str, Any], special: Special) -> dict[str, Any]:
+    for key, treat in special:
+        if key in members:
+            new = treat(members[key])
+            if new is GONE:
+                del members[key]
+            else:
+                members[key] = new
+    return members
+
+
+def _some_members(special: Special) -> Treat:
+    return lambda value: _apply(value, special)
+
+
+def _listed_members(listed: frozenset[str], special: Special) -> Treat:
+    return lambda value: _apply({key: member for key, member in value.items() if key in listed}, special)
+
+
+def _every_member(listed: dict[str, Treat], rest: Treat) -> Treat:
+    def treat(value: dict[str, Any]) -> dict[str, Any]:
+        treated = ((key, listed.get(key, rest)(member)) for key, member in value.items())
+        return {key: member for key, member in treated if member is not GONE}
+
+    return treat

@@ -1,0 +1,224 @@
+"""The record masker: records of one partition in, one outcome for each out, and the counts of them all."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import orjson
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.randomness import FieldKeys, Keys, PositionKeys
+from stream_masker.core.statistics.counts import Counts, count_batch, merge
+from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.pipeline.attributes import Reading, shared_styles
+from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
+from stream_masker.pipeline.fields import field_treatment
+from stream_masker.pipeline.intake import Intake, Reader, encoded
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Outcome, Rejected, Result
+
+BLOCK_RECORDS: Final = 5_000
+"""The most records that one block counts."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The counts of a sample's records, and how many records were left out of them, by reason."""
+
+    counts: Counts
+    rejected: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive records of one partition that make one block."""
+
+    topic: str
+    partition: int
+    records: Sequence[InputRecord]
+    statistics_version: int
+    stamp: Sequence[Header]
+
+
+class RecordMasker:
+    """Masks records as a plan says, by a mechanism. Keeps nothing but caches: equal input gives equal output.
+
+    Fail closed: a record whose attributes cannot all be read and rewritten is rejected, with a reason and the
+    configured path to blame, never a value. No record changes what becomes of another.
+    """
+
+    def __init__(self, plan: Plan, mechanism: Mechanism, secret: bytes) -> None:
+        """Raises ParameterError when plan and mechanism have different attributes, or the secret is empty."""
+        names = tuple(attribute.name for attribute in plan.attributes)
+        if names != mechanism.attributes:
+            raise ParameterError(f"the plan's attributes are {names}, the mechanism's {mechanism.attributes}")
+        pseudonyms = Pseudonyms(secret)
+        self._plan = plan
+        self._mechanism = mechanism
+        self._secret = secret
+        self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
+        self._reader = Reader(plan)
+        self._sampler = Reader(plan, controls=False)
+        self._treat_fields = field_treatment(plan, pseudonyms)
+        self._treat_key = key_treatment(plan.message, pseudonyms)
+
+    def mask(self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int) -> Result:
+        """Masks records of one partition, in the order of their offsets.
+
+        Every record has one outcome, in the input's order; every ``BLOCK_RECORDS`` records one block. Raises
+        StatisticsError when the mechanism has no statistics.
+        """
+        headers = stamp(
+            statistics_version=statistics_version,
+            mechanism=self._mechanism.name,
+            configuration=self._plan.configuration,
+        )
+        result = Result([], [])
+        for start in range(0, len(records), BLOCK_RECORDS):
+            part = records[start : start + BLOCK_RECORDS]
+            done = self._mask_run(_Run(topic, partition, part, statistics_version, headers))
+            result.outcomes.extend(done.outcomes)
+            result.blocks.extend(done.blocks)
+        return result
+
+    def count(self, values: Iterable[bytes | None]) -> Sample:
+        """The counts of records' values, for a first calibration; tombstones are passed over.
+
+        Records are left out for the same reasons as in ``mask``, except for their own alpha and noise key.
+        """
+        samples = [self._count(run) for run in _runs(values)] or [self._count([])]
+        rejected = sum((Counter(sample.rejected) for sample in samples), Counter[str]())
+        return Sample(merge(sample.counts for sample in samples), dict(rejected))
+
+    def _count(self, records: Sequence[InputRecord]) -> Sample:
+        taken = self._sampler.take(records)
+        readings = self._sampler.gather(taken)
+        counts = count_batch(encoded(taken, readings), self._sizes, self._sampler.unknown(taken, readings))
+        return Sample(counts, _by_reason(taken.rejected.values()))
+
+    def _mask_run(self, run: _Run) -> Result:
+        try:
+            return self._attempt(run)
+        except StatisticsError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            _log.warning("masking a batch failed (%s); masking its records one by one", type(error).__name__)
+            return self._one_by_one(run)
+
+    def _one_by_one(self, run: _Run) -> Result:
+        results = [self._mask_alone(replace(run, records=[record])) for record in run.records]
+        outcomes = [outcome for result in results for outcome in result.outcomes]
+        return Result(outcomes, [_joined([block for result in results for block in result.blocks])])
+
+    def _mask_alone(self, run: _Run) -> Result:
+        try:
+            return self._attempt(run)
+        except StatisticsError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            offset = run.records[0].offset
+            place = f"topic {run.topic}, partition {run.partition}, offset {offset}"
+            _log.error("masking the record at %s failed (%s)", place, type(error).__name__)
+            return self._finish(run, Intake(rejected={0: Rejected(offset, Reason.INTERNAL_ERROR.value)}))
+
+    def _attempt(self, run: _Run) -> Result:
+        return self._finish(run, self._reader.take(run.records))
+
+    def _finish(self, run: _Run, taken: Intake) -> Result:
+        readings = self._reader.gather(taken)
+        batch = encoded(taken, readings)
+        masked = self._mask_batch(run, taken, batch)
+        self._write(batch, masked, readings)
+        unknown = self._reader.unknown(taken, readings)
+        return Result(self._outcomes(run, taken), [self._block(run, taken, batch, masked, unknown)])
+
+    def _mask_batch(self, run: _Run, taken: Intake, batch: Batch) -> MaskedBatch:
+        if not batch.size:
+            return MaskedBatch(batch.columns, (Tally(),) * len(batch.columns))
+        masked = self._mechanism.mask_batch(batch, self._keys(run, taken))
+        for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
+            _check(before, after, size)
+        return masked
+
+    def _keys(self, run: _Run, taken: Intake) -> Keys:
+        if self._plan.noise_key is not None:
+            return FieldKeys(self._secret, taken.keys)
+        offsets = [run.records[index].offset for index in taken.indices]
+        return PositionKeys(self._secret, run.topic, run.partition, np.array(offsets, dtype=np.int64))
+
+    def _write(self, batch: Batch, masked: MaskedBatch, readings: Sequence[Reading]) -> None:
+        styles = shared_styles(self._reader.attributes, readings, batch.size)
+        parts = zip(self._reader.attributes, readings, masked.columns, styles, strict=True)
+        for attribute, reading, column, style in parts:
+            attribute.write(reading.hits, column.codes[reading.column.codes >= 0], style)
+
+    def _outcomes(self, run: _Run, taken: Intake) -> list[Outcome]:
+        treat_headers = header_treatment(self._plan.message, run.stamp)
+        treat_key, treat_fields = self._treat_key, self._treat_fields
+        values = dict(zip(taken.indices, taken.documents, strict=True))
+
+        def outcome(index: int, record: InputRecord) -> Outcome:
+            rejected = taken.rejected.get(index)
+            if rejected is not None:
+                return rejected
+            value = None if record.value is None else orjson.dumps(treat_fields(values[index]))
+            headers = treat_headers(record.headers)
+            return Masked(record.offset, value, treat_key(record.key), headers, record.timestamp)
+
+        return [outcome(index, record) for index, record in enumerate(run.records)]
+
+    def _block(self, run: _Run, taken: Intake, batch: Batch, masked: MaskedBatch, unknown: Sequence[int]) -> Block:
+        return Block(
+            topic=run.topic,
+            partition=run.partition,
+            first_offset=run.records[0].offset,
+            last_offset=run.records[-1].offset,
+            timestamp=max(record.timestamp for record in run.records),
+            statistics_version=run.statistics_version,
+            original=count_batch(batch, self._sizes, unknown),
+            masked=count_batch(Batch(batch.size, masked.columns), self._sizes),
+            tallies=masked.tallies,
+            rejected=_by_reason(taken.rejected.values()),
+        )
+
+
+def _check(before: Column, after: Column, size: int) -> None:
+    """Raises ValueError unless exactly the values that were there have become concepts of their taxonomy."""
+    there = before.codes >= 0
+    if not np.array_equal(there, after.codes >= 0) or (after.codes >= size).any():
+        raise ValueError("the mechanism did not mask every value")
+
+
+def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:
+    return dict(Counter(one.reason for one in rejected))
+
+
+def _runs(values: Iterable[bytes | None]) -> Iterator[list[InputRecord]]:
+    records = (InputRecord(offset, value) for offset, value in enumerate(values))
+    while run := list(islice(records, BLOCK_RECORDS)):
+        yield run
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    """The block of consecutive records that have a block each."""
+    columns = zip(*(block.tallies for block in blocks), strict=True)
+    return replace(
+        blocks[0],
+        last_offset=blocks[-1].last_offset,
+        timestamp=max(block.timestamp for block in blocks),
+        original=merge(block.original for block in blocks),
+        masked=merge(block.masked for block in blocks),
+        tallies=tuple(sum(column, Tally()) for column in columns),
+        rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
+    )

@@ -1,0 +1,182 @@
+"""Codes and labels written in the style of those that they replace.
+
+How a code was written beside its concept's own id is a set of traits, bits of one integer: a trait is there only
+where the text shows it. "I10" does not show whether its source writes dots, so a trait that a code does not show is
+borrowed from the other codes of its record (``borrow``). What a code's source cannot show at all stays as in the
+ontology.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from stream_masker.core.ontology import ConceptMap, Match
+
+Bits: TypeAlias = NDArray[np.int64]
+
+STYLE_BITS: Final = 8
+
+
+LOWER: Final = 1
+"""In small letters, where the concept's id is not."""
+UPPER: Final = 2
+"""In capitals, where the concept's id is not."""
+OWN_CASE: Final = 4
+"""With letters in the case of the concept's id."""
+DOTLESS: Final = 8
+"""Without the dot that its concept's id has."""
+DOTTED: Final = 16
+"""With its dot."""
+STRIPPED: Final = 32
+"""Without the leading zeros that its concept's id has (ICD-9)."""
+PADDED: Final = 64
+"""With the leading zeros of its concept's id."""
+NAME: Final = 128
+"""No code but the concept's label or a synonym."""
+
+OPPOSITES: Final = (LOWER | UPPER | OWN_CASE, DOTLESS | DOTTED, STRIPPED | PADDED)
+"""Of each of these a text shows one trait or none."""
+
+_LEADING_ZEROS: Final = re.compile(r"([VE]?)0+(?=\d)", re.IGNORECASE)
+_RANGE: Final = re.compile(r"[A-Z]?\d\w{0,2}-[A-Z]?\d\w{0,2}")
+
+
+def style_of(text: str, concept: str, how: str) -> int:
+    """The style of a text that was found to stand for a concept; ``how``: ``Match.how``."""
+    if how == "mapping":
+        return 0
+    if how == "label":
+        return NAME | letter_case(text)
+    text = text.strip()
+    return _case(text, concept) | _dot(text, concept, how) | _zeros(text, concept)
+
+
+def letter_case(text: str) -> int:
+    """LOWER or UPPER for a text all in such letters, otherwise OWN_CASE."""
+    if text.isupper():
+        return UPPER
+    return LOWER if text.islower() else OWN_CASE
+
+
+def in_case(text: str, style: int) -> str:
+    """The text in the letters of the style; as it is when the style shows it so, or both."""
+    if style & OWN_CASE:
+        return text
+    if style & UPPER:
+        return text.upper()
+    return text.lower() if style & LOWER else text
+
+
+def borrow(own: Bits, others: Bits) -> Bits:
+    """Styles with those traits of ``others`` that they do not show themselves. Both (n,) int64; names borrow none."""
+    code = (own & NAME) == 0
+    borrowed = own.copy()
+    for trait in OPPOSITES:
+        lacking = code & ((own & trait) == 0)
+        borrowed[lacking] |= others[lacking] & trait
+    return borrowed
+
+
+def shown(styles: Bits) -> Bits:
+    """The traits that others may borrow of these styles: those of codes, none of names."""
+    return np.where(styles & NAME, 0, styles)
+
+
+class Codes(dict[int, str]):
+    """Written codes by ``position << STYLE_BITS | style``, filled on first use.
+
+    A code is written in its style only where the attribute's ``ConceptMap`` leads from the text back to the concept
+    (without dot and zeros, 008.45 would be 845, another code). Ranges and chapters, which are no codes, are written
+    as their ids.
+    """
+
+    def __init__(self, concepts: ConceptMap) -> None:
+        super().__init__()
+        self._concepts = concepts
+
+    def __missing__(self, key: int) -> str:
+        text = self[key] = self._write(key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1))
+        return text
+
+    def _write(self, position: int, style: int) -> str:
+        if not 0 <= position < len(self._concepts.taxonomy):
+            raise IndexError("a position outside the taxonomy")
+        concept = self._concepts.taxonomy.ids[position]
+        if position == 0 or _RANGE.fullmatch(concept):
+            return concept
+        written = self._ways(concept, self._concepts.taxonomy.labels[position], style)
+        return next((text for text in written if self._leads_back(text, position)), concept)
+
+    def _ways(self, concept: str, label: str, style: int) -> Iterator[str]:
+        if style & NAME:
+            yield in_case(label, style)
+            return
+        yield in_case(_undotted(_unpadded(concept, style), style), style)
+        yield in_case(_unpadded(concept, style), style)
+        yield in_case(_undotted(concept, style), style)
+        yield in_case(concept, style)
+
+    def _leads_back(self, text: str, position: int) -> bool:
+        match = self._concepts.find(text)
+        return match.position == position and match.how != "ancestor"
+
+
+class Labels(dict[int, str | None]):
+    """Written labels by ``position << STYLE_BITS | style``, filled on first use; None for a concept without one."""
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        super().__init__()
+        self._labels = labels
+
+    def __missing__(self, key: int) -> str | None:
+        label = self._labels[key >> STYLE_BITS]
+        text = self[key] = in_case(label, key) if label else None
+        return text
+
+    def like(self, original: Any, position: int) -> str | None:
+        """The concept's label in the letters of the original, which may be anything; null stays null."""
+        if original is None:
+            return None
+        style = letter_case(original) if type(original) is str else OWN_CASE
+        return self[position << STYLE_BITS | style]
+
+
+Find: TypeAlias = Callable[[str], "Match"]
+
+
+def _case(text: str, concept: str) -> int:
+    if text.islower() and not concept.islower():
+        return LOWER
+    if text.isupper() and not concept.isupper():
+        return UPPER
+    return OWN_CASE if text.lower() != text.upper() else 0
+
+
+def _dot(text: str, concept: str, how: str) -> int:
+    if "." in text:
+        return DOTTED
+    longer = how == "ancestor" and len(text) > len(concept)
+    return DOTLESS if "." in concept or longer else 0
+
+
+def _zeros(text: str, concept: str) -> int:
+    zeros = _LEADING_ZEROS.match(concept)
+    if zeros is None:
+        return 0
+    return PADDED if text.upper().startswith(zeros[0].upper()) else STRIPPED
+
+
+def _undotted(concept: str, style: int) -> str:
+    dotless = style & DOTLESS and not style & DOTTED
+    return concept.replace(".", "") if dotless else concept
+
+
+def _unpadded(concept: str, style: int) -> str:
+    stripped = style & STRIPPED and not style & PADDED
+    return _LEADING_ZEROS.sub(r"\1", concept, count=1) if stripped else concept

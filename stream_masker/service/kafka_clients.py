@@ -1,0 +1,142 @@
+"""Clients from the configuration: librdkafka properties as they are, and translated for kafka-python."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaConfigurationError, KafkaError
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.configuration.model import Configuration, Kafka
+
+log = logging.getLogger(__name__)
+
+Client = TypeVar("Client")
+Property: TypeAlias = str | bool | int | float
+
+PROBE_MS = 10_000
+"""How long a kafka-python client looks for a broker, in milliseconds."""
+
+
+def confluent_properties(configuration: Configuration, **extra: Property) -> dict[str, Any]:
+    """The properties of a confluent-kafka client: the configuration's, and over them the caller's own.
+
+    ``extra`` may be written with underscores: ``group_id="x"`` is ``group.id``.
+    """
+    own = {name.replace("_", "."): value for name, value in extra.items()}
+    servers = configuration.kafka.bootstrap_servers
+    return {**configuration.kafka.properties, "bootstrap.servers": servers, **own}
+
+
+def kafka_python_arguments(kafka: Kafka, known: Mapping[str, Any]) -> dict[str, Any]:
+    """kafka-python's arguments for librdkafka properties; of those only what the client knows.
+
+    Properties without a counterpart are left out; a debug log names them. Raises ConfigurationError for a value that
+    cannot be read.
+    """
+    arguments = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
+    for name, value in kafka.properties.items():
+        argument, read = TRANSLATION.get(name, ("", _text))
+        if argument in known:
+            arguments[argument] = _reading(name, value, read)
+        else:
+            log.debug("kafka.properties.%s has no counterpart in kafka-python's client: left out", name)
+    return arguments
+
+
+def kafka_python_producer(configuration: Configuration, **defaults: Any) -> KafkaProducer:
+    """A producer for ``configuration.kafka``, whose properties win over ``defaults``.
+
+    Raises ServiceError when no broker answers, ConfigurationError for properties that cannot be used.
+    """
+    return _connected(KafkaProducer, configuration.kafka, defaults)
+
+
+def kafka_python_admin(configuration: Configuration) -> KafkaAdminClient:
+    """An admin client for ``configuration.kafka``. Raises like ``kafka_python_producer``."""
+    return _connected(KafkaAdminClient, configuration.kafka, {})
+
+
+def _connected(client: Callable[..., Client], kafka: Kafka, defaults: Mapping[str, Any]) -> Client:
+    arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
+    try:
+        return client(**{"api_version_auto_timeout_ms": PROBE_MS, **defaults, **arguments})
+    except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
+        raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
+    except KafkaError as error:
+        reason = type(error).__name__
+        raise ServiceError(f"no connection to Kafka at {kafka.bootstrap_servers}: {reason}") from error
+
+
+def _reading(name: str, value: Property, read: Callable[[Property], Any]) -> Any:
+    try:
+        return read(value)
+    except ValueError:
+        raise ConfigurationError(f"kafka.properties.{name} is of the wrong kind") from None
+
+
+def _text(value: Property) -> str:
+    return str(value)
+
+
+def _upper(value: Property) -> str:
+    return str(value).upper()
+
+
+def _whole(value: Property) -> int:
+    return int(float(value))
+
+
+def _flag(value: Property) -> bool:
+    return str(value).lower() in {"true", "1", "t"}
+
+
+def _codec(value: Property) -> str | None:
+    return None if str(value).lower() == "none" else str(value).lower()
+
+
+def _acks(value: Property) -> int | str:
+    return "all" if str(value).lower() in {"all", "-1"} else int(value)
+
+
+def _checks_name(value: Property) -> bool:
+    return str(value).lower() == "https"
+
+
+TRANSLATION: Mapping[str, tuple[str, Callable[[Property], Any]]] = {
+    "acks": ("acks", _acks),
+    "batch.size": ("batch_size", _whole),
+    "client.id": ("client_id", _text),
+    "compression.codec": ("compression_type", _codec),
+    "compression.type": ("compression_type", _codec),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _whole),
+    "delivery.timeout.ms": ("delivery_timeout_ms", _whole),
+    "enable.idempotence": ("enable_idempotence", _flag),
+    "linger.ms": ("linger_ms", _whole),
+    "message.max.bytes": ("max_request_size", _whole),
+    "message.timeout.ms": ("delivery_timeout_ms", _whole),
+    "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
+    "queue.buffering.max.ms": ("linger_ms", _whole),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
+    "request.required.acks": ("acks", _acks),
+    "request.timeout.ms": ("request_timeout_ms", _whole),
+    "retry.backoff.ms": ("retry_backoff_ms", _whole),
+    "sasl.kerberos.service.name": ("sasl_kerberos_service_name", _text),
+    "sasl.mechanism": ("sasl_mechanism", _upper),
+    "sasl.mechanisms": ("sasl_mechanism", _upper),
+    "sasl.password": ("sasl_plain_password", _text),
+    "sasl.username": ("sasl_plain_username", _text),
+    "security.protocol": ("security_protocol", _upper),
+    "ssl.ca.location": ("ssl_cafile", _text),
+    "ssl.certificate.location": ("ssl_certfile", _text),
+    "ssl.cipher.suites": ("ssl_ciphers", _text),
+    "ssl.crl.location": ("ssl_crlfile", _text),
+    "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", _checks_name),
+    "ssl.key.location": ("ssl_keyfile", _text),
+    "ssl.key.password": ("ssl_password", _text),
+}
+"""librdkafka's property: kafka-python's argument, and how its value is read. Also the aliases of librdkafka."""

@@ -1,0 +1,135 @@
+"""Events made of columns: the paths of a configuration turned round, to write where they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import Each, Index, Json, Name, Path, Step, Where
+
+ABSENT: Final = object()
+"""A cell without a value: its field is left out."""
+
+Build: TypeAlias = Callable[[Sequence[Any]], Any]
+
+
+@dataclass(slots=True)
+class Node:
+    """A place in an event: filled from ``column``, or an object or list of its ``children``, which share one kind."""
+
+    path: str = ""
+    column: str | None = None
+    children: dict[Step, Node] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> type[Step] | None:
+        return next((type(step) for step in self.children), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of one field of n events: ``values`` (n,), or with ``offsets`` (n + 1,) those of an array's elements.
+
+    The elements of event i are ``values[offsets[i]:offsets[i + 1]]``.
+    """
+
+    values: list[Any]
+    offsets: list[int] | None = None
+
+
+def shape_of(paths: Mapping[str, Path]) -> Node:
+    """The shape of events in which each column stands at its path.
+
+    Raises ConfigurationError for a filter, and for two paths that cannot both be written.
+    """
+    root = Node()
+    for column, path in paths.items():
+        _place(root, column, path)
+    return root
+
+
+def _place(root: Node, column: str, path: Path) -> None:
+    node = root
+    for step in path.steps:
+        node = _child(node, step, path)
+    if node.column is not None or node.children:
+        raise ConfigurationError(f"{path.text!r} and {node.path!r} write the same field: use another path")
+    node.column = column
+
+
+def _child(node: Node, step: Step, path: Path) -> Node:
+    if isinstance(step, Where):
+        raise ConfigurationError(f"{path.text!r} has a filter, which cannot be written: use names and numbers")
+    if node.column is not None or node.kind not in {None, type(step)}:
+        raise ConfigurationError(f"{path.text!r} and {node.path!r} cannot both be written: one is no part of the other")
+    child = node.children.setdefault(step, Node())
+    child.path = child.path or path.text
+    return child
+
+
+def row_builder(shape: Node, columns: Sequence[str]) -> Build:
+    """A function from a row of cells, in the order of ``columns``, to an event.
+
+    Fields whose cells are ``ABSENT`` are left out, and so are objects with nothing in them; a list stays, with the
+    elements that there are. Raises ConfigurationError for ``[*]``, which no row can fill.
+    """
+    place = {column: i for i, column in enumerate(columns)}
+    build = _builder(shape, place)
+    return lambda row: {} if (event := build(row)) is ABSENT else event
+
+
+def _builder(node: Node, place: Mapping[str, int]) -> Build:
+    if node.column is not None:
+        at = place[node.column]
+        return lambda row: row[at]
+    if node.kind is Each:
+        raise ConfigurationError(f"{node.path!r}: a column fills one element: use [0], [1], ... in place of [*]")
+    parts = [(step, _builder(child, place)) for step, child in node.children.items()]
+    return _list_builder(parts) if node.kind is Index else _object_builder(parts)
+
+
+def _object_builder(parts: Sequence[tuple[Step, Build]]) -> Build:
+    fields = [(step.key, build) for step, build in parts if isinstance(step, Name)]
+
+    def build_object(row: Sequence[Any]) -> Json:
+        return {key: value for key, build in fields if (value := build(row)) is not ABSENT} or ABSENT
+
+    return build_object
+
+
+def _list_builder(parts: Sequence[tuple[Step, Build]]) -> Build:
+    elements = [build for _, build in sorted(parts, key=_position)]
+    return lambda row: [value for build in elements if (value := build(row)) is not ABSENT]
+
+
+def _position(part: tuple[Step, Any]) -> int:
+    return part[0].position if isinstance(part[0], Index) else 0
+
+
+def assemble(shape: Node, columns: Mapping[str, Column]) -> list[Json]:
+    """n events from their columns at once, level by level: nothing is looked up for a single event."""
+    return _assembled(shape, columns).values
+
+
+def _assembled(node: Node, columns: Mapping[str, Column]) -> Column:
+    if node.column is not None:
+        return columns[node.column]
+    if node.kind is Each:
+        return _split(_assembled(next(iter(node.children.values())), columns))
+    steps = sorted(node.children, key=lambda step: _position((step, None)))
+    parts = [_assembled(node.children[step], columns) for step in steps]
+    rows = zip(*(part.values for part in parts), strict=True)
+    return Column(list(_joined(steps, rows)), parts[0].offsets)
+
+
+def _joined(steps: Sequence[Step], rows: Iterator[tuple[Any, ...]]) -> Iterator[Json]:
+    names = [step.key for step in steps if isinstance(step, Name)]
+    return (dict(zip(names, row, strict=True)) for row in rows) if names else map(list, rows)
+
+
+def _split(elements: Column) -> Column:
+    bounds = elements.offsets or []
+    return Column([elements.values[start:end] for start, end in pairwise(bounds)])

@@ -13,7 +13,7 @@ class Reason(StrEnum):
     NOT_UTF8 = "not_utf8"
     """The value is not valid UTF-8."""
     NOT_JSON = "not_json"
-    """The value is not JSON (also: NaN, Infinity, floats beyond 64 bits, lone surrogates, a byte order mark)."""
+    """The value is not JSON (also: NaN, Infinity, numbers beyond 64-bit floats, lone surrogates, a byte order mark)."""
     NOT_AN_OBJECT = "not_an_object"
     """The value is JSON, but no object."""
     DUPLICATE_KEY = "duplicate_key"

@@ -1,0 +1,180 @@
+"""Small ontologies, plans, and a mechanism whose masking is known in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.plan import AlphaSource, AttributePlan, FieldPolicy, Limits, MessagePolicy, Plan
+from stream_masker.pipeline.records import InputRecord
+
+SECRET = b"a secret of the tests"
+
+ICD10_EDGES = [
+    ("9", "ROOT"),
+    ("I10-I16", "9"),
+    ("I10", "I10-I16"),
+    ("I11", "I10-I16"),
+    ("I11.0", "I11"),
+    ("4", "ROOT"),
+    ("E08-E13", "4"),
+    ("E11", "E08-E13"),
+    ("E11.6", "E11"),
+    ("E11.65", "E11.6"),
+    ("E11.9", "E11"),
+    ("E03", "4"),
+]
+ICD10_LABELS = {
+    "I10": "Essential hypertension",
+    "I11.0": "Hypertensive heart disease",
+    "E11": "Diabetes",
+    "E11.65": "Type 2 diabetes with hyperglycemia",
+    "E11.9": "Type 2 diabetes",
+}
+ICD9_EDGES = [
+    ("001-139", "ICD9CM"),
+    ("008", "001-139"),
+    ("008.45", "008"),
+    ("038", "001-139"),
+    ("038.9", "038"),
+    ("800-999", "ICD9CM"),
+    ("845", "800-999"),
+    ("250", "ICD9CM"),
+    ("250.01", "250"),
+    ("V01", "ICD9CM"),
+    ("V01.1", "V01"),
+]
+
+
+class FixedMechanism:
+    """Masks by a table of concept ids; what the table does not hold becomes the root. Remembers its batches."""
+
+    name = "fixed"
+
+    def __init__(self, tables: Mapping[str, Mapping[str, str]], taxonomies: Mapping[str, Any]) -> None:
+        self.attributes = tuple(taxonomies)
+        self.seen: list[tuple[Batch, Any]] = []
+        self.ready = True
+        self._tables = [_table(tables.get(name, {}), taxonomies[name]) for name in taxonomies]
+
+    def mask_batch(self, batch: Batch, keys: Any) -> MaskedBatch:
+        if not self.ready:
+            raise StatisticsError("no statistics yet")
+        self.seen.append((batch, keys))
+        assert len(keys) == batch.size
+        columns = tuple(_masked(column, table) for column, table in zip(batch.columns, self._tables, strict=True))
+        return MaskedBatch(columns, tuple(Tally(values=int((c.codes >= 0).sum())) for c in columns))
+
+
+def _table(pairs: Mapping[str, str], taxonomy: Any) -> np.ndarray:
+    table = np.zeros(len(taxonomy), np.int32)
+    for before, after in pairs.items():
+        table[taxonomy.position(before)] = taxonomy.position(after)
+    return table
+
+
+def _masked(column: Column, table: np.ndarray) -> Column:
+    return Column(np.where(column.codes >= 0, table[column.codes], column.codes), column.offsets)
+
+
+class Bench:
+    """A record masker on its bench: a plan of short words, a fixed mechanism, and records made of Python objects."""
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Mapping[str, Any]],
+        *,
+        tables: Mapping[str, Mapping[str, str]] | None = None,
+        edges: list[tuple[str, str]] = ICD10_EDGES,
+        labels: Mapping[str, str] = ICD10_LABELS,
+        synonyms: Mapping[str, list[str]] | None = None,
+        unlisted: str = "keep",
+        fields: Mapping[str, list[str]] | None = None,
+        message: Mapping[str, Any] | None = None,
+        noise_key: str | None = None,
+        alpha: Mapping[str, Any] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        self.ontology = Ontology.from_edges(edges, labels=labels, synonyms=synonyms)
+        self.taxonomy = self.ontology.taxonomy()
+        self.plan = Plan(
+            attributes=tuple(self._attribute(name, **given) for name, given in attributes.items()),
+            fields=FieldPolicy(unlisted=unlisted, **{k: _paths(v) for k, v in (fields or {}).items()}),
+            configuration="c0ffee0123456789",
+            message=MessagePolicy(**(message or {})),
+            noise_key=compile_path(noise_key) if noise_key else None,
+            alpha=_alpha(alpha) if alpha else None,
+            limits=Limits(**(limits or {})),
+        )
+        table = {name: (tables or {}).get(name, DEFAULT_TABLE) for name in attributes} if edges is ICD10_EDGES else {}
+        self.mechanism = FixedMechanism(tables or table, dict.fromkeys(attributes, self.taxonomy))
+        self.masker = RecordMasker(self.plan, self.mechanism, SECRET)
+
+    def mask(self, *values: Any, **record: Any) -> list[Any]:
+        """The outcomes of values: bytes as they are, None a tombstone, anything else as JSON."""
+        records = [InputRecord(100 + i, _bytes(value), **record) for i, value in enumerate(values)]
+        return self.result(records).outcomes
+
+    def result(self, records: list[InputRecord]) -> Any:
+        return self.masker.mask("discharges", 3, records, statistics_version=7)
+
+    def one(self, value: Any, **record: Any) -> Any:
+        """The masked JSON of one value, or the reason of its rejection with the field to blame."""
+        (outcome,) = self.mask(value, **record)
+        return (outcome.reason, outcome.field) if hasattr(outcome, "reason") else orjson.loads(outcome.value)
+
+    def _attribute(self, name: str, path: str, **given: Any) -> AttributePlan:
+        concepts = ConceptMap(
+            self.taxonomy,
+            unknown=given.pop("unknown", "reject"),
+            mapping=given.pop("mapping", None),
+            ontology=self.ontology,
+        )
+        label = given.pop("label", None)
+        return AttributePlan(
+            name=name,
+            path=compile_path(path),
+            label=None if label is None else compile_path(label),
+            copies=_paths(given.pop("copies", [])),
+            concepts=concepts,
+            **given,
+        )
+
+
+DEFAULT_TABLE = {
+    "I10": "E11.9",
+    "E11.9": "I11.0",
+    "E11.65": "I10",
+    "I11.0": "E11.65",
+    "I11": "E03",
+    "E11": "E08-E13",
+    "E03": "E03",
+    "E11.6": "I11",
+}
+
+
+def _paths(texts: list[str]) -> tuple[Any, ...]:
+    return tuple(compile_path(text) for text in texts)
+
+
+def _alpha(given: Mapping[str, Any]) -> AlphaSource:
+    path = given.get("path")
+    return AlphaSource(**{**given, "path": None if path is None else compile_path(path)})
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else orjson.dumps(value)
+
+
+@pytest.fixture(scope="session")
+def bench() -> type[Bench]:
+    return Bench

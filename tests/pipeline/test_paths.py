@@ -1,0 +1,131 @@
+"""Paths: what is one, what each selects, and which can meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import Each, Index, Name, Where, compile_path
+from stream_masker.pipeline.reasons import Unfit
+from stream_masker.pipeline.walk import slots
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("code", (Name("code"),)),
+        ("diagnoses.principal.code", (Name("diagnoses"), Name("principal"), Name("code"))),
+        ("a[0].b[12]", (Name("a"), Index(0), Name("b"), Index(12))),
+        ("codes[*]", (Name("codes"), Each())),
+        ("a b.c-d_é", (Name("a b"), Name("c-d_é"))),
+        ("['a.b[0]'].c[\"d'\"]", (Name("a.b[0]"), Name("c"), Name("d'"))),
+        (
+            "diagnosis[*].code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code",
+            (
+                Name("diagnosis"),
+                Each(),
+                Name("code"),
+                Name("coding"),
+                Where(("system",), "http://hl7.org/fhir/sid/icd-10-cm"),
+                Name("code"),
+            ),
+        ),
+        ("a[?x.y='it\\'s [1] = ]'].z", (Name("a"), Where(("x", "y"), "it's [1] = ]", quoted=True), Name("z"))),
+        ("a[?x=1=2]", (Name("a"), Where(("x",), "1=2"))),
+    ],
+)
+def test_paths_are_read(text, steps):
+    assert compile_path(text).steps == steps
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "complaint"),
+    [
+        ("", 1, "name is due"),
+        (" a", 1, "name is due"),
+        ("a.", 3, "name is due"),
+        ("a..b", 3, "name is due"),
+        (".a", 1, "name is due"),
+        ("a[", 3, "number, *, ?field=value or a quoted name"),
+        ("a[]", 3, "number, *, ?field=value or a quoted name"),
+        ("a[-1]", 3, "number"),
+        ("a[01]", 4, "']' is due"),
+        ("a[0", 4, "']' is due"),
+        ("a[*].b[*", 9, "']' is due"),
+        ("a[0]b", 5, "'.' or '[' is due"),
+        ("a]", 2, "'.' or '[' is due"),
+        ("[*].a", 2, "starts with a name"),
+        ("a[?]", 4, "needs a field"),
+        ("a[?x]", 5, "needs '='"),
+        ("a[?x=]", 6, "needs a value"),
+        ("a[?x='b]", 6, "no end"),
+        ("a[?x=b[0]]", 7, "']' is due"),
+        ("a['b", 3, "a quoted name is due"),
+        ("a'b", 2, "'.' or '[' is due"),
+    ],
+)
+def test_bad_paths_say_where(text, character, complaint):
+    with pytest.raises(ConfigurationError) as raised:
+        compile_path(text)
+    assert f"path {text!r}, character {character}:" in str(raised.value)
+    assert complaint in str(raised.value)
+
+
+RECORD = {
+    "a": {"b": [{"c": 1, "t": "x"}, {"c": 2, "t": "y"}, {"c": 3, "t": "x"}, {"t": "x"}]},
+    "n": None,
+    "l": [10, 20],
+    "typed": [{"v": 1, "on": True, "text": "1"}, {"v": 1.5, "on": False}, {"v": {"deep": "z"}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b[0].c", [1]),
+        ("a.b[9].c", []),
+        ("a.b[*].c", [1, 2, 3]),
+        ("a.b[?t=x].c", [1, 3]),
+        ("a.b[?t=z].c", []),
+        ("a.x.y", []),
+        ("n", [None]),
+        ("n.b[0].c", []),
+        ("n[*].c", []),
+        ("l[*]", [10, 20]),
+        ("typed[?v=1].on", [True]),
+        ("typed[?v=1.5].on", [False]),
+        ("typed[?on=true].v", [1]),
+        ("typed[?v='1'].on", []),
+        ("typed[?text=1].v", [1]),
+        ("typed[?v.deep=z].v.deep", ["z"]),
+    ],
+)
+def test_paths_select(text, values):
+    assert [container[key] for container, key in slots(compile_path(text))(RECORD)] == values
+
+
+@pytest.mark.parametrize("text", ["a.b.c", "l.x", "a[0]", "a[*].b", "a[?t=x].b", "l[0].x", "l[?t=x].y", "a.b[0].c.d"])
+def test_another_shape_on_the_way_is_told_by_its_path(text):
+    with pytest.raises(Unfit) as raised:
+        slots(compile_path(text))(RECORD)
+    assert (raised.value.reason, raised.value.field) == ("wrong_shape", text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        ("a.b", "a.b", True),
+        ("a.b", "a.c", False),
+        ("a", "a.c", True),
+        ("a[0].c", "a[*].c", True),
+        ("a[0].c", "a[1].c", False),
+        ("a[*].c", "a[*].d", False),
+        ("a[?t=x].c", "a[?t=y].c", False),
+        ("a[?t=x].c", "a[?u=y].c", True),
+        ("a[?t=x].c", "a[0].c", True),
+        ("a[0]", "a.b", False),
+    ],
+)
+def test_paths_that_can_meet(one, other, meet):
+    assert compile_path(one).may_meet(compile_path(other)) is meet
+    assert compile_path(other).may_meet(compile_path(one)) is meet

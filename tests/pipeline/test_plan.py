@@ -1,0 +1,77 @@
+"""Plans that cannot be carried out are refused with a message that names the key."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.plan import AlphaSource, Limits
+
+CODE = {"path": "d.code"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({}, "at least one"),
+        ({"a": {"path": "x[*].y[*]"}}, "2 [*]"),
+        ({"a": {"path": "x[*].code", "label": "x.label"}}, "exactly when"),
+        ({"a": {"path": "code", "copies": ["x[*].code"]}}, "exactly when"),
+        ({"a": {"path": "coding[?s=x]"}}, "ends with a filter"),
+        ({"a": {"path": "code", "missing": "ignore"}}, "allowed are reject, keep"),
+        ({"a": {"path": "code"}, "b": {"path": "code"}}, "'code' (attribute a) and 'code' (attribute b)"),
+        ({"a": {"path": "x[0].code"}, "b": {"path": "x[*].code"}}, "can select the same value"),
+        ({"a": {"path": "x.code", "label": "x"}}, "can select the same value"),
+        ({"a": {"path": "x.code", "copies": ["x.code"]}}, "can select the same value"),
+    ],
+)
+def test_attributes(bench, attributes, told):
+    with pytest.raises(ConfigurationError) as raised:
+        bench(attributes)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"keep": ["a.b"], "drop": ["a.b"]}, "'a.b' is in keep and in drop"),
+        ({"keep": ["['a'].b"], "pseudonymize": ["a.b"]}, "is in keep and in pseudonymize"),
+        ({"drop": ["d.code"]}, "'d.code' belongs to an attribute"),
+        ({"pseudonymize": ["d.text"]}, "'d.text' belongs to an attribute"),
+    ],
+)
+def test_fields(bench, fields, told):
+    with pytest.raises(ConfigurationError) as raised:
+        bench({"a": {"path": "d.code", "label": "d.text"}}, fields=fields)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"unlisted": "hide"}, "fields.unlisted is 'hide'; allowed are keep, drop"),
+        ({"message": {"key": "hash"}}, "message.key is 'hash'; allowed are keep, drop, pseudonymize"),
+        ({"message": {"headers": ("stream-masker-version",)}}, "set by stream-masker itself"),
+        ({"noise_key": "patients[*].id"}, "noise_key: path 'patients[*].id' has a [*]"),
+        ({"alpha": {"path": "a[*]"}}, "alpha.path"),
+        ({"alpha": {"path": "a", "header": "b"}}, "either a path or a header"),
+        ({"alpha": {"header": "b", "default": 11}}, "alpha.default is 11; allowed are numbers above 0 and up to 10"),
+        ({"limits": {"depth": 251}}, "limits.depth is 251; allowed are numbers from 1 to 250"),
+        ({"limits": {"record_bytes": 0}}, "limits.record_bytes is 0"),
+    ],
+)
+def test_the_rest(bench, given, told):
+    with pytest.raises(ConfigurationError) as raised:
+        bench({"a": CODE}, **given)
+    assert told in str(raised.value)
+
+
+def test_an_alpha_comes_from_somewhere():
+    with pytest.raises(ConfigurationError, match="either a path or a header"):
+        AlphaSource()
+    assert AlphaSource(path=compile_path("alpha")).default is None
+
+
+def test_limits_have_defaults():
+    assert (Limits().record_bytes, Limits().depth) == (1_048_576, 64)

@@ -1,0 +1,183 @@
+"""Counts of batches, against counting row by row; merging and taking away."""
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.statistics.counts import (
+    Counts,
+    SparseCounts,
+    count_batch,
+    marginals,
+    merge,
+    pair_counts,
+    subtract,
+)
+from stream_masker.errors import ParameterError, StatisticsError
+
+SIZES = (4, 6, 5)
+
+
+def scalar(*codes):
+    return Column(np.array(codes, dtype=np.int32))
+
+
+def array(*records):
+    lengths = [len(record) for record in records]
+    codes = np.array([code for record in records for code in record], dtype=np.int32)
+    return Column(codes, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
+
+
+@st.composite
+def batches(draw, shapes=st.lists(st.booleans(), min_size=1, max_size=3), most=12):
+    """Batches of one to three attributes, arrays where ``shapes`` says so, some values absent."""
+    arrays = draw(shapes)
+    n = draw(st.integers(0, most))
+    columns = []
+    for is_array, size in zip(arrays, SIZES, strict=False):
+        if is_array:
+            elements = st.lists(st.integers(0, size - 1), max_size=4)
+            columns.append(array(*(draw(elements) for _ in range(n))))
+        else:
+            columns.append(scalar(*(draw(st.integers(ABSENT, size - 1)) for _ in range(n))))
+    return Batch(n, tuple(columns))
+
+
+def literal_rows(batch):
+    """The rows of each event, by the rule in words: one per element of any array, or one of the scalars alone."""
+    for i in range(batch.size):
+        scalars = [None if c.is_array else c.codes[i] for c in batch.columns]
+        elements = [
+            (j, code)
+            for j, c in enumerate(batch.columns)
+            if c.is_array
+            for code in c.codes[c.offsets[i] : c.offsets[i + 1]]
+        ]
+        for j, code in elements or [(None, None)]:
+            row = [code if k == j else value for k, value in enumerate(scalars)]
+            yield [None if value is None or value < 0 else int(value) for value in row]
+
+
+def literal_counts(batch):
+    rows = list(literal_rows(batch))
+    p = len(batch.columns)
+    values = [Counter(row[j] for row in rows if row[j] is not None) for j in range(p)]
+    pairs = {
+        (i, j): Counter((r[i], r[j]) for r in rows if r[i] is not None and r[j] is not None)
+        for i, j in combinations(range(p), 2)
+    }
+    return values, pairs
+
+
+def as_dict(sparse):
+    return dict(zip(sparse.keys.tolist(), sparse.counts.tolist(), strict=True))
+
+
+def plain(counts: Counts):
+    return (
+        counts.records,
+        [as_dict(column) for column in counts.values],
+        {key: as_dict(column) for key, column in counts.pairs.items()},
+        counts.unknown,
+    )
+
+
+def check_form(sparse):
+    assert sparse.keys.dtype == sparse.counts.dtype == np.int64
+    assert (np.diff(sparse.keys) > 0).all()
+    assert (sparse.counts > 0).all()
+
+
+@given(batch=batches())
+def test_counts_are_those_of_the_rows(batch):
+    counts = count_batch(batch, SIZES[: len(batch.columns)])
+    values, pairs = literal_counts(batch)
+    assert counts.records == batch.size
+    assert [as_dict(column) for column in counts.values] == values
+    for (i, j), pair in counts.pairs.items():
+        assert {divmod(key, SIZES[j]): n for key, n in as_dict(pair).items()} == pairs[i, j]
+    for sparse in (*counts.values, *counts.pairs.values()):
+        check_form(sparse)
+        assert sparse.rows == sum(as_dict(sparse).values())
+
+
+def test_an_event_is_as_many_rows_as_its_array_has_elements():
+    batch = Batch(3, (scalar(1, 2, 3), array([0, 5], [], [4])))
+    counts = count_batch(batch, SIZES[:2], unknown=[0, 7])
+    assert plain(counts) == (
+        3,
+        [{1: 2, 2: 1, 3: 1}, {0: 1, 4: 1, 5: 1}],
+        {(0, 1): {1 * 6 + 0: 1, 1 * 6 + 5: 1, 3 * 6 + 4: 1}},
+        (0, 7),
+    )
+
+
+def test_two_arrays_share_no_row_and_each_repeats_the_scalars():
+    batch = Batch(2, (scalar(1, 2), array([0, 5], []), array([4], [])))
+    counts = count_batch(batch, SIZES)
+    assert as_dict(counts.values[0]) == {1: 3, 2: 1}
+    assert as_dict(counts.pairs[1, 2]) == {}
+    assert as_dict(counts.pairs[0, 2]) == {1 * 5 + 4: 1}
+
+
+def test_offsets_need_not_start_at_zero():
+    whole = array([1, 2], [3], [4, 5])
+    part = Batch(2, (Column(whole.codes, whole.offsets[1:]),))
+    assert as_dict(count_batch(part, [6]).values[0]) == {3: 1, 4: 1, 5: 1}
+
+
+@given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))
+def test_merging_parts_counts_the_whole(parts):
+    counts = [count_batch(part, SIZES, unknown=[1, 0, 2]) for part in parts]
+    values = [sum((literal_counts(part)[0][j] for part in parts), Counter()) for j in range(3)]
+    merged = merge(counts)
+    assert [as_dict(column) for column in merged.values] == values
+    assert merged.records == sum(part.size for part in parts)
+    assert merged.unknown == (len(parts), 0, 2 * len(parts))
+    for sparse in (*merged.values, *merged.pairs.values()):
+        check_form(sparse)
+
+
+@given(first=batches(shapes=st.just([False, True])), second=batches(shapes=st.just([False, True])))
+def test_subtracting_what_was_added_gives_back_the_rest(first, second):
+    a, b = count_batch(first, SIZES[:2], unknown=[1, 2]), count_batch(second, SIZES[:2])
+    left = subtract(merge([a, b]), b)
+    assert plain(left) == plain(a)
+    for sparse in (*left.values, *left.pairs.values()):
+        check_form(sparse)
+
+
+def test_only_what_was_counted_can_be_subtracted():
+    one, other = (count_batch(Batch(1, (scalar(code),)), [4]) for code in (0, 1))
+    with pytest.raises(StatisticsError, match="not part of the total"):
+        subtract(one, other)
+
+
+def test_nothing_and_other_attributes_cannot_be_merged():
+    with pytest.raises(StatisticsError, match="no counts"):
+        merge([])
+    with pytest.raises(StatisticsError, match="same attributes"):
+        merge([count_batch(Batch(1, (scalar(0),)), [4]), count_batch(Batch(1, (scalar(0), scalar(1))), [4, 4])])
+
+
+@pytest.mark.parametrize("given", [{"sizes": [4, 4]}, {"sizes": [4], "unknown": []}])
+def test_every_attribute_needs_its_size_and_unknown(given):
+    with pytest.raises(ParameterError, match="entries"):
+        count_batch(Batch(1, (scalar(0),)), **given)
+
+
+def test_marginals_add_up_a_pair_by_either_attribute():
+    pair = pair_counts(np.array([3, 0, 3, -1], np.int32), np.array([5, 5, 2, 2], np.int32), 6)
+    first, second = marginals(pair, 6)
+    assert as_dict(first) == {0: 1, 3: 2}
+    assert as_dict(second) == {2: 1, 5: 2}
+
+
+def test_rows_of_no_counts():
+    empty = np.zeros(0, dtype=np.int64)
+    assert SparseCounts(empty, empty).rows == 0

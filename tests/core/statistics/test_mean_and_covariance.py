@@ -1,0 +1,125 @@
+"""The statistics on examples small enough to work out by hand, and what they refuse."""
+
+import math
+
+import numpy as np
+import pytest
+from support.graphs import FIGURE_1
+
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import (
+    distance_correlation,
+    distance_covariance,
+    distance_variance,
+    semantic_mean,
+    semantic_variance,
+)
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+FLAT = Ontology.from_edges([(c, "root") for c in "wxyz"]).taxonomy()
+FIGURE = Ontology.from_edges(FIGURE_1).taxonomy()
+HALF = 0.5
+"""Wu–Palmer of two children of the root."""
+
+
+def test_the_mean_may_be_a_concept_that_does_not_occur():
+    values = ["gingivitis", "gastritis", "hematoma"]
+    assert semantic_mean(values, WuPalmer(FIGURE)) == "Inflammatory disorder of digestive tract"
+    assert semantic_mean(["w", "x", "y", "z"], WuPalmer(FLAT)) == "root"
+
+
+def test_ties_go_to_the_smallest_depth_then_the_smallest_id():
+    d = WuPalmer(FIGURE)
+    assert semantic_mean(["Disease", "Disorder of body system"], d) == "Disease"
+    assert semantic_mean(["Disorder of body system", "Disease"], d) == "Disease"
+    assert semantic_mean(["z", "y"], WuPalmer(FLAT)) == "y"
+
+
+def test_variance_is_the_mean_square_about_the_mean():
+    d = WuPalmer(FIGURE)
+    values = ["gastritis", "gastritis", "gingivitis"]
+    assert semantic_variance(values, d) == pytest.approx((1 / 7) ** 2 / 3)
+    assert semantic_variance(["gastritis"] * 3, d) == 0.0
+
+
+def test_covariance_of_two_values_by_hand():
+    """n = 2: the centred matrix of two values d apart is ± d/2, so sdVar = d/2 and sdCov the same."""
+    d = WuPalmer(FLAT)
+    assert distance_variance(["x", "y"], d) == pytest.approx(HALF / 2)
+    assert distance_covariance(["x", "y"], d, ["z", "w"], d) == pytest.approx(HALF / 2)
+    assert distance_correlation(["x", "y"], d, ["z", "w"], d) == pytest.approx(1.0)
+
+
+def test_independent_attributes_have_no_covariance():
+    a, b = ["x", "x", "y", "y"], ["w", "z", "w", "z"]
+    d = WuPalmer(FLAT)
+    assert distance_covariance(a, d, b, d) == pytest.approx(0.0, abs=1e-8)
+    assert distance_correlation(a, d, b, d) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_constant_attribute_has_exactly_none():
+    d = WuPalmer(FIGURE)
+    constant, other = ["hematoma"] * 3, ["gastritis", "gingivitis", "hematoma"]
+    assert distance_variance(constant, d) == 0.0
+    assert distance_covariance(constant, d, other, d) == 0.0
+    assert distance_correlation(constant, d, other, d) == 0.0
+
+
+def test_a_rare_value_among_many_is_not_lost_to_rounding():
+    """Two values d apart, one of them once in n: sdVar = 2·d·(n - 1)/n²."""
+    n = 1_000_000
+    values = np.full(n, FLAT.position("x"), dtype=np.int32)
+    values[17] = FLAT.position("y")
+    assert distance_variance(values, WuPalmer(FLAT)) == pytest.approx(2 * HALF * (n - 1) / n**2, rel=1e-6)
+
+
+def test_a_negative_sum_is_taken_as_none():
+    """Wu–Palmer need not be of negative type: here the centred products sum to -0.0039·n²."""
+    diamond = Ontology.from_edges([(c, "r") for c in "abc"] + [("e", c) for c in "abc"]).taxonomy()
+    d, flat = WuPalmer(diamond), WuPalmer(FLAT)
+    a = ["r"] * 3 + ["a"] * 2 + ["b"] * 2 + ["c"] * 2 + ["e"] * 4
+    b = ["y"] * 3 + ["x"] * 6 + ["y"] * 4
+    n = len(a)
+    centre = np.eye(n) - 1 / n
+    products = (centre @ d.matrix(a) @ centre) * (centre @ flat.matrix(b) @ centre)
+    assert products.sum() / n**2 < -0.003
+    assert distance_covariance(a, d, b, flat) == 0.0
+    assert distance_correlation(a, d, b, flat) == 0.0
+
+
+def test_each_attribute_has_its_own_taxonomy_and_measure():
+    a, b = ["x", "y", "z"], ["gastritis", "gingivitis", "hematoma"]
+    d_a, d_b = LogTaxonomic(FLAT), WuPalmer(FIGURE)
+    assert distance_covariance(a, d_a, b, d_b) == pytest.approx(distance_covariance(b, d_b, a, d_a), rel=1e-12)
+    positions = (FLAT.encode(a), d_a, FIGURE.encode(b), d_b)
+    assert distance_covariance(*positions) == distance_covariance(a, d_a, b, d_b)
+
+
+def test_correlation_of_an_attribute_with_itself_is_one():
+    values = ["gastritis", "gingivitis", "hematoma", "gastritis", "Disease"]
+    d = WuPalmer(FIGURE)
+    assert distance_correlation(values, d, values, d) == pytest.approx(1.0, abs=1e-9)
+    assert math.isclose(distance_covariance(values, d, values, d), distance_variance(values, d), rel_tol=1e-9)
+
+
+def test_values_outside_the_taxonomy_say_where_they_stand_and_not_what_they_are():
+    with pytest.raises(UnknownConceptError) as error:
+        semantic_mean(["x", "secret"], WuPalmer(FLAT))
+    assert error.value.position == 1
+    assert "secret" not in str(error.value)
+    with pytest.raises(UnknownConceptError):
+        distance_variance(np.array([0, 99]), WuPalmer(FLAT))
+
+
+def test_no_values_and_unequal_numbers_are_refused():
+    d = WuPalmer(FLAT)
+    for statistic in (semantic_mean, semantic_variance):
+        with pytest.raises(StatisticsError, match="at least one value"):
+            statistic([], d)
+    with pytest.raises(StatisticsError, match="at least one value"):
+        distance_variance([], d)
+    with pytest.raises(StatisticsError, match="at least one value"):
+        distance_covariance([], d, [], d)
+    with pytest.raises(ParameterError, match="same number of rows"):
+        distance_correlation(["x"], d, ["x", "y"], d)

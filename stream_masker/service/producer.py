@@ -105,6 +105,7 @@ class TransactionalProducer:
         self._turn = turn
         self._clock = clock
         self._client: Client | None = None
+        self._writing = False
         self._fencings: deque[float] = deque(maxlen=FENCINGS)
 
     def open(self) -> bool:
@@ -127,14 +128,10 @@ class TransactionalProducer:
     def write(self, produce: Callable[[Send], None], offsets: list[TopicPartition], group: object) -> Outcome:
         """One transaction: what ``produce`` sends, and the input's offsets, which only the group's member may set."""
         client = self._opened()
-        try:
-            self._step("begin", lambda _: client.begin_transaction(), late=Verdict.RENEW)
-            produce(self.send)
-            self._step("offsets", lambda t: client.send_offsets_to_transaction(offsets, group, t), late=Verdict.ABORT)
-            self._step("commit", client.commit_transaction, late=Verdict.RENEW)
-        except StepError as failure:
-            return self._recover(failure)
-        return Outcome.COMMITTED
+        self._writing = True
+        outcome = self._attempt(client, produce, offsets, group)
+        self._writing = False
+        return outcome
 
     def send(
         self,
@@ -158,8 +155,22 @@ class TransactionalProducer:
                 return True
 
     def close(self) -> None:
-        """Lets the client go; no transaction is open between calls of ``write``."""
+        """Lets the client go; aborts what a ``write`` that was cut short left open."""
+        if self._writing and self._client is not None:
+            self._aborted()
         self._client = None
+
+    def _attempt(
+        self, client: Client, produce: Callable[[Send], None], offsets: list[TopicPartition], group: object
+    ) -> Outcome:
+        try:
+            self._step("begin", lambda _: client.begin_transaction(), late=Verdict.RENEW)
+            produce(self.send)
+            self._step("offsets", lambda t: client.send_offsets_to_transaction(offsets, group, t), late=Verdict.ABORT)
+            self._step("commit", client.commit_transaction, late=Verdict.RENEW)
+        except StepError as failure:
+            return self._recover(failure)
+        return Outcome.COMMITTED
 
     def _opened(self) -> Client:
         if self._client is None:

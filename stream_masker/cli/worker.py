@@ -1,0 +1,66 @@
+"""``stream-masker worker``: the mask worker."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from stream_masker.cli.options import config_option
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.logs import LEVELS, configure_logs
+
+log = logging.getLogger(__name__)
+
+
+@click.command()
+@config_option
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65_535),
+    help="Instead of http.port, for several workers on one machine; 0 takes any free port and logs it.",
+)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log.")
+def command(config: Path, http_port: int | None, log_level: str) -> None:
+    """Mask the input topic, record by record, until told to stop (SIGTERM, SIGINT).
+
+    Masked records, rejections, calibration counts and offsets of a batch are written in one transaction. With no
+    statistics the worker holds, and /readyz says why. Run as many as the input has partitions; each needs a
+    transactional id of its own, which worker.instance names.
+
+    A broker that does not answer is waited for; missing topics end the worker with exit code 1, a configuration
+    that cannot be used with 2.
+
+    \b
+    Examples:
+      stream-masker worker --config discharges.yaml
+      stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
+    """
+    from prometheus_client import CollectorRegistry
+
+    from stream_masker.service.health import Health, HttpServer
+    from stream_masker.service.worker_run import run_worker
+
+    configure_logs(log_level)
+    configuration = load_configuration(config)
+    http, registry, health, stop = configuration.http, CollectorRegistry(), Health(), threading.Event()
+    stop_on_signals(stop)
+    port = http.port if http_port is None else http_port
+    with HttpServer(host=http.host, port=port, health=health, registry=registry):
+        run_worker(configuration, registry=registry, health=health, stop=stop)
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """SIGTERM and SIGINT set ``stop``; a second one ends the process at once."""
+
+    def handle(number: int, _: FrameType | None) -> None:
+        log.info("%s: stopping", signal.Signals(number).name)
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)

@@ -1,0 +1,165 @@
+"""The workers' view of the statistics topic: read to its end, followed, and the newest usable version put in force."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+
+log = logging.getLogger(__name__)
+
+KEPT = 16
+"""Versions remembered at most while reading to the topic's end: there are many, and the newest ones decide."""
+
+READ = 100
+
+
+class Client(Protocol):
+    """What is used of ``confluent_kafka.Consumer``."""
+
+    def assign(self, partitions: list[TopicPartition]) -> None: ...
+    def consume(self, num_messages: int, timeout: float) -> list[Any]: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Published:
+    """A version as it stands on the topic."""
+
+    version: int
+    value: bytes
+
+
+class Newest:
+    """The newest versions offered and not yet taken. A tombstone takes a version back."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, bytes] = {}
+
+    def offer(self, key: bytes | None, value: bytes | None) -> None:
+        """Takes a message; one whose key is no version is no statistics message, and is logged."""
+        version = _version(key)
+        if version is None:
+            log.warning("statistics topic: a message without a version as its key is left out")
+        elif value is None:
+            self._values.pop(version, None)
+        else:
+            self._values[version] = value
+            self._forget_oldest()
+
+    def take(self) -> list[Published]:
+        """What has been offered since the last time, newest first."""
+        taken = sorted((Published(*item) for item in self._values.items()), reverse=True)
+        self._values.clear()
+        return taken
+
+    def _forget_oldest(self) -> None:
+        if len(self._values) > KEPT:
+            del self._values[min(self._values)]
+
+
+def _version(key: bytes | None) -> int | None:
+    return int(key) if key is not None and key.isdigit() and len(key) < 19 else None
+
+
+class Follower:
+    """Follows a topic from its beginning without being in any group. ``partitions``: how many the topic has."""
+
+    def __init__(self, *, client: Client, topic: str, partitions: int) -> None:
+        self._client = client
+        self._topic = topic
+        self._unread = set(range(partitions))
+        self._newest = Newest()
+        client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+
+    @property
+    def at_end(self) -> bool:
+        """Whether every partition has been read to its end at least once."""
+        return not self._unread
+
+    def poll(self) -> list[Published]:
+        """New versions, newest first; none before the end has been reached for the first time. Never waits."""
+        while messages := self._client.consume(READ, 0):
+            for message in messages:
+                self._take(message)
+        return self._newest.take() if self.at_end else []
+
+    def close(self) -> None:
+        """Lets the client go."""
+        self._client.close()
+
+    def _take(self, message: Any) -> None:
+        error = message.error()
+        if error is None:
+            self._newest.offer(message.key(), message.value())
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._unread.discard(message.partition())
+        else:
+            log.warning("reading %s: %s", self._topic, error.str())
+
+
+class InForce:
+    """The statistics that ``mechanism`` masks with: the newest published version that fits, never an older one.
+
+    A version that does not fit is refused and the earlier one stays in force; with none, nothing can be masked.
+    """
+
+    def __init__(self, *, mechanism: Mechanism, taxonomies: Mapping[str, Taxonomy], configuration: str) -> None:
+        self._mechanism = mechanism
+        self._taxonomies = taxonomies
+        self._configuration = configuration
+        self.version = 0
+        self.published = 0
+        self.refused: str | None = None
+        self.refusals = 0
+
+    def consider(self, published: Iterable[Published]) -> bool:
+        """Puts the newest version that fits in force; ``published``: newest first. Says whether that was any."""
+        for candidate in published:
+            if candidate.version <= self.version:
+                return False
+            if self._accepted(candidate):
+                return True
+        return False
+
+    def _accepted(self, candidate: Published) -> bool:
+        try:
+            message = decode_statistics(candidate.value)
+            self._check(candidate, message)
+            self._mechanism.restore(message.snapshot)
+        except StatisticsError as error:
+            return self._refuse(candidate, error)
+        self.version, self.published, self.refused = message.version, message.published, None
+        log.info("statistics version %d in force%s", message.version, self._remark(message))
+        return True
+
+    def _refuse(self, candidate: Published, error: StatisticsError) -> bool:
+        self.refused = f"version {candidate.version} was refused: {error}"
+        self.refusals += 1
+        log.error("statistics %s", self.refused)
+        return False
+
+    def _check(self, candidate: Published, message: StatisticsMessage) -> None:
+        if candidate.version != message.version or message.statistics.version != message.version:
+            raise StatisticsError("the message's key, its version and its snapshot's version are not the same")
+        if message.mechanism != self._mechanism.name:
+            raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {self._mechanism.name}")
+        if other := _differing(message.taxonomies, fingerprints(self._taxonomies)):
+            raise StatisticsError(f"it was computed over another taxonomy of {', '.join(other)}")
+
+    def _remark(self, message: StatisticsMessage) -> str:
+        same = message.configuration == self._configuration
+        return "" if same else f", computed under another configuration ({message.configuration})"
+
+
+def _differing(these: Mapping[str, str], those: Mapping[str, str]) -> list[str]:
+    """The names that the two do not hold with the same value."""
+    return sorted(name for name in these.keys() | those.keys() if these.get(name) != those.get(name))

@@ -1,0 +1,203 @@
+"""A batch on its way through the worker: gathered by partition, masked, written. No I/O: the sending is passed in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stream_masker.core.batch import Tally
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.errors import ParameterError
+from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Rejected, Result
+
+Send = Callable[..., bool]
+"""``send(topic, value, key, partition, timestamp, headers)``: False for a message larger than Kafka takes."""
+
+CALIBRATION_PARTITION = 0
+
+
+class Message(Protocol):
+    """What is used of ``confluent_kafka.Message``."""
+
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> list[Header] | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a batch is complete: at ``records`` (≥ 1), at ``size`` bytes of values (≥ 1), after ``delay`` seconds."""
+
+    records: int = 10_000
+    size: int = 16_777_216
+    delay: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.records < 1 or self.size < 1 or self.delay <= 0:
+            raise ParameterError("a batch holds at least 1 record and 1 byte, and waits longer than 0 s")
+
+
+class Gathered:
+    """Messages read and not yet masked, by partition, in order; ``mean``: bytes of a message to expect."""
+
+    def __init__(self, limits: Limits, *, mean: int = 10_000) -> None:
+        self._limits = limits
+        self._expected = mean
+        self._messages: dict[int, list[Message]] = {}
+        self.records = 0
+        self.size = 0
+
+    @property
+    def partitions(self) -> Mapping[int, Sequence[Message]]:
+        return self._messages
+
+    @property
+    def full(self) -> bool:
+        return self.records >= self._limits.records or self.size >= self._limits.size
+
+    @property
+    def room(self) -> int:
+        """How many more messages to ask for: what the bytes leave at the mean size; at least 1."""
+        return max(1, min(self._limits.records - self.records, (self._limits.size - self.size) // self.mean))
+
+    @property
+    def mean(self) -> int:
+        """Bytes of a message, at least 1: what was expected while there are none."""
+        return max(1, self.size // self.records if self.records else self._expected)
+
+    def add(self, message: Message) -> None:
+        """Takes a message, which follows the earlier ones of its partition."""
+        self._messages.setdefault(message.partition(), []).append(message)
+        self.records += 1
+        self.size += len(message)
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Forgets what came from these partitions: they are, or may be, somebody else's now."""
+        for messages in filter(None, [self._messages.pop(partition, None) for partition in partitions]):
+            self.records -= len(messages)
+            self.size -= sum(map(len, messages))
+
+    def next_offsets(self) -> dict[int, int]:
+        """The offset to go on from, of each partition."""
+        return {partition: messages[-1].offset() + 1 for partition, messages in self._messages.items()}
+
+    def first_offsets(self) -> dict[int, int]:
+        """The offset that the batch starts with, of each partition."""
+        return {partition: messages[0].offset() for partition, messages in self._messages.items()}
+
+
+def as_input(message: Message) -> InputRecord:
+    """A message as the record masker takes it."""
+    return InputRecord(
+        offset=message.offset(),
+        value=message.value(),
+        key=message.key(),
+        headers=message.headers() or (),
+        timestamp=message.timestamp()[1],
+    )
+
+
+class Masker(Protocol):
+    """What is used of ``pipeline.masker.RecordMasker``."""
+
+    def mask(
+        self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int
+    ) -> Result: ...
+
+
+def mask_batch(masker: Masker, topic: str, batch: Gathered, *, statistics_version: int) -> dict[int, Result]:
+    """Masks a batch, partition by partition, because noise and blocks belong to a partition's offsets."""
+    return {
+        partition: masker.mask(topic, partition, list(map(as_input, messages)), statistics_version=statistics_version)
+        for partition, messages in batch.partitions.items()
+    }
+
+
+@dataclass(slots=True)
+class Written:
+    """What a transaction holds; ``tallies``: of each attribute."""
+
+    masked: int = 0
+    tombstones: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    blocks: int = 0
+    blocks_left_out: int = 0
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        return self.masked + self.tombstones + self.rejected.total()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outputs:
+    """Where outcomes go. ``taxonomies``: by attribute, in their order; ``configuration``: its hash.
+
+    ``rejected_partitions``: of the topic of rejections; a rejection goes to its record's partition number, modulo it.
+    """
+
+    input: str
+    output: str
+    rejected: str
+    calibration: str
+    rejected_partitions: int
+    taxonomies: Mapping[str, Taxonomy]
+    configuration: str
+
+
+class Writer:
+    """Sends the outcomes of one batch, and counts them in ``written``."""
+
+    def __init__(self, outputs: Outputs, send: Send, written: Written) -> None:
+        self._to = outputs
+        self._send = send
+        self._written = written
+
+    def write(self, results: Mapping[int, Result]) -> None:
+        """Sends every outcome, in order, and every block."""
+        for partition, result in results.items():
+            for outcome in result.outcomes:
+                self._write_outcome(partition, outcome)
+            for block in result.blocks:
+                self._write_block(block)
+
+    def _write_outcome(self, partition: int, outcome: Masked | Rejected) -> None:
+        if isinstance(outcome, Rejected):
+            self._reject(partition, outcome)
+        elif self._send_masked(partition, outcome):
+            self._count_masked(outcome)
+        else:
+            self._reject(partition, Rejected(outcome.offset, Reason.TOO_LARGE))
+
+    def _send_masked(self, partition: int, masked: Masked) -> bool:
+        timestamp = max(0, masked.timestamp)
+        return self._send(self._to.output, masked.value, masked.key, partition, timestamp, masked.headers)
+
+    def _count_masked(self, masked: Masked) -> None:
+        if masked.value is None:
+            self._written.tombstones += 1
+        else:
+            self._written.masked += 1
+
+    def _reject(self, partition: int, rejected: Rejected) -> None:
+        value = encode_rejection(rejected, topic=self._to.input, partition=partition)
+        key = f"{self._to.input}:{partition}:{rejected.offset}".encode()
+        self._send(self._to.rejected, value, key, partition % self._to.rejected_partitions, 0, ())
+        self._written.rejected[str(rejected.reason)] += 1
+
+    def _write_block(self, block: Block) -> None:
+        value = encode_block(block, self._to.taxonomies, configuration=self._to.configuration)
+        if self._send(self._to.calibration, value, block_key(block), CALIBRATION_PARTITION, 0, ()):
+            self._written.blocks += 1
+        else:
+            self._written.blocks_left_out += 1
+        for attribute, tally in zip(self._to.taxonomies, block.tallies, strict=True):
+            self._written.tallies[attribute] = self._written.tallies.get(attribute, Tally()) + tally

@@ -1,0 +1,124 @@
+"""The worker's Kafka clients: the properties that exactly once depends on, over those of the configuration."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections import Counter
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka_clients import confluent_properties
+
+log = logging.getLogger("stream_masker.kafka")
+
+TRANSACTION_MS = 20_000
+"""How long a dead worker's open transaction keeps committed readers waiting, at most."""
+
+Properties = dict[str, Any]
+
+
+def group_of(configuration: Configuration) -> str:
+    """The consumer group of all workers of one input: ``group.id`` of ``kafka.properties``, or named by the topic."""
+    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+
+
+def transactional_id(configuration: Configuration) -> str:
+    """The group, and the worker's instance: ``worker.instance``, or the host's name and the process's number.
+
+    A worker that comes back under the same id settles at once what it left open; two must never share one.
+    """
+    instance = configuration.worker.instance or f"{socket.gethostname()}-{os.getpid()}"
+    return f"{group_of(configuration)}.{instance}"
+
+
+def consumer_properties(configuration: Configuration) -> Properties:
+    """Of the input's consumer: committed records only, offsets committed by nobody but the transactions."""
+    most = max(1024, 2 * configuration.worker.batch_bytes // 1024)
+    own = confluent_properties(
+        configuration,
+        group_id=group_of(configuration),
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
+    )
+    defaults = {"auto.offset.reset": "earliest", "queued.max.messages.kbytes": most}
+    return {**defaults, **own, **_assignor(own)}
+
+
+def _assignor(properties: Properties) -> Properties:
+    """The classic protocol's incremental assignment; the protocol of KIP-848 has no other."""
+    modern = str(properties.get("group.protocol", "classic")).lower() == "consumer"
+    return {} if modern else {"partition.assignment.strategy": "cooperative-sticky"}
+
+
+def reader_properties(configuration: Configuration) -> Properties:
+    """Of the statistics topic's reader: in no group, though the client wants one named."""
+    return confluent_properties(
+        configuration,
+        group_id=f"{group_of(configuration)}.statistics",
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        enable_partition_eof=True,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
+
+
+def producer_properties(configuration: Configuration, identity: str) -> Properties:
+    """Of the transactional producer; its queue holds a batch with its blocks, twice over."""
+    worker = configuration.worker
+    defaults = {
+        "transaction.timeout.ms": TRANSACTION_MS,
+        "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
+        "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
+        "compression.type": "lz4",
+        "linger.ms": 5,
+    }
+    own = confluent_properties(
+        configuration, transactional_id=identity, enable_idempotence=True, delivery_report_only_error=True
+    )
+    return {**defaults, **own}
+
+
+def connect_consumer(properties: Properties) -> Consumer:
+    """Raises ConfigurationError for properties that librdkafka refuses."""
+    return _made(Consumer, {"error_cb": _log_error, **properties})
+
+
+def connect_producer(properties: Properties) -> Producer:
+    """A producer that logs failed deliveries, by topic and error. Raises ConfigurationError like the consumer."""
+    return _made(Producer, {"error_cb": _log_error, "on_delivery": FailedDeliveries(), **properties})
+
+
+def _made(client: type[Any], properties: Properties) -> Any:
+    try:
+        return client(properties, logger=log)
+    except KafkaException as failure:
+        raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
+
+
+def _log_error(error: KafkaError) -> None:
+    log.warning("%s", error.str())
+
+
+class FailedDeliveries:
+    """Logs why messages could not be written: each topic and error once in a row, and how often so far."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._last: tuple[str, str] | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        failure = (str(message.topic()), error.str())
+        self.counts[failure] += 1
+        if failure != self._last:
+            log.warning("not written to %s: %s (%d so far)", *failure, self.counts[failure])
+        self._last = failure

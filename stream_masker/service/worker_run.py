@@ -1,0 +1,152 @@
+"""A mask worker from a configuration: its parts made and put together, then run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer
+from prometheus_client import CollectorRegistry
+
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.plan import Plan
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.health import Health
+from stream_masker.service.metrics import Metrics
+from stream_masker.service.producer import TransactionalProducer
+from stream_masker.service.statistics_topic import Follower, InForce
+from stream_masker.service.worker import Life, Parts, Worker
+from stream_masker.service.worker_batch import Limits, Outputs
+from stream_masker.service.worker_clients import (
+    connect_consumer,
+    connect_producer,
+    consumer_properties,
+    producer_properties,
+    reader_properties,
+    transactional_id,
+)
+from stream_masker.service.worker_report import Report
+from stream_masker.service.worker_source import Source
+from stream_masker.service.worker_topics import Partitions, find_partitions
+
+log = logging.getLogger(__name__)
+
+BROKER_WAIT = 2.0
+"""Seconds between two looks for a broker."""
+
+
+def run_worker(
+    configuration: Configuration, *, registry: CollectorRegistry, health: Health, stop: threading.Event
+) -> None:
+    """Runs a mask worker until ``stop`` is set; its metrics go to ``registry``, its state to ``health``.
+
+    A broker that does not answer is waited for. Raises ConfigurationError for what the configuration names and is not
+    there, ServiceError for topics that are missing or too narrow, and when Kafka refuses the worker.
+    """
+    life = Life(health, stop)
+    masking = Masking(configuration)
+    with _input_consumer(configuration) as consumer:
+        partitions = find_partitions(consumer, configuration.topics, wait=_waiting(health, life))
+        if partitions is None:
+            return
+        health.reason("brokers", None)
+        report = Report(Metrics(registry, "worker"), health)
+        report.start({name: alpha_of(configuration, name) for name in configuration.attributes})
+        Worker(_parts(configuration, masking, partitions, consumer, life, health, report)).run()
+
+
+class Masking:
+    """What masks: plan, mechanism and record masker of a configuration."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        secret = read_secret(configuration)
+        self.plan: Plan = build_plan(configuration)
+        self.mechanism: Mechanism = build_mechanism(configuration, secret)
+        if self.mechanism.needs_group:
+            raise ConfigurationError(f"mechanism.name: {self.mechanism.name} masks no single records")
+        self.masker = RecordMasker(self.plan, self.mechanism, secret)
+
+    @property
+    def taxonomies(self) -> dict[str, Taxonomy]:
+        """Of each attribute, in their order."""
+        return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}
+
+
+def alpha_of(configuration: Configuration, attribute: str) -> float:
+    """The noise level of an attribute; the default one where records bring their own."""
+    alpha = configuration.attributes[attribute].alpha
+    return alpha if isinstance(alpha, float) else alpha.default
+
+
+@contextmanager
+def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
+    consumer = connect_consumer(consumer_properties(configuration))
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _waiting(health: Health, life: Life) -> Callable[[str], bool]:
+    def wait(reason: str) -> bool:
+        log.warning("%s; trying again", reason)
+        health.reason("brokers", reason)
+        return life.pause(BROKER_WAIT)
+
+    return wait
+
+
+def _parts(
+    configuration: Configuration,
+    masking: Masking,
+    partitions: Partitions,
+    consumer: Consumer,
+    life: Life,
+    health: Health,
+    report: Report,
+) -> Parts:
+    topics, identity = configuration.topics, transactional_id(configuration)
+    properties = producer_properties(configuration, identity)
+    return Parts(
+        source=Source(client=consumer, topic=topics.input, turn=life.turn),
+        producer=TransactionalProducer(
+            connect=lambda: connect_producer(properties), transactional_id=identity, turn=life.turn
+        ),
+        follower=Follower(
+            client=connect_consumer(reader_properties(configuration)),
+            topic=topics.statistics,
+            partitions=partitions.statistics,
+        ),
+        in_force=InForce(mechanism=masking.mechanism, taxonomies=masking.taxonomies, configuration=configuration.hash),
+        masker=masking.masker,
+        outputs=_outputs(configuration, masking, partitions),
+        limits=_limits(configuration),
+        life=life,
+        health=health,
+        report=report,
+    )
+
+
+def _outputs(configuration: Configuration, masking: Masking, partitions: Partitions) -> Outputs:
+    topics = configuration.topics
+    return Outputs(
+        input=topics.input,
+        output=topics.output,
+        rejected=topics.rejected,
+        calibration=topics.calibration,
+        rejected_partitions=partitions.rejected,
+        taxonomies=masking.taxonomies,
+        configuration=configuration.hash,
+    )
+
+
+def _limits(configuration: Configuration) -> Limits:
+    worker = configuration.worker
+    return Limits(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay)

@@ -1,0 +1,242 @@
+"""The worker's input: its share of the partitions, read in batches, held back, and read again after a failure."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.worker_batch import Gathered, Limits
+
+log = logging.getLogger(__name__)
+
+WAIT = 0.05
+"""Seconds of one read within a batch: how soon a stop or the batch's delay is noticed."""
+
+REQUEST = 5.0
+"""Seconds that a request to a broker may take."""
+
+SEEKS = 5
+
+
+class Client(Protocol):
+    """What is used of ``confluent_kafka.Consumer``."""
+
+    def subscribe(self, topics: list[str], **callbacks: Callable[[Any, list[TopicPartition]], None]) -> None: ...
+    def consume(self, num_messages: int, timeout: float) -> list[Any]: ...
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None: ...
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None: ...
+    def pause(self, partitions: list[TopicPartition]) -> None: ...
+    def resume(self, partitions: list[TopicPartition]) -> None: ...
+    def seek(self, partition: TopicPartition) -> None: ...
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
+    def get_watermark_offsets(
+        self, partition: TopicPartition, timeout: float, cached: bool
+    ) -> tuple[int, int] | None: ...
+    def consumer_group_metadata(self) -> object: ...
+    def memberid(self) -> str | None: ...
+    def close(self) -> None: ...
+
+
+class Source:
+    """The partitions of ``topic`` that the group gives to ``client``.
+
+    Partitions change hands only within ``gather``, ``idle`` and ``close``, when no transaction is open; what was
+    gathered of a partition given up is forgotten, and its next owner reads it again from the committed offset.
+    ``turn`` is called while waiting and says whether to go on (False: stopping).
+    """
+
+    def __init__(
+        self, *, client: Client, topic: str, turn: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client = client
+        self._topic = topic
+        self._turn = turn
+        self._clock = clock
+        self._member: str | None = None
+        self._held = True
+        self._batch: Gathered | None = None
+        self._mean = 10_000
+        self._positions: dict[int, int] = {}
+        self._assigned: set[int] = set()
+
+    @property
+    def assigned(self) -> frozenset[int]:
+        return frozenset(self._assigned)
+
+    def subscribe(self) -> None:
+        """Joins the group."""
+        self._client.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def hold(self) -> None:
+        """Stops reading; the partitions, and those to come, stay assigned."""
+        if not self._held:
+            self._held = True
+            self._client.pause(self._all())
+
+    def resume(self) -> None:
+        """Reads on after ``hold``."""
+        if self._held:
+            self._held = False
+            self._client.resume(self._all())
+
+    def idle(self, seconds: float) -> None:
+        """Stays in the group while held: serves what the group wants of its members, and takes no record."""
+        for message in self._client.consume(1, seconds):
+            if message.error() is None:
+                self._seek(TopicPartition(self._topic, message.partition(), message.offset()))
+            else:
+                self._take_event(message)
+
+    def gather(self, limits: Limits) -> Gathered:
+        """The next batch; empty when nothing came within the delay."""
+        self._batch = batch = Gathered(limits, mean=self._mean)
+        deadline = self._clock() + limits.delay
+        while not batch.full and self._turn() and (left := deadline - self._clock()) > 0:
+            self._take(batch, self._client.consume(batch.room, min(left, WAIT)))
+        self._batch, self._mean = None, batch.mean
+        return batch
+
+    def group(self) -> object | None:
+        """What fences the group's other members off (KIP-447); None when this is no longer the member it was.
+
+        librdkafka renews it in the background: after the group has given the member up, it would let through what
+        it should fence. So the member must still be the one that the partitions were assigned to.
+        """
+        metadata = self._client.consumer_group_metadata()
+        return metadata if self._member is not None and self._client.memberid() == self._member else None
+
+    def offsets(self, batch: Gathered) -> list[TopicPartition]:
+        """The offsets to commit with a batch."""
+        return [TopicPartition(self._topic, partition, offset) for partition, offset in batch.next_offsets().items()]
+
+    def advance(self, batch: Gathered) -> None:
+        """Notes that a batch is committed."""
+        for partition, offset in batch.next_offsets().items():
+            self._positions[partition] = max(offset, self._positions.get(partition, offset))
+
+    def rewind(self, batch: Gathered) -> None:
+        """Reads a batch again: from the committed offsets, or from its start where none is committed.
+
+        Raises ServiceError when the partitions cannot be read from there.
+        """
+        mine = {p: offset for p, offset in batch.first_offsets().items() if p in self._assigned}
+        for partition, offset in self._committed(mine).items():
+            self._positions.pop(partition, None)
+            self._seek(TopicPartition(self._topic, partition, offset))
+
+    def lag(self) -> dict[int, int]:
+        """Records not yet committed, of each assigned partition whose extent is known; to be called between batches.
+
+        Control records of transactional producers count until the partition's end is reached.
+        """
+        self._find_positions()
+        extents = {partition: self._extent(partition) for partition in self._assigned & self._positions.keys()}
+        return {
+            partition: max(0, extent[1] - max(extent[0], self._positions[partition]))
+            for partition, extent in extents.items()
+            if extent is not None
+        }
+
+    def close(self) -> None:
+        """Leaves the group."""
+        self._client.close()
+
+    def _all(self) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition) for partition in sorted(self._assigned)]
+
+    def _take(self, batch: Gathered, messages: Iterable[Any]) -> None:
+        for message in messages:
+            if message.error() is not None:
+                self._take_event(message)
+            elif message.partition() in self._assigned:
+                batch.add(message)
+
+    def _take_event(self, message: Any) -> None:
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._positions[message.partition()] = message.offset()
+        elif error.fatal():
+            raise ServiceError(f"the consumer failed: {error.str()}")
+        else:
+            log.warning("reading %s: %s", self._topic, error.str())
+
+    def _on_assign(self, client: Client, partitions: list[TopicPartition]) -> None:
+        client.incremental_assign(partitions)
+        self._member = client.memberid()
+        self._assigned |= _numbers(partitions)
+        (client.pause if self._held else client.resume)([TopicPartition(p.topic, p.partition) for p in partitions])
+        log.info("assigned partitions %s, now %s", sorted(_numbers(partitions)), sorted(self._assigned))
+
+    def _on_revoke(self, client: Client, partitions: list[TopicPartition]) -> None:
+        self._give_up(client, partitions)
+        log.info("gave up partitions %s, now %s", sorted(_numbers(partitions)), sorted(self._assigned))
+
+    def _on_lost(self, client: Client, partitions: list[TopicPartition]) -> None:
+        self._member = None
+        self._give_up(client, partitions)
+        log.warning("lost partitions %s: the group had given this worker up", sorted(_numbers(partitions)))
+
+    def _give_up(self, client: Client, partitions: list[TopicPartition]) -> None:
+        numbers = _numbers(partitions)
+        self._assigned -= numbers
+        for number in numbers:
+            self._positions.pop(number, None)
+        if self._batch is not None:
+            self._batch.drop(numbers)
+        client.incremental_unassign(partitions)
+
+    def _committed(self, first: Mapping[int, int]) -> dict[int, int]:
+        """The committed offset of each partition, or else the given one; {} when stopping."""
+        wanted = [TopicPartition(self._topic, partition) for partition in first]
+        while wanted and self._turn():
+            found = self._asked(wanted)
+            if found is not None:
+                return {p.partition: p.offset if p.offset >= 0 else first[p.partition] for p in found}
+        return {}
+
+    def _asked(self, wanted: list[TopicPartition]) -> list[TopicPartition] | None:
+        try:
+            found = self._client.committed(wanted, REQUEST)
+        except KafkaException as failure:
+            log.warning("asking for the committed offsets: %s", failure.args[0].str())
+            return None
+        return None if any(p.error for p in found) else found
+
+    def _seek(self, to: TopicPartition) -> None:
+        for attempt in range(1, SEEKS + 1):
+            try:
+                return self._client.seek(to)
+            except KafkaException as failure:
+                if attempt == SEEKS:
+                    where = f"partition {to.partition} of {self._topic}"
+                    raise ServiceError(f"{where} cannot be read again: {failure.args[0].str()}") from None
+                time.sleep(WAIT * attempt)
+
+    def _find_positions(self) -> None:
+        """Where nothing was committed since the assignment, the position is what was committed before, or nothing."""
+        unknown = [TopicPartition(self._topic, p) for p in self._assigned - self._positions.keys()]
+        try:
+            found = self._client.committed(unknown, REQUEST) if unknown else []
+        except KafkaException:
+            return
+        self._positions.update({p.partition: max(0, p.offset) for p in found if p.error is None})
+
+    def _extent(self, partition: int) -> tuple[int, int] | None:
+        there = TopicPartition(self._topic, partition)
+        cached = self._client.get_watermark_offsets(there, timeout=REQUEST, cached=True)
+        try:
+            fresh = self._held or cached is None or cached[1] < 0
+            return self._client.get_watermark_offsets(there, timeout=REQUEST, cached=False) if fresh else cached
+        except KafkaException:
+            return None
+
+
+def _numbers(partitions: Iterable[TopicPartition]) -> set[int]:
+    return {partition.partition for partition in partitions}

@@ -19,6 +19,9 @@ UNKNOWN: Final = -2
 SHORTEST_PREFIX: Final = 3
 """The policy ``ancestor`` never goes below three characters: ICD's categories have three, its chapters fewer."""
 
+NO_DOT: Final = "."
+"""What the keys of codes without a dot start with, where a value's dot is left out to find them."""
+
 CACHED_VALUES: Final = 200_000
 
 UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
@@ -37,10 +40,11 @@ class ConceptMap:
     """Finds the concept of a value, in this order: mapping file, exact code, normalised code, label or synonym.
 
     Normalised codes ignore case, surrounding space, ICD's dot and missing leading zeros of ICD-9 (38 is 038, V1 is
-    V01). Labels and synonyms are compared case-folded. A normalised code or a label that several concepts share finds
-    none of them. What finds none follows ``unknown``: ``ancestor`` takes the concept of the longest known prefix of
-    the normalised code (three characters at least), ``reject`` and ``suppress`` find nothing; telling these two apart
-    is the caller's business. Looking up is cached; values never leave this object.
+    V01). A dot that is there counts: 8.45 is 008.45, not 845. Labels and synonyms are compared case-folded. A
+    normalised code or a label that several concepts share finds none of them. What finds none follows ``unknown``:
+    ``ancestor`` takes the concept of the longest known prefix of the normalised code (three characters at least),
+    ``reject`` and ``suppress`` find nothing; telling these two apart is the caller's business. Looking up is cached;
+    values never leave this object.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class ConceptMap:
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _positions_of(mapping or {}, taxonomy)
-        self._codes = _unambiguous((normalise(c), i) for i, c in enumerate(taxonomy.ids))
+        self._codes = _unambiguous((key, i) for i, c in enumerate(taxonomy.ids) for key in code_keys(c))
         self._names = _unambiguous(_names(taxonomy, ontology))
         self._cache: dict[str, tuple[int, bool]] = {}
 
@@ -68,7 +72,7 @@ class ConceptMap:
         """The value's concept by the rules above, the policy ``ancestor`` included."""
         known = self._known(value)
         if known.position == UNKNOWN and self.unknown == "ancestor":
-            return self._ancestor(normalise(value))
+            return self._ancestor(value)
         return known
 
     def resolve(self, value: str) -> tuple[int, bool]:
@@ -88,36 +92,46 @@ class ConceptMap:
             return Match(self._mapping[value], "mapping")
         if value in self.taxonomy:
             return Match(self.taxonomy.position(value), "exact")
-        code = self._codes.get(normalise(value), self._codes.get(pad(value), UNKNOWN))
+        code = next((self._codes[key] for key in value_keys(value) if key in self._codes), UNKNOWN)
         if code != UNKNOWN:
             return Match(code, "normalised")
         name = self._names.get(value.strip().casefold(), UNKNOWN)
         return Match(name, "unknown" if name == UNKNOWN else "label")
 
-    def _ancestor(self, code: str) -> Match:
-        for text in (code, pad(code)):
-            for end in range(len(text) - 1, SHORTEST_PREFIX - 1, -1):
-                position = self._codes.get(text[:end], UNKNOWN)
+    def _ancestor(self, value: str) -> Match:
+        for key in value_keys(value):
+            for end in range(len(key) - 1, SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
+                position = self._codes.get(key[:end], UNKNOWN)
                 if position != UNKNOWN:
                     return Match(position, "ancestor")
         return Match(UNKNOWN, "unknown")
 
 
-def normalise(value: str) -> str:
-    """A code without dot and surrounding space, in capitals; ICD-9's leading zeros restored where a dot shows them."""
+def code_keys(concept: str) -> set[str]:
+    """What a concept's code may be looked up by: in capitals with its dot and without; one without a dot is marked."""
+    code = concept.upper()
+    return {code, code.replace(".", "")} if "." in code else {code, NO_DOT + code}
+
+
+def value_keys(value: str) -> tuple[str, ...]:
+    """What a value looks codes up by, in order: as it is, then with ICD-9's leading zeros (038, V01, E001).
+
+    A value with a dot is compared with codes that have one; only codes that have none are compared without it.
+    """
     text = value.strip().upper()
-    whole, dot, rest = text.partition(".")
-    return pad(whole) + rest if dot else text
+    if "." not in text:
+        return text, pad(text)
+    return text, pad(text), NO_DOT + pad(text).replace(".", ""), NO_DOT + text.replace(".", "")
 
 
-def pad(value: str) -> str:
-    """A code without its dot, in capitals, its category padded to the digits that ICD-9 writes (038, V01, E001)."""
-    whole, _, rest = value.strip().upper().partition(".")
+def pad(code: str) -> str:
+    """A code in capitals with its category padded to the digits that ICD-9 writes."""
+    whole, dot, rest = code.partition(".")
     match = re.fullmatch(r"([VE]?)(\d+)", whole)
     if match is None:
-        return whole + rest
+        return code
     letter, digits = match.groups()
-    return letter + digits.zfill(2 if letter == "V" else 3) + rest
+    return letter + digits.zfill(2 if letter == "V" else 3) + dot + rest
 
 
 def read_mapping(path: Path) -> dict[str, str]:

@@ -51,6 +51,31 @@ def test_values_find_their_concepts(value, expected, how):
     assert concept(value) == (expected, how)
 
 
+DIABETES = ["E11", "E11.9", "E11.65", "E01", "E01.1", "845", "008", "008.45", "25001", "E119A"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "how"),
+    [
+        ("e11.9", "E11.9", "normalised"),
+        ("E119", "E11.9", "normalised"),
+        ("e1165", "E11.65", "normalised"),
+        ("8.45", "008.45", "normalised"),
+        ("845", "845", "exact"),
+        ("250.01", "25001", "normalised"),
+        ("e11.9a", "E119A", "normalised"),
+        ("E11.99", "E11.9", "ancestor"),
+        ("E1199", "E11.9", "ancestor"),
+        ("8.46", "008", "ancestor"),
+        ("250.019", "25001", "ancestor"),
+    ],
+)
+def test_a_dot_counts_where_it_is_and_only_there(value, expected, how):
+    taxonomy = Ontology.from_edges([(code, "ICD") for code in DIABETES]).taxonomy()
+    match = ConceptMap(taxonomy, unknown="ancestor").find(value)
+    assert (taxonomy.ids[match.position], match.how) == (expected, how)
+
+
 def test_a_mapping_file_comes_first(tmp_path):
     path = tmp_path / "map.csv"
     path.write_text("value,concept\nlocal-7,A00.0\nA00,038\n")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.covariance import PairTable
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import mean_from_counts, variance_from_counts
@@ -39,30 +41,61 @@ def compute_statistics(
     """
     names = tuple(attributes)
     _check(counts, names, distances, rollup_depth)
-    marginals = [Marginal(column, d) for column, d in zip(counts.values, distances, strict=True)]
-    means = [mean_from_counts(values.counts, values.d) for values in marginals]
-    covariance, correlation = _matrices(counts, marginals)
+    columns = [_column(j, name, d, counts, previous) for j, (name, d) in enumerate(zip(names, distances, strict=True))]
+    covariance, correlation = _matrices(counts, [column.values for column in columns])
     covariance, projection = nearest_psd(covariance)
-    before = [_seen_before(previous, name, values) for name, values in zip(names, marginals, strict=True)]
     return Statistics(
         version=version,
         records=counts.records,
         attributes=names,
-        mean={a: v.d.taxonomy.ids[c] for a, v, c in zip(names, marginals, means, strict=True)},
-        variance={
-            a: variance_from_counts(v.counts, v.d, mean=c) for a, v, c in zip(names, marginals, means, strict=True)
-        },
+        mean={column.name: column.taxonomy.ids[column.mean] for column in columns},
+        variance={column.name: column.variance for column in columns},
         covariance=covariance,
         correlation=correlation,
         projection=projection,
-        rollup={a: roll_up(v.counts, v.d.taxonomy, rollup_depth) for a, v in zip(names, marginals, strict=True)},
-        unknown={a: u / (u + v.counts.rows) for a, u, v in zip(names, counts.unknown, marginals, strict=True)},
-        seen={a: _seen_now(v, mask) for a, v, mask in zip(names, marginals, before, strict=True)},
-        novel={
-            a: 0.0 if mask is None else novel_share(v.counts, mask)
-            for a, v, mask in zip(names, marginals, before, strict=True)
-        },
+        rollup={column.name: roll_up(column.counts, column.taxonomy, rollup_depth) for column in columns},
+        unknown={column.name: column.unknown / (column.unknown + column.counts.rows) for column in columns},
+        seen={column.name: column.seen for column in columns},
+        novel={column.name: column.novel for column in columns},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One attribute: its values, the position of their mean, and which concepts were seen before (None: no matter)."""
+
+    name: str
+    values: Marginal
+    mean: int
+    unknown: int
+    before: Mask | None
+
+    @property
+    def taxonomy(self) -> Taxonomy:
+        return self.values.d.taxonomy
+
+    @property
+    def counts(self) -> SparseCounts:
+        return self.values.counts
+
+    @property
+    def variance(self) -> float:
+        return variance_from_counts(self.counts, self.values.d, mean=self.mean)
+
+    @property
+    def seen(self) -> str:
+        now = occurring(self.counts, len(self.taxonomy))
+        return pack(now if self.before is None else now | self.before)
+
+    @property
+    def novel(self) -> float:
+        return 0.0 if self.before is None else novel_share(self.counts, self.before)
+
+
+def _column(j: int, name: str, d: Distance, counts: Counts, previous: Statistics | None) -> _Column:
+    mean = mean_from_counts(counts.values[j], d)
+    before = None if previous is None else _seen_before(previous, name, len(d.taxonomy))
+    return _Column(name, Marginal(counts.values[j], d), mean, counts.unknown[j], before)
 
 
 def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance], rollup_depth: int) -> None:
@@ -91,14 +124,7 @@ def _matrices(counts: Counts, marginals: Sequence[Marginal]) -> tuple[Matrix, Ma
     return covariance, correlation
 
 
-def _seen_before(previous: Statistics | None, name: str, values: Marginal) -> Mask | None:
-    if previous is None:
-        return None
+def _seen_before(previous: Statistics, name: str, size: int) -> Mask:
     if name not in previous.seen:
         raise StatisticsError(f"the previous statistics do not have the attribute {name}")
-    return unpack(previous.seen[name], len(values.d.taxonomy))
-
-
-def _seen_now(values: Marginal, before: Mask | None) -> str:
-    now = occurring(values.counts, len(values.d.taxonomy))
-    return pack(now if before is None else now | before)
+    return unpack(previous.seen[name], size)

@@ -60,7 +60,7 @@ def correlation_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) ->
     return PairTable.of(pair, d_a, d_b).correlation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PairTable:
     """The sparse table of counts of a pair of attributes: rows ``first`` (p,) ascending and columns ``second`` (p,).
 

@@ -16,7 +16,10 @@ from stream_masker.errors import StatisticsError
 Floats = NDArray[np.float64]
 
 BLOCK_CELLS = 1 << 24
-"""No distance matrix of more cells (128 MB) is ever held; larger ones are walked in blocks of rows."""
+"""No distance matrix of more cells (128 MB) is ever held; larger ones are walked in blocks of rows.
+
+A few blocks of this size are alive at once: three quarters of a gigabyte at most.
+"""
 
 TREE_HEIGHT = 64
 """Trees up to this height go by their depths, deeper ones by distances: the tables of depths grow with its cube."""
@@ -53,7 +56,8 @@ class Marginal:
         """(k,): the mean distance of each distinct value to the n values (2017: equation 17)."""
         if self.d.taxonomy.is_tree:
             return self.tree_sums(self.positions)[0] / self.rows
-        return np.concatenate([block @ self.weights for _, block in self._blocks()]) / self.rows
+        blocks = (self.d.between(self.positions[rows], self.positions) for rows in self._blocks())
+        return np.concatenate([block @ self.weights for block in blocks]) / self.rows
 
     @cached_property
     def grand_mean(self) -> float:
@@ -104,10 +108,10 @@ class Marginal:
         block -= self.means - self.grand_mean
         return block
 
-    def _blocks(self) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-        for start in range(0, len(self.positions), self.block_rows):
-            rows = np.arange(start, min(start + self.block_rows, len(self.positions)))
-            yield rows, self.d.between(self.positions[rows], self.positions)
+    def _blocks(self) -> Iterator[NDArray[np.int64]]:
+        everything = np.arange(len(self.positions))
+        for start in range(0, len(everything), self.block_rows):
+            yield everything[start : start + self.block_rows]
 
     def _squares_by_depths(self) -> float:
         """Distances shifted by their grand mean leave S1 - 2·S3, with little to cancel (see ``covariance``)."""
@@ -117,7 +121,6 @@ class Marginal:
 
     def _squares_by_blocks(self) -> float:
         total = 0.0
-        for start in range(0, len(self.positions), self.block_rows):
-            rows = np.arange(start, min(start + self.block_rows, len(self.positions)))
+        for rows in self._blocks():
             total += float(self.weights[rows] @ (self.centred(rows) ** 2 @ self.weights))
         return total / self.rows**2

@@ -33,8 +33,11 @@ def array(*records):
     return Column(codes, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
 
 
+SHAPES = st.lists(st.booleans(), min_size=1, max_size=3)
+
+
 @st.composite
-def batches(draw, shapes=st.lists(st.booleans(), min_size=1, max_size=3), most=12):
+def batches(draw, shapes=SHAPES, most=12):
     """Batches of one to three attributes, arrays where ``shapes`` says so, some values absent."""
     arrays = draw(shapes)
     n = draw(st.integers(0, most))

@@ -1,0 +1,88 @@
+"""The utility metrics of 2017, section 5, figure by figure."""
+
+import json
+import math
+
+import pytest
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import (
+    compute_statistics,
+    count_batch,
+    distance_correlation,
+    distance_covariance,
+    semantic_mean,
+    semantic_variance,
+)
+from stream_masker.core.utility import utility
+from stream_masker.errors import ParameterError, StatisticsError
+
+LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]
+D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
+
+A, B = ["a1", "a1", "a2", "b1", "a1"], ["b1", "b1", "b2", "a1", "b2"]
+MASKED_A, MASKED_B = ["a2", "b1", "a", "b1", "b2"], ["b2", "b1", "b", "a2", "b1"]
+TALLIES = (Tally(values=5, squared_distance=0.8, squared_noise=0.45), Tally(values=4, squared_distance=1.0))
+
+
+def statistics(*columns, names=("p", "q")):
+    batch = Batch(len(columns[0]), tuple(Column(D.taxonomy.encode(values)) for values in columns))
+    counts = count_batch(batch, [len(D.taxonomy)] * len(columns))
+    return compute_statistics(counts, names, [D] * len(columns), version=1)
+
+
+ORIGINAL, MASKED = statistics(A, B), statistics(MASKED_A, MASKED_B)
+
+
+def test_metrics_of_an_attribute():
+    figures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).attributes["p"]
+    assert figures.mean_distance == D(semantic_mean(MASKED_A, D), semantic_mean(A, D)) > 0
+    assert figures.variance == semantic_variance(MASKED_A, D)
+    assert figures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
+    assert figures.rmse_actual == pytest.approx(0.4)
+    assert figures.rmse_target == pytest.approx(0.3)
+
+
+def test_metrics_of_a_pair():
+    figures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).pairs["p", "q"]
+    before, after = distance_covariance(A, D, B, D), distance_covariance(MASKED_A, D, MASKED_B, D)
+    assert figures.covariance == pytest.approx(after)
+    assert figures.covariance_error == pytest.approx(abs(after - 1.3 * before))
+    correlation = distance_correlation(MASKED_A, D, MASKED_B, D)
+    assert figures.correlation == pytest.approx(correlation)
+    assert figures.correlation_error == pytest.approx(abs(correlation - distance_correlation(A, D, B, D)))
+
+
+def test_levels_that_differ_meet_in_their_geometric_mean():
+    levels = {"p": 0.1, "q": 0.9}
+    each = utility(ORIGINAL, MASKED, TALLIES, levels, [D, D])
+    growth = math.sqrt(1.1 * 1.9)
+    expected = abs(float(MASKED.covariance[0, 1]) - growth * float(ORIGINAL.covariance[0, 1]))
+    assert each.pairs["p", "q"].covariance_error == pytest.approx(expected)
+    assert each.attributes["q"].variance_error == pytest.approx(
+        abs(MASKED.variance["q"] - 1.9 * ORIGINAL.variance["q"])
+    )
+
+
+def test_unmasked_data_without_noise_is_perfect():
+    perfect = utility(ORIGINAL, ORIGINAL, (Tally(), Tally()), 0.0, [D, D])
+    assert all(figures.mean_distance == figures.variance_error == 0.0 for figures in perfect.attributes.values())
+    assert all(figures.rmse_actual == figures.rmse_target == 0.0 for figures in perfect.attributes.values())
+    assert perfect.pairs["p", "q"].covariance_error == perfect.pairs["p", "q"].correlation_error == 0.0
+
+
+def test_it_is_json():
+    data = json.loads(json.dumps(utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).to_dict()))
+    assert list(data["attributes"]) == ["p", "q"]
+    assert data["pairs"][0]["attributes"] == ["p", "q"]
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ParameterError, match="2 attributes and 1 tallies"):
+        utility(ORIGINAL, MASKED, TALLIES[:1], 0.3, [D, D])
+    with pytest.raises(ParameterError, match="no level for q"):
+        utility(ORIGINAL, MASKED, TALLIES, {"p": 0.3}, [D, D])
+    with pytest.raises(StatisticsError, match="same attributes"):
+        utility(ORIGINAL, statistics(A, B, names=("p", "s")), TALLIES, 0.3, [D, D])

@@ -1,0 +1,132 @@
+"""The sliding window against counting its records anew, over any sequence of additions."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.core import window as module
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.statistics import count_batch
+from stream_masker.core.window import SlidingWindow
+from stream_masker.errors import ParameterError
+
+SIZES = (4, 5)
+
+
+def batch_of(records):
+    """Records as (code of the scalar, codes of the array)."""
+    scalars = np.array([a for a, _ in records], dtype=np.int32)
+    elements = np.array([code for _, codes in records for code in codes], dtype=np.int32)
+    offsets = np.concatenate(([0], np.cumsum([len(codes) for _, codes in records], dtype=np.int64)))
+    return Batch(len(records), (Column(scalars), Column(elements, offsets.astype(np.int64))))
+
+
+RECORDS = st.tuples(st.integers(-1, 3), st.lists(st.integers(0, 4), max_size=3))
+ADDITIONS = st.lists(
+    st.tuples(st.lists(RECORDS, max_size=4), st.integers(0, 12), st.booleans()),
+    max_size=12,
+)
+LIMITS = st.none() | st.integers(1, 6)
+
+
+def literal_window(added, records, age):
+    """The last records, less those too old; ``added``: (record, time) in order."""
+    last = added if records is None else added[-records:]
+    newest = max((time for _, time in last), default=0)
+    return [record for record, time in last if age is None or time >= newest - age]
+
+
+def plain(counts):
+    columns = [*counts.values, *counts.pairs.values()]
+    return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns]
+
+
+@given(additions=ADDITIONS, records=LIMITS, age=LIMITS, waiting=st.sampled_from([1, 5, 1000]))
+def test_counts_are_exactly_those_of_the_records_in_the_window(additions, records, age, waiting):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "WAITING_RECORDS", waiting)
+        window = SlidingWindow(SIZES, records=records, age=age)
+        added = []
+        for batch, time, look in additions:
+            window.add(batch_of(batch), float(time))
+            added += [(record, time) for record in batch]
+            if look:
+                expected = literal_window(added, records, age)
+                assert plain(window.counts()) == plain(count_batch(batch_of(expected), SIZES))
+                assert len(window) == len(expected)
+        assert plain(window.counts()) == plain(count_batch(batch_of(literal_window(added, records, age)), SIZES))
+
+
+def scalars(*codes):
+    return Batch(len(codes), (Column(np.array(codes, dtype=np.int32)),))
+
+
+def keys(window):
+    return window.counts().values[0].keys.tolist()
+
+
+def test_a_batch_is_cut_where_the_window_ends():
+    window = SlidingWindow([9], records=3, age=None)
+    window.add(scalars(0, 1, 2, 3))
+    window.add(scalars(4))
+    assert keys(window) == [2, 3, 4]
+    assert len(window) == 3
+
+
+def test_age_counts_from_the_newest_record():
+    window = SlidingWindow([9], records=None, age=10.0)
+    window.add(scalars(0), 100.0)
+    window.add(scalars(1), 105.0)
+    window.add(scalars(2), 110.0)
+    assert keys(window) == [0, 1, 2]
+    window.add(scalars(3), 111.0)
+    assert keys(window) == [1, 2, 3]
+
+
+def test_a_late_record_does_not_count_and_a_future_one_hides_others_only_while_it_lasts():
+    window = SlidingWindow([9], records=3, age=10.0)
+    window.add(scalars(0), 100.0)
+    window.add(scalars(1), 50.0)
+    assert keys(window) == [0]
+    window.add(scalars(2), 9_999.0)
+    assert keys(window) == [2]
+    for code, time in ((3, 101.0), (4, 102.0), (5, 103.0)):
+        window.add(scalars(code), time)
+    assert keys(window) == [3, 4, 5]
+
+
+def test_memory_is_bounded_by_the_window():
+    window = SlidingWindow([9], records=10, age=None)
+    for _ in range(20):
+        window.add(scalars(*[1] * 5_000))
+    held = sum(batch.size for batch in window._batches)
+    assert held <= 10 + module.WAITING_RECORDS
+
+
+def test_an_empty_window_has_counts_of_nothing():
+    window = SlidingWindow(SIZES, records=5, age=60.0)
+    assert len(window) == 0
+    assert plain(window.counts()) == plain(count_batch(batch_of([]), SIZES))
+
+
+def test_a_window_with_an_age_needs_times():
+    window = SlidingWindow([9], records=None, age=10.0)
+    for time in (None, float("nan"), float("inf")):
+        with pytest.raises(ParameterError, match="needs the time"):
+            window.add(scalars(1), time)
+    assert len(window) == 0
+
+
+@pytest.mark.parametrize("limits", [{"records": 0}, {"records": -1}, {"age": 0.0}, {"age": float("nan")}])
+def test_limits_must_be_above_zero(limits):
+    with pytest.raises(ParameterError, match="not allowed"):
+        SlidingWindow([9], **{"records": None, "age": None} | limits)
+
+
+def test_an_attribute_is_an_array_always_or_never():
+    window = SlidingWindow(SIZES, records=5, age=None)
+    window.add(batch_of([(1, [2])]))
+    window.add(Batch(1, (Column(np.array([1], dtype=np.int32)),) * 2))
+    with pytest.raises(ParameterError, match="array in some batches"):
+        window.counts()

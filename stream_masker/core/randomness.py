@@ -1,0 +1,162 @@
+"""The random bits of records: reproducible from a secret and the record's key, and independent of its batch.
+
+A record has any number of lanes, and each lane 64 pseudo-random bytes. Which lane serves which draw is the business
+of ``core.mechanisms.noise``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import NDArray
+
+from stream_masker.errors import ParameterError
+
+Words: TypeAlias = NDArray[np.uint64]
+Rows: TypeAlias = NDArray[np.int64]
+
+BLOCK = 64
+"""Bytes of a lane; a block of ChaCha20 and the longest digest of BLAKE2b."""
+
+LARGEST_GAP = 64
+"""Blocks of missing offsets that are cheaper to generate and drop than to skip by another call."""
+
+CACHED_DIGESTS = 1 << 16
+
+
+class Keys(ABC):
+    """The random words of n records. A record's words depend on its own key alone, never on the other records."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number n of records."""
+
+    @abstractmethod
+    def words(self, lane: int, rows: Rows | None = None) -> Words:
+        """(n, 8) uint64: the 64 bytes of each record in ``lane`` (0 … 2⁶⁴−1).
+
+        ``rows``: (k,) int64 indices of records, for (k, 8) words of these only.
+        """
+
+
+class PositionKeys(Keys):
+    """The words of records of one partition by offset: the keystream of ChaCha20 (RFC 8439).
+
+    The cipher's key is a keyed BLAKE2b of (topic, partition, lane) under the secret. The low 32 bits of the offset
+    are the block counter, its higher bits the nonce, so that the counter never wraps into another record's block.
+    """
+
+    def __init__(self, secret: bytes, topic: str, partition: int, offsets: NDArray[np.int64]) -> None:
+        """``offsets``: (n,) int64, none negative, in any order; contiguous runs cost one call each."""
+        self._secret = checked_secret(secret)
+        self._source = _length_prefixed(topic.encode()) + partition.to_bytes(4, "little")
+        self._offsets = offsets
+        if offsets.size and int(offsets.min()) < 0:
+            raise ParameterError("an offset is negative; offsets count from 0")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def words(self, lane: int, rows: Rows | None = None) -> Words:
+        offsets = self._offsets if rows is None else self._offsets[rows]
+        key = self._key(lane)
+        found = [_blocks(key, offsets[start:end]) for start, end in _runs(offsets)]
+        return found[0] if len(found) == 1 else np.concatenate([np.empty((0, 8), np.uint64), *found])
+
+    def _key(self, lane: int) -> bytes:
+        message = self._source + lane.to_bytes(8, "little")
+        return hashlib.blake2b(message, digest_size=32, key=self._secret, person=b"masker-position").digest()
+
+
+class FieldKeys(Keys):
+    """The words of records by a key of their own, such as a patient's id: a keyed BLAKE2b of (lane, key)."""
+
+    def __init__(self, secret: bytes, keys: Sequence[bytes]) -> None:
+        """``keys``: n byte strings; equal keys have equal words."""
+        self._digests = _digests(checked_secret(secret))
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def words(self, lane: int, rows: Rows | None = None) -> Words:
+        keys = self._keys if rows is None else [self._keys[row] for row in rows]
+        prefix = lane.to_bytes(8, "little")
+        data = b"".join([self._digests(prefix + key) for key in keys])
+        return _as_words(data)
+
+
+class _Digests:
+    """Keyed digests of messages, the latest ``CACHED_DIGESTS`` kept: the keys of a stream recur."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._fresh = hashlib.blake2b(digest_size=BLOCK, key=secret, person=b"masker-field")
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def __call__(self, message: bytes) -> bytes:
+        found = self._cache.get(message)
+        return self._compute(message) if found is None else found
+
+    def _compute(self, message: bytes) -> bytes:
+        state = self._fresh.copy()
+        state.update(message)
+        digest = state.digest()
+        self._cache[message] = digest
+        if len(self._cache) > CACHED_DIGESTS:
+            self._cache.popitem(last=False)
+        return digest
+
+
+@lru_cache(maxsize=8)
+def _digests(secret: bytes) -> _Digests:
+    """One cache a secret, shared by the batches of a process."""
+    return _Digests(secret)
+
+
+def checked_secret(secret: bytes) -> bytes:
+    """The secret as a key of BLAKE2b (hashed where longer than the 64 bytes that it takes). Raises ParameterError."""
+    if not isinstance(secret, bytes):
+        raise ParameterError(f"the secret must be bytes, not {type(secret).__name__}")
+    if not secret:
+        raise ParameterError("the secret is empty; give at least one byte, better 32 random ones")
+    return secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(secret).digest()
+
+
+def _length_prefixed(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "little") + data
+
+
+def _as_words(data: bytes) -> Words:
+    return np.frombuffer(data, dtype="<u8").reshape(-1, BLOCK // 8)
+
+
+def _runs(offsets: Rows) -> Iterator[tuple[int, int]]:
+    """Slices of ascending offsets with small gaps and equal high bits; each is one call of the cipher."""
+    step = np.diff(offsets)
+    apart = (step < 1) | (step > LARGEST_GAP) | (np.diff(offsets >> 32) != 0)
+    bounds = [0, *(np.flatnonzero(apart) + 1).tolist(), len(offsets)]
+    return pairwise(bounds)
+
+
+def _blocks(key: bytes, offsets: Rows) -> Words:
+    """(k, 8) uint64: the blocks of one run of offsets."""
+    if not len(offsets):
+        return np.empty((0, 8), np.uint64)
+    first = int(offsets[0])
+    stream = _as_words(keystream(key, first, int(offsets[-1]) - first + 1))
+    return stream if len(stream) == len(offsets) else stream[offsets - first]
+
+
+def keystream(key: bytes, position: int, blocks: int) -> bytes:
+    """``blocks`` · 64 bytes of ChaCha20 from block ``position`` on; they must not cross a multiple of 2³²."""
+    nonce = (position & 0xFFFFFFFF).to_bytes(4, "little") + (position >> 32).to_bytes(12, "little")
+    return Cipher(ChaCha20(key, nonce), mode=None).encryptor().update(bytes(blocks * BLOCK))

@@ -1,0 +1,201 @@
+"""Replacements against their literal twin: 2017's algorithms 1 to 3, line by line, over every concept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.data import icd9cm
+from support.graphs import dags, trees
+
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.mechanisms.candidates import CANDIDATES, NO_REFERENCE, ROUNDINGS, TRUNCATED, UNSIGNED, Task
+from stream_masker.core.mechanisms.level_replacement import LevelReplacer
+from stream_masker.core.mechanisms.replacement import replacer
+from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
+
+TOP = 1 << 64
+
+
+class Outcome(NamedTuple):
+    """Every replacement that the rule allows: with chance ``p`` one of ``high``, else one of ``low``."""
+
+    high: frozenset[int]
+    low: frozenset[int]
+    p: float
+    flags: int
+
+
+def keep(a: int, flags: int = 0) -> Outcome:
+    return Outcome(frozenset([a]), frozenset([a]), 1.0, flags)
+
+
+def literal(sd, a, r, noise, eligible, rounding) -> Outcome:
+    """``sd`` the whole distance matrix, ``eligible`` the candidates; r None for no reference."""
+    others = [c for c in eligible if c != a]
+    if noise == 0:
+        return keep(a)
+    if not others:
+        return keep(a, TRUNCATED)
+    admissible = [c for c in others if meets_sign(sd, c, a, r, noise)]
+    flags = 0 if admissible else UNSIGNED
+    admissible = admissible or others
+    far = [c for c in admissible if sd[c, a] >= abs(noise)]
+    near = [c for c in admissible if sd[c, a] < abs(noise)]
+    if not far:
+        most = max(sd[c, a] for c in near)
+        farthest = frozenset(c for c in near if sd[c, a] == most)
+        return Outcome(farthest, farthest, 1.0, flags | TRUNCATED)
+    hi = min(sd[c, a] for c in far)
+    high = frozenset(c for c in far if sd[c, a] == hi)
+    if rounding == "ceil" or (not near and a not in eligible):
+        return Outcome(high, high, 1.0, flags)
+    lo = max((sd[c, a] for c in near), default=0.0)
+    low = frozenset(c for c in near if sd[c, a] == lo) or frozenset([a])
+    return Outcome(high, low, (noise**2 - lo**2) / (hi**2 - lo**2), flags)
+
+
+def meets_sign(sd, c, a, r, noise) -> bool:
+    if r is None or a == r:
+        return True
+    return sd[c, r] > sd[a, r] if noise > 0 else sd[c, r] < sd[a, r]
+
+
+def task_of(cases) -> Task:
+    """Rows of (a, r, noise, rounding word, tie word)."""
+    a, r, noise, rounding, ties = zip(*cases, strict=True)
+    return Task(
+        np.array(a, np.int32),
+        np.array([NO_REFERENCE if ref is None else ref for ref in r], np.int32),
+        np.array(noise, np.float64),
+        np.array(rounding, np.uint64),
+        np.array(ties, np.uint64),
+    )
+
+
+def outcomes(chooser, a, r, noise, size, roundings) -> list[tuple[frozenset[int], set[int]]]:
+    """What comes out over all ties, for each of the rounding words: the values, and the flags."""
+    ties = [k * TOP // (4 * size) for k in range(4 * size)]
+    cases = [(a, r, noise, word, tie) for word in roundings for tie in ties]
+    result = chooser.replace(task_of(cases))
+    rows = range(0, len(cases), len(ties))
+    return [
+        (frozenset(result.codes[i : i + len(ties)].tolist()), set(result.flags[i : i + len(ties)].tolist()))
+        for i in rows
+    ]
+
+
+def noises(sd) -> st.SearchStrategy[float]:
+    """Anything, and often exactly a distance, where ≥ and > part."""
+    magnitude = st.floats(1e-6, 1.3) | st.sampled_from(sorted(set(sd.ravel().tolist()))) | st.just(0.0)
+    return st.tuples(magnitude, st.sampled_from((1, -1))).map(lambda pair: pair[0] * pair[1])
+
+
+def check_all_pairs(chooser, sd, eligible, noise, rounding):
+    size = len(sd)
+    for a in range(size):
+        for r in (None, *range(size)):
+            expected = literal(sd, a, r, noise, eligible, rounding)
+            (high, flags), (low, low_flags) = outcomes(chooser, a, r, noise, size, (0, TOP - 1))
+            assert high == expected.high
+            assert low == (expected.low if expected.p < 1 else expected.high)
+            assert flags == low_flags == {expected.flags}
+
+
+def eligible_of(tau, candidates):
+    return [c for c in range(len(tau)) if candidates == "all" or tau.leaf[c]]
+
+
+settle_for = settings(max_examples=40, deadline=None)
+parameters = pytest.mark.parametrize("candidates", CANDIDATES)
+both = pytest.mark.parametrize("rounding", ROUNDINGS)
+measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+
+
+@measures
+@both
+@parameters
+@pytest.mark.parametrize("chooser", [TreeReplacer, LevelReplacer])
+@settle_for
+@given(data=st.data())
+def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, data):
+    d = measure(data.draw(trees(least=2, most=14)))
+    sd = d.matrix(d.taxonomy.ids)
+    chosen = chooser(d, candidates=candidates, calibrated=rounding == "calibrated")
+    check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
+
+
+@measures
+@both
+@parameters
+@settle_for
+@given(data=st.data())
+def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
+    d = measure(data.draw(dags(least=2, most=14)))
+    sd = d.matrix(d.taxonomy.ids)
+    chosen = replacer(d, rounding=rounding, candidates=candidates)
+    check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
+
+
+@pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])
+@settle_for
+@given(data=st.data())
+def test_the_chance_of_the_upper_level(strategy, data):
+    """The rounding word decides at p, to the last 2⁻⁴⁰."""
+    d = WuPalmer(data.draw(strategy))
+    sd = d.matrix(d.taxonomy.ids)
+    size = len(sd)
+    noise = data.draw(noises(sd))
+    a, r = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size - 1))
+    expected = literal(sd, a, r, noise, range(size), "calibrated")
+    at = int(expected.p * TOP)
+    words = (max(at - (1 << 24), 0), min(at + (1 << 24), TOP - 1))
+    (under, _), (over, _) = outcomes(replacer(d), a, r, noise, size, words)
+    assert under == expected.high
+    assert over == (expected.low if expected.p < 1 - 1e-9 else expected.high)
+
+
+@given(tau=trees(least=2, most=14) | dags(least=2, most=14), seed=st.integers(0, 2**32))
+@settle_for
+def test_a_value_does_not_depend_on_its_batch(tau, seed):
+    rng = np.random.default_rng(seed)
+    n = 40
+    chosen = replacer(WuPalmer(tau))
+    rows = [rng.integers(-1, len(tau), (2, n)).astype(np.int32), rng.normal(0, 0.4, n)]
+    words = rng.integers(0, TOP, (2, n), dtype=np.uint64)
+    task = Task(rows[0][0], rows[0][1], rows[1], words[0], words[1])
+    whole = chosen.replace(task)
+    for i in range(n):
+        one = slice(i, i + 1)
+        alone = chosen.replace(
+            Task(task.codes[one], task.references[one], task.noise[one], task.rounding[one], task.ties[one])
+        )
+        assert (alone.codes[0], alone.distances[0], alone.flags[0]) == (
+            whole.codes[i],
+            whole.distances[i],
+            whole.flags[i],
+        )
+
+
+@measures
+@both
+@parameters
+def test_trees_and_levels_agree_on_a_real_tree(measure, rounding, candidates):
+    """The same distances and flags on ICD-9-CM, whatever of the ties is drawn."""
+    d = measure(icd9cm().taxonomy())
+    rng = np.random.default_rng(7)
+    n = 300
+    codes, references = rng.choice(rng.integers(0, len(d.taxonomy), 40), (2, n)).astype(np.int32)
+    words = rng.integers(0, TOP, (2, n), dtype=np.uint64)
+    task = Task(codes, references, rng.normal(0, 0.3, n), words[0], words[1])
+    calibrated = rounding == "calibrated"
+    fast, literally = (
+        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (TreeReplacer, LevelReplacer)
+    )
+    np.testing.assert_array_equal(fast.distances, literally.distances)
+    np.testing.assert_array_equal(fast.flags, literally.flags)
+    np.testing.assert_array_equal(fast.distances, d.pairs(codes, fast.codes))
+    np.testing.assert_array_equal(literally.distances, d.pairs(codes, literally.codes))

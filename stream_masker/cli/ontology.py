@@ -150,8 +150,9 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
 def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
     """Find the concepts of values.
 
-    One value a line in, tab-separated lines out. The columns are the line's number, the concept (or rejected, suppressed) and how it was found: exact, normalised,
-    label, mapping, ancestor or unknown. The values themselves are not printed. VALUES is a file or - (default).
+    One value a line in, tab-separated lines out. The columns are the line's number, the concept (or rejected,
+    suppressed) and how it was found: exact, normalised, label, mapping, ancestor or unknown. The values themselves
+    are not printed. VALUES is a file or - (default).
 
     \b
     Examples:

@@ -6,9 +6,8 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
-from stream_masker.core.mechanisms import mechanism
-from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import read_mapping
 from stream_masker.core.ontology.sources import NAMED
@@ -18,6 +17,9 @@ from stream_masker.pipeline.plan import AlphaSource, AttributePlan, FieldPolicy,
 from stream_masker.service.configuration.fieldpaths import POSITION
 from stream_masker.service.configuration.model import AlphaFromHeader, AlphaFromPath, Attribute, Configuration
 from stream_masker.service.configuration.pairing import pairs
+
+if TYPE_CHECKING:
+    from stream_masker.core.mechanisms.base import Mechanism
 
 
 def build_plan(configuration: Configuration) -> Plan:
@@ -48,6 +50,8 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     ``secret`` seeds its noise; without one the seed is random, for a process that computes statistics and masks
     nothing. Raises ConfigurationError like ``build_plan``.
     """
+    from stream_masker.core.mechanisms import mechanism
+
     settings, window = configuration.mechanism, configuration.calibration
     return mechanism(settings.name)(
         build_taxonomies(configuration),

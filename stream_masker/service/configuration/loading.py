@@ -51,7 +51,7 @@ def _modelled(data: Mapping[str, Any], name: str, variables: Mapping[Place, str]
     try:
         return Configuration.model_validate(data)
     except ValidationError as error:
-        problems = model_problems(error)
+        problems = model_problems(error, data)
     raise ConfigurationError(report(name, problems, variables))
 
 

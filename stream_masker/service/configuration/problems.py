@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import groupby
+from operator import getitem
 from typing import Any
 
 from jsonschema.exceptions import ValidationError as SchemaError
@@ -32,13 +34,14 @@ def _order(place: Place, data: Any) -> list[int]:
     return ranks
 
 
-def model_problems(error: ModelError) -> list[tuple[Place, str]]:
+def model_problems(error: ModelError, data: Any) -> list[tuple[Place, str]]:
     """What the model finds wrong beyond the schema (a duration of 0, a line break after a name), with its place."""
-    return [(tuple(e["loc"]), _unfit(e["input"], tuple(e["loc"]), e["msg"])) for e in error.errors()]
+    return [(tuple(e["loc"]), _unfit(data, tuple(e["loc"]), e["msg"])) for e in error.errors(include_input=False)]
 
 
-def _unfit(value: Any, place: Place, message: str) -> str:
+def _unfit(data: Any, place: Place, message: str) -> str:
     schema = schema_at(place)
+    value = reduce(getitem, place, data) if schema else None
     return f"{refusal(value, place)}: use {allowed(schema, _root())}" if schema else message
 
 

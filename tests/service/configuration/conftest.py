@@ -1,0 +1,81 @@
+"""Configurations that the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import Configuration, parse_configuration
+
+MINIMAL = {
+    "ontologies": {"icd": {"source": "icd10cm"}},
+    "attributes": {
+        "principal": {"path": "diagnoses.principal.code", "ontology": "icd"},
+        "secondary": {"path": "diagnoses.secondary[*].code", "ontology": "icd"},
+    },
+    "fields": {"unlisted": "drop"},
+}
+
+
+def _merge(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    for key, value in changes.items():
+        nested = isinstance(value, dict) and isinstance(data.get(key), dict)
+        data[key] = _merge(data[key], value) if nested else value
+    return data
+
+
+@pytest.fixture
+def data() -> Callable[..., dict[str, Any]]:
+    """The smallest configuration as plain data, with sections merged into it."""
+    return lambda **sections: _merge(deepcopy(MINIMAL), sections)
+
+
+@pytest.fixture
+def parse(data: Callable[..., dict[str, Any]]) -> Callable[..., Configuration]:
+    """The smallest configuration with sections merged into it, parsed."""
+    return lambda **sections: parse_configuration(data(**sections))
+
+
+@pytest.fixture
+def problems_of() -> Callable[[dict[str, Any]], list[str]]:
+    """The problems of a configuration given as plain data, a line each."""
+
+    def found(given: dict[str, Any]) -> list[str]:
+        with pytest.raises(ConfigurationError) as raised:
+            parse_configuration(given)
+        head, *lines = str(raised.value).splitlines()
+        assert head.startswith("configuration: the configuration has ")
+        return [line.strip() for line in lines]
+
+    return found
+
+
+@pytest.fixture
+def problems(
+    data: Callable[..., dict[str, Any]], problems_of: Callable[[dict[str, Any]], list[str]]
+) -> Callable[..., list[str]]:
+    """The problems of the smallest configuration with sections merged into it, a line each."""
+    return lambda **sections: problems_of(data(**sections))
+
+
+@pytest.fixture
+def example() -> Path:
+    """The complete example."""
+    return Path(__file__).parent / "example.yaml"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
+    """Writes text to a configuration file."""
+
+    def written(text: str | bytes) -> Path:
+        path = tmp_path / "c.yaml"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return written

@@ -1,0 +1,160 @@
+"""From a configuration to ontologies, taxonomies, the plan and the mechanism."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.plan import AlphaSource, Limits, MessagePolicy
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
+
+EDGES = """concept,parent,label
+Disease,,Disease
+Infection,Disease,Infection
+Cholera,Infection,Cholera
+Typhoid,Infection,Typhoid fever
+Injury,Disease,Injury
+"""
+
+
+@pytest.fixture
+def build(data, tmp_path):
+    """Parses a configuration over a small ontology in a file; ``given`` is merged into the smallest one."""
+    (tmp_path / "diseases.csv").write_text(EDGES)
+    (tmp_path / "bare.csv").write_text("concept,parent\nA,\nB,A\n")
+    (tmp_path / "local.csv").write_text("value,concept\nC,Cholera\n")
+    (tmp_path / "wrong.csv").write_text("value,concept\nC,Nothing\n")
+
+    def built(**given):
+        merged = data(ontologies={"icd": {"source": "diseases.csv"}})
+        for key, value in given.items():
+            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+        return parse_configuration(merged, folder=tmp_path)
+
+    return built
+
+
+def attributes(**principal):
+    return {
+        "principal": {"path": "p.code", "ontology": "icd", **principal},
+        "secondary": {"path": "s[*].code", "ontology": "icd"},
+    }
+
+
+class TestOntologies:
+    def test_a_source_is_loaded_once(self, build):
+        assert load_ontologies(build())["icd"] is load_ontologies(build())["icd"]
+
+    def test_attributes_of_one_root_share_a_taxonomy(self, build):
+        taxonomies = build_taxonomies(build())
+        assert taxonomies["principal"] is taxonomies["secondary"]
+        assert list(taxonomies) == ["principal", "secondary"]
+
+    def test_a_root(self, build):
+        given = attributes(root="Infection")
+        taxonomies = build_taxonomies(build(attributes=given, mechanism={"reference": "mean"}))
+        assert {name: len(taxonomy) for name, taxonomy in taxonomies.items()} == {"principal": 3, "secondary": 5}
+
+    def test_a_root_that_is_no_concept(self, build):
+        given = build(attributes=attributes(root="Nothing"), mechanism={"reference": "mean"})
+        with pytest.raises(
+            ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is no concept of the ont"
+        ):
+            build_taxonomies(given)
+
+    @pytest.mark.parametrize("source", ["nowhere.csv", "icd11", "local.csv"])
+    def test_a_source_that_cannot_be_used(self, build, source):
+        with pytest.raises(ConfigurationError, match=r"^ontologies\.icd\.source: "):
+            load_ontologies(build(ontologies={"icd": {"source": source}}))
+
+    def test_the_built_in_one(self, parse):
+        assert len(load_ontologies(parse())["icd"]) == 98_506
+
+
+class TestPlan:
+    def test_attributes(self, build):
+        given = attributes(label="p.label", copies=["q"], missing="keep", unknown="suppress", mapping="local.csv")
+        plan = build_plan(build(attributes=given))
+        first, second = plan.attributes
+        assert (first.name, first.path, first.label) == ("principal", compile_path("p.code"), compile_path("p.label"))
+        assert (first.copies, first.missing, first.concepts.unknown) == ((compile_path("q"),), "keep", "suppress")
+        assert first.concepts.taxonomy.ids[first.concepts.resolve("C")[0]] == "Cholera"
+        assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
+
+    def test_fields(self, build):
+        fields = build_plan(
+            build(fields={"keep": ["a"], "drop": ["b", "c.d"], "pseudonymize": ["e"], "unlisted": "keep"})
+        ).fields
+        assert [path.text for path in (*fields.keep, *fields.drop, *fields.pseudonymize)] == ["a", "b", "c.d", "e"]
+        assert fields.unlisted == "keep"
+
+    def test_the_rest(self, build):
+        configuration = build(
+            message={"key": "drop", "headers": ["a"]}, noise_key="patient.id", limits={"record_bytes": 9, "depth": 3}
+        )
+        plan = build_plan(configuration)
+        assert plan.configuration == configuration.hash
+        assert plan.message == MessagePolicy(key="drop", headers=("a",))
+        assert plan.noise_key == compile_path("patient.id")
+        assert plan.limits == Limits(record_bytes=9, depth=3)
+
+    def test_defaults(self, build):
+        plan = build_plan(build())
+        assert (plan.noise_key, plan.alpha, plan.message) == (None, None, MessagePolicy())
+        assert plan.limits == Limits()
+
+    @pytest.mark.parametrize(
+        ("alpha", "source"),
+        [
+            ({"path": "a.b"}, AlphaSource(path=compile_path("a.b"))),
+            ({"header": "alpha", "default": 1}, AlphaSource(header="alpha")),
+        ],
+    )
+    def test_an_alpha_that_records_bring(self, build, alpha, source):
+        given = attributes(alpha=alpha)
+        given["secondary"]["alpha"] = alpha
+        assert build_plan(build(attributes=given)).alpha == source
+
+    def test_a_label_needs_labels(self, build):
+        given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))
+        with pytest.raises(ConfigurationError, match=r"attributes\.principal\.label: the ontology icd has no labels"):
+            build_plan(given)
+
+    @pytest.mark.parametrize("mapping", ["nowhere.csv", "wrong.csv", "diseases.csv"])
+    def test_a_mapping_that_cannot_be_used(self, build, mapping):
+        with pytest.raises(ConfigurationError, match=r"^attributes\.principal\.mapping: "):
+            build_plan(build(attributes=attributes(mapping=mapping)))
+
+
+RECORDS = [{"principal": p, "secondary": [s]} for p in ("Cholera", "Injury") for s in ("Typhoid", "Infection")] * 5
+
+
+class TestMechanism:
+    def masked(self, configuration, secret):
+        built = build_mechanism(configuration, secret)
+        built.learn_many(RECORDS)
+        built.calibrate()
+        return built.mask_many(RECORDS, keys=[bytes([i]) for i in range(len(RECORDS))])
+
+    def test_attributes_are_in_order(self, build):
+        assert build_mechanism(build(), bytes(16)).attributes == ("principal", "secondary")
+
+    def test_the_secret_decides_the_noise(self, build):
+        once, again, other = (self.masked(build(), secret * 16) for secret in (b"a", b"a", b"b"))
+        assert once == again
+        assert once != other
+
+    def test_without_a_secret_noise_cannot_be_foreseen(self, build):
+        assert self.masked(build(), None) != self.masked(build(), None)
+
+    def test_settings_arrive(self, build):
+        calm = attributes(alpha=0.000001)
+        calm["secondary"]["alpha"] = 0.000001
+        quiet = self.masked(build(attributes=calm), bytes(16))
+        assert sum(m == r for m, r in zip(quiet, RECORDS, strict=True)) > 15
+        leaves = self.masked(build(mechanism={"candidates": "leaves"}, attributes=attributes(alpha=10)), bytes(16))
+        changed = [m["principal"] for m, r in zip(leaves, RECORDS, strict=True) if m["principal"] != r["principal"]]
+        assert changed
+        assert set(changed) <= {"Cholera", "Typhoid", "Injury"}

@@ -1,0 +1,117 @@
+"""Environment overrides."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import parse_configuration
+
+SECRET = "hunter2hunter2hunter2"
+
+
+def overridden(data, **variables):
+    return parse_configuration(data, environ={f"STREAM_MASKER__{k}": v for k, v in variables.items()})
+
+
+def refused(data, **variables):
+    with pytest.raises(ConfigurationError) as raised:
+        overridden(data, **variables)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "read", "expected"),
+    [
+        ("HTTP__PORT", "9465", lambda c: c.http.port, 9465),
+        ("HTTP", "{port: 1, host: a}", lambda c: (c.http.port, c.http.host), (1, "a")),
+        ("KAFKA__BOOTSTRAP_SERVERS", "a:1,b:2", lambda c: c.kafka.bootstrap_servers, "a:1,b:2"),
+        ("TOPICS__INPUT", "7", lambda c: c.topics.input, "7"),
+        ("WORKER__INSTANCE", "", lambda c: c.worker.instance, ""),
+        ("MECHANISM__CORRELATED", "false", lambda c: c.mechanism.correlated, False),
+        ("CALIBRATION__WINDOW_AGE", "12h", lambda c: c.calibration.window_age, 43_200.0),
+        ("CALIBRATION__BASELINE", "3", lambda c: c.calibration.baseline, 3),
+        ("FIELDS__KEEP", "[age, sex]", lambda c: c.fields.keep, ("age", "sex")),
+        ("ATTRIBUTES__PRINCIPAL__UNKNOWN", "suppress", lambda c: c.attributes["principal"].unknown, "suppress"),
+        ("SECRET__ENV", "NAME", lambda c: c.secret.env, "NAME"),
+        ("NOISE_KEY", "patient.id", lambda c: c.noise_key, "patient.id"),
+        ("ONTOLOGIES__NEW__SOURCE", "a.csv", lambda c: c.ontologies["new"].source, "a.csv"),
+    ],
+)
+def test_values(data, variable, value, read, expected):
+    assert read(overridden(data(), **{variable: value})) == expected
+
+
+def test_a_default_of_an_alpha_that_records_bring(data):
+    given = data(attributes={"principal": {"alpha": {"path": "a"}}, "secondary": {"alpha": {"path": "a"}}})
+    assert overridden(given, ATTRIBUTES__PRINCIPAL__ALPHA__DEFAULT="2").attributes["principal"].alpha.default == 2.0
+
+
+def test_names_of_attributes_are_found_whatever_their_case(data):
+    given = data(attributes={"MainDiagnosis": {"path": "main", "ontology": "icd"}}, mechanism={"reference": "mean"})
+    assert overridden(given, ATTRIBUTES__MAINDIAGNOSIS__ALPHA="1").attributes["MainDiagnosis"].alpha == 1.0
+
+
+def test_properties_of_kafka_have_dots_and_stay_text(data):
+    properties = overridden(
+        data(), KAFKA__PROPERTIES__SASL_PASSWORD="0123", KAFKA__PROPERTIES__LINGER_MS="5"
+    ).kafka.properties
+    assert properties == {"sasl.password": "0123", "linger.ms": "5"}
+
+
+def test_properties_of_kafka_in_the_file_are_replaced(data):
+    given = data(kafka={"properties": {"sasl.password": "old", "Client.Id": "a"}})
+    properties = overridden(
+        given, KAFKA__PROPERTIES__SASL_PASSWORD="new", KAFKA__PROPERTIES__CLIENT_ID="b"
+    ).kafka.properties
+    assert properties == {"sasl.password": "new", "Client.Id": "b"}
+
+
+def test_the_file_is_not_changed(data):
+    given = data(http={"port": 1})
+    overridden(given, HTTP__PORT="2")
+    assert given["http"] == {"port": 1}
+
+
+@pytest.mark.parametrize("name", ["STREAM_MASKER_CONFIG", "STREAM_MASKER", "PATH", "stream_masker__http__port"])
+def test_other_variables_are_left_alone(data, name):
+    assert parse_configuration(data(), environ={name: "nonsense"}) == parse_configuration(data())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("TOPICS__INPTU", "a", "STREAM_MASKER__TOPICS__INPTU: topics has no key 'inptu': use input, output,"),
+        ("TOPICS__INPTU", "a", "did you mean 'input'?"),
+        ("FOO", "a", "STREAM_MASKER__FOO: configuration has no key 'foo': use kafka, topics"),
+        ("HTTP__PORT__X", "1", "STREAM_MASKER__HTTP__PORT__X: http.port has no keys"),
+        ("HTTP__", "1", "STREAM_MASKER__HTTP__: the name ends without a key of http"),
+        ("ATTRIBUTES__", "1", "STREAM_MASKER__ATTRIBUTES__: the name ends without a key of attributes"),
+        ("HTTP", "{", "STREAM_MASKER__HTTP: line 1, column 2"),
+        ("HTTP__PORT", "70000", "http.port (from STREAM_MASKER__HTTP__PORT): 70000 is not allowed"),
+    ],
+)
+def test_what_does_not_fit_names_the_variable(data, variable, value, said):
+    assert said in refused(data(), **{variable: value})
+
+
+def test_every_variable_that_does_not_fit_is_named(data):
+    assert len(refused(data(), A="1", B="2", HTTP__PORT="1").splitlines()) == 2
+
+
+def test_a_section_that_is_no_mapping(data):
+    assert "STREAM_MASKER__HTTP__PORT: http is no mapping in the file" in refused(data(http="x"), HTTP__PORT="1")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"SECRET": SECRET},
+        {"SECRET__FILE__X": SECRET},
+        {"KAFKA__PROPERTIES": SECRET},
+        {"SECRET": "'" + SECRET},
+        {"SECRET": "*" + SECRET},
+    ],
+)
+def test_secrets_are_never_said(data, variables):
+    assert SECRET not in refused(data(), **variables)

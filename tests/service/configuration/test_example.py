@@ -1,0 +1,55 @@
+"""The complete example says every key, and its defaults are the defaults."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
+
+EXAMPLES = {"ontologies", "attributes", "fields", "produce", "secret"}
+"""Sections that have no defaults, so that the example shows something of its own."""
+
+
+def test_it_is_valid(example):
+    configuration = load_configuration(example, {})
+    assert list(configuration.attributes) == ["principal", "secondary"]
+    assert configuration.folder == example.parent
+
+
+def test_it_holds_every_key(example):
+    text = example.read_text()
+    schema = configuration_schema()
+    keys = {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
+    assert [key for key in sorted(keys) if not re.search(rf"(^|[ {{]){key}:", text, re.MULTILINE)] == []
+
+
+def test_it_shows_the_defaults(example):
+    configuration = load_configuration(example, {})
+    bare = Configuration.model_validate(
+        {"ontologies": {"icd": {"source": "icd10cm"}}, "attributes": {"a": {"path": "a", "ontology": "icd"}}}
+        | {"fields": {"unlisted": "drop"}}
+    )
+    shown, defaults = configuration.model_dump(), bare.model_dump()
+    shown["kafka"]["properties"], shown["message"]["headers"], shown["mechanism"]["pairs"] = {}, (), None
+    assert {k: v for k, v in shown.items() if k not in EXAMPLES} == {
+        k: v for k, v in defaults.items() if k not in EXAMPLES
+    }
+
+
+@pytest.mark.parametrize("alternative", ["alpha: {path", "alpha: {header", "root: ", "env: "])
+def test_its_alternatives_are_valid_too(example, alternative, write):
+    lines = example.read_text().splitlines()
+    commented = [i for i, line in enumerate(lines) if line.strip().startswith(f"# {alternative}")]
+    assert len(commented) == 1
+    section = {"env: ": "file: ", "root: ": None}.get(alternative, "alpha: 0.3")
+    kept = [line for line in lines if section is None or not line.strip().startswith(section)]
+    text = "\n".join(line.replace("# " + alternative, alternative) for line in kept)
+    data = yaml.safe_load(text)
+    if alternative == "root: ":
+        data["attributes"]["principal"]["root"] = data["attributes"]["secondary"]["root"]
+    elif alternative != "env: ":
+        data["attributes"]["secondary"]["alpha"] = data["attributes"]["principal"]["alpha"]
+    assert load_configuration(write(yaml.safe_dump(data, sort_keys=False)), {})

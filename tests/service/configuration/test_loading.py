@@ -1,0 +1,156 @@
+"""From a file to a configuration, and everything that can be wrong with the file."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import load_configuration, parse_configuration
+
+SECRET = "hunter2hunter2hunter2"
+
+
+def message(path, environ=None):
+    with pytest.raises(ConfigurationError) as raised:
+        load_configuration(path, environ or {})
+    return str(raised.value)
+
+
+def test_a_missing_file(tmp_path):
+    assert message(tmp_path / "none.yaml").endswith(
+        "none.yaml: the configuration cannot be read: No such file or directory"
+    )
+
+
+def test_a_folder(tmp_path):
+    assert "cannot be read: Is a directory" in message(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
+def test_an_empty_file(write, text):
+    assert "the configuration is empty: use a mapping with ontologies" in message(write(text))
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", SECRET, "3"])
+def test_no_mapping(write, text):
+    said = message(write(text))
+    assert "the configuration is no mapping" in said
+    assert SECRET not in said
+
+
+def test_not_utf8(write):
+    assert "is not UTF-8 text (byte 3)" in message(write(b"a: \xff"))
+
+
+def test_a_byte_order_mark_is_well(write, example):
+    assert load_configuration(write(b"\xef\xbb\xbf" + example.read_bytes()), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("kafka: {\n", "line 2, column 1"),
+        ("kafka:\n  a: 1\n b: 2\n", "line 3, column 2"),
+        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: the key a is given twice"),
+        ("attributes: {x: {path: a, path: b}}", "line 1, column 27: the key path is given twice"),
+        ("1: a\n", "line 1, column 1: a key must be text: put it in quotes"),
+        ("yes: a\n", "line 1, column 1: a key must be text: put it in quotes"),
+        ("[a]: b\n", "line 1, column 1: a key must be text: put it in quotes"),
+        ("a: 1\n---\nb: 2\n", "line 2, column 1"),
+        ("a: .inf", "line 1, column 4: a number must be finite"),
+        ("a: .nan", "line 1, column 4: a number must be finite"),
+        ("a: &x [*x]", "line 1, column 4"),
+        ("a: \x00", "not YAML"),
+        ("a: " + "[" * 5000, "nested too deeply"),
+    ],
+)
+def test_bad_yaml_says_where(write, text, place):
+    assert place in message(write(text))
+
+
+@pytest.mark.parametrize(
+    "value", [f"*{SECRET}", f"!{SECRET} x", f"!<{SECRET}> x", f"'{SECRET}", f'"{SECRET}\\q"', f"@{SECRET}"]
+)
+def test_bad_yaml_never_quotes_values(write, value):
+    assert SECRET not in message(write(f"kafka:\n  properties:\n    sasl.password: {value}\n"))
+
+
+def test_anchors_and_merges_are_well(write):
+    text = """
+    ontologies: {icd: {source: icd10cm}}
+    attributes:
+      a: &a {path: a, ontology: icd, alpha: 1}
+      b: {<<: *a, path: b}
+    fields: {unlisted: drop}
+    """
+    b = load_configuration(write(text), {}).attributes["b"]
+    assert (b.path, b.alpha) == ("b", 1.0)
+
+
+def test_dates_are_text(write, example):
+    text = example.read_text().replace("input: discharges", "input: 2026-01-01")
+    assert load_configuration(write(text), {}).topics.input == "2026-01-01"
+
+
+def test_attributes_keep_the_order_of_the_file(data):
+    given = data()
+    given["attributes"] = dict(reversed(given["attributes"].items()))
+    assert list(parse_configuration(given).attributes) == ["secondary", "principal"]
+
+
+def test_relative_names_start_from_the_folder_of_the_file(write, example):
+    path = write(example.read_text())
+    assert load_configuration(path, {}).resolve("codes.csv") == path.parent / "codes.csv"
+    assert str(load_configuration(path, {}).resolve("/etc/codes.csv")) == "/etc/codes.csv"
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [("24h", 86_400.0), ("500ms", 0.5), ("1.5s", 1.5), ("5m", 300.0), ("7d", 604_800.0), (60, 60.0)],
+)
+def test_durations(parse, given, seconds):
+    assert parse(calibration={"window_age": given}).calibration.window_age == seconds
+
+
+def test_the_configuration_is_frozen(parse):
+    with pytest.raises(ValueError, match="frozen"):
+        parse().noise_key = "patient.id"
+
+
+class TestHash:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"attributes": {"principal": {"alpha": 0.5}}},
+            {"attributes": {"principal": {"missing": "keep"}}},
+            {"fields": {"unlisted": "keep"}},
+            {"message": {"key": "drop"}},
+            {"mechanism": {"rounding": "ceil"}},
+            {"noise_key": "patient.id"},
+            {"ontologies": {"other": {"source": "icd10cm"}}},
+        ],
+    )
+    def test_changes_with_what_decides_masking(self, parse, change):
+        assert parse(**change).hash != parse().hash
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"kafka": {"properties": {"sasl.password": SECRET}}},
+            {"secret": {"env": "A"}},
+            {"topics": {"input": "admissions"}},
+            {"calibration": {"window_records": 5000}},
+            {"worker": {"batch_records": 5}},
+            {"attributes": {"principal": {"alpha": 0.3, "unknown": "reject"}}},
+        ],
+    )
+    def test_stays_with_all_else(self, parse, change):
+        assert parse(**change).hash == parse().hash
+
+    def test_depends_on_the_order_of_attributes(self, data, parse):
+        given = data()
+        given["attributes"] = dict(reversed(given["attributes"].items()))
+        assert parse_configuration(given).hash != parse().hash
+
+    def test_stays_the_same_between_releases(self, parse):
+        assert parse().hash == "76157a46d32a7eab"

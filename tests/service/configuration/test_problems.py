@@ -1,0 +1,151 @@
+"""What is wrong is said with its place, what was given and what is allowed; never with a secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import parse_configuration
+
+SECRET = "hunter2hunter2hunter2"
+DURATION = "use a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds"
+NAME = "use a name of at most 100 letters, digits, - and _ that starts with a letter or _"
+TOPICS = "input, output, rejected, calibration, statistics or drift"
+POLICIES = "use reject, ancestor or suppress"
+
+
+@pytest.mark.parametrize(
+    ("sections", "line"),
+    [
+        (
+            {"attributes": {"principal": {"unknown": "foo"}}},
+            "attributes.principal.unknown: 'foo' is not allowed: use reject, ancestor or suppress",
+        ),
+        (
+            {"attributes": {"principal": {"unknown": "rejct"}}},
+            f"attributes.principal.unknown: 'rejct' is not allowed: {POLICIES}; did you mean 'reject'?",
+        ),
+        (
+            {"topics": {"inptu": "a"}},
+            f"topics.inptu: unknown key: use {TOPICS}; did you mean 'input'?",
+        ),
+        (
+            {"topics": {"input": "a b"}},
+            "topics.input: 'a b' is not allowed: use a topic's name of at most 249 letters, digits, ., - and _",
+        ),
+        ({"http": {"port": 70000}}, "http.port: 70000 is not allowed: use a whole number from 0 to 65535"),
+        ({"http": {"port": "9464"}}, "http.port: '9464' is not allowed: use a whole number from 0 to 65535"),
+        ({"http": {"port": True}}, "http.port: true is not allowed: use a whole number from 0 to 65535"),
+        ({"http": {"host": 12}}, "http.host: 12 is not allowed: use text that is not empty; quotes make it text"),
+        (
+            {"worker": None},
+            "worker: nothing is given: use a mapping with batch_records, batch_bytes, batch_delay or instance",
+        ),
+        (
+            {"worker": {"batch_delay": "24 h"}},
+            f"worker.batch_delay: '24 h' is not allowed: {DURATION}",
+        ),
+        (
+            {"worker": {"batch_delay": "0s"}},
+            f"worker.batch_delay: '0s' is not allowed: {DURATION}",
+        ),
+        ({"mechanism": {"correlated": "yes"}}, "mechanism.correlated: 'yes' is not allowed: use true or false"),
+        (
+            {"mechanism": {"name": "microaggregation"}},
+            "mechanism.name: 'microaggregation' is not allowed: use semantic_noise",
+        ),
+        (
+            {"calibration": {"baseline": 0}},
+            "calibration.baseline: 0 is not allowed: use first or a whole number of at least 1",
+        ),
+        ({"fields": {"keep": "age"}}, "fields.keep: 'age' is not allowed: use a list of text that is not empty"),
+        (
+            {"fields": {"keep": ["age", 3]}},
+            "fields.keep[1]: 3 is not allowed: use text that is not empty; quotes make it text",
+        ),
+        (
+            {"ontologies": {"my icd": {"source": "icd10cm"}}},
+            f"ontologies.my icd: the key is not allowed: {NAME}",
+        ),
+        (
+            {"attributes": {"principal": {"alpha": {"path": "a", "defualt": 1}}}},
+            "attributes.principal.alpha.defualt: unknown key: use path or default; did you mean 'default'?",
+        ),
+        (
+            {"attributes": {"principal": {"alpha": {"header": "a", "default": 11}}}},
+            "attributes.principal.alpha.default: 11 is not allowed: use a number above 0 and at most 10",
+        ),
+    ],
+)
+def test_lines(problems, sections, line):
+    assert problems(**sections) == [line]
+
+
+@pytest.mark.parametrize("alpha", [0, -1, 10.5, "0.3", [0.3], True, None])
+def test_alpha_out_of_range(problems, alpha):
+    (line,) = problems(attributes={"principal": {"alpha": alpha}})
+    assert line.startswith("attributes.principal.alpha: ")
+    assert (
+        "use a number above 0 and at most 10, a mapping with path or default or a mapping with header or default"
+        in line
+    )
+
+
+def test_required_keys():
+    with pytest.raises(ConfigurationError) as raised:
+        parse_configuration({"attributes": {"a": {}}, "fields": {}})
+    assert str(raised.value).splitlines() == [
+        "configuration: the configuration has 4 problems",
+        "  attributes.a.path: required: use text that is not empty",
+        f"  attributes.a.ontology: required: {NAME}",
+        "  fields.unlisted: required: use keep or drop",
+        "  ontologies: required: use a mapping",
+    ]
+
+
+@pytest.mark.parametrize("section", ["attributes", "ontologies"])
+def test_empty_sections(data, section):
+    given = data()
+    given[section] = {}
+    with pytest.raises(ConfigurationError, match=f"{section}: empty: name at least one"):
+        parse_configuration(given)
+
+
+def test_every_problem_in_one_message_in_the_order_of_the_file(data):
+    given = {"http": {"port": -1}, **data(topics={"input": "", "x": 1}), "foo": 1}
+    with pytest.raises(ConfigurationError) as raised:
+        parse_configuration(given, name="c.yaml")
+    head, *lines = str(raised.value).splitlines()
+    assert head == "c.yaml: the configuration has 4 problems"
+    assert [line.split(":")[0].strip() for line in lines] == ["http.port", "topics.input", "topics.x", "foo"]
+
+
+def test_what_only_the_model_refuses_is_said_in_the_same_words(problems):
+    (line,) = problems(topics={"input": "discharges\n"})
+    assert line.startswith(r"topics.input: 'discharges\n' is not allowed: use a topic's name")
+
+
+def test_long_values_are_cut(problems):
+    (line,) = problems(http={"port": "9" * 500})
+    assert len(line) < 150
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"secret": SECRET},
+        {"secret": {"file": [SECRET]}},
+        {"secret": {"file": 3}},
+        {"secret": {SECRET: None}},
+        {"secret": {"value": SECRET}},
+        {"secret": {"file": {SECRET: SECRET}}},
+        {"kafka": SECRET},
+        {"kafka": {"properties": SECRET}},
+        {"kafka": {"properties": f"sasl.password={SECRET}"}},
+        {"kafka": {"properties": {"sasl.password": [SECRET]}}},
+        {"kafka": {"properties": {"sasl.password": {SECRET: SECRET}}}},
+        {"kafka": {"password": SECRET}},
+    ],
+)
+def test_secrets_are_never_said(problems, sections):
+    assert SECRET not in "\n".join(problems(**sections))

@@ -1,0 +1,42 @@
+"""The configuration as it is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.configuration.showing import HIDDEN, as_yaml, shown
+
+SECRET = "hunter2hunter2hunter2"
+
+
+def test_it_is_a_configuration_that_means_the_same(example, write):
+    configuration = load_configuration(example, {})
+    again = load_configuration(write(as_yaml(configuration)), {})
+    assert again.model_dump() == configuration.model_dump()
+    assert again.hash == configuration.hash
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+    ],
+)
+def test_passwords_are_hidden(parse, name):
+    text = as_yaml(parse(kafka={"properties": {name: SECRET, "client.id": "a"}}))
+    assert SECRET not in text
+    assert shown(parse(kafka={"properties": {name: SECRET}}))["kafka"]["properties"] == {name: HIDDEN}
+    assert "client.id: a" in text
+
+
+def test_every_default_is_shown(parse):
+    data = shown(parse())
+    assert data["http"] == {"host": "127.0.0.1", "port": 9464}
+    assert data["attributes"]["principal"]["alpha"] == 0.3

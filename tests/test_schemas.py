@@ -1,0 +1,253 @@
+"""The JSON Schemas: valid, strict, described; the configuration's is the model's, the messages' fit what is sent."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.drift import drift_between
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics.counts import count_batch
+from stream_masker.core.utility import utility
+from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.pipeline.messages import (
+    BlockRange,
+    DriftReport,
+    StatisticsMessage,
+    encode_block,
+    encode_drift,
+    encode_rejection,
+    encode_statistics,
+    fingerprints,
+)
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.service.configuration import schema as schemas
+from stream_masker.service.configuration.schema import configuration_schema_text, load_schema, schema_names, validator
+
+ROOT = Path(__file__).parents[1]
+NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejection", "statistics"]
+HASH = "0123456789abcdef"
+
+
+def test_every_schema_is_there():
+    assert schema_names() == NAMES
+
+
+def test_the_configurations_schema_is_the_models():
+    committed = (ROOT / "schemas" / "configuration.schema.json").read_text()
+    assert committed == configuration_schema_text(), (
+        "run: python -m stream_masker.service.configuration > schemas/configuration.schema.json"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schemas_are_valid(name):
+    schema = load_schema(name)
+    Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"urn:stream-masker:schema:{name}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_schemas_are_strict_and_described(name):
+    for place, part in parts(load_schema(name)):
+        if part.get("type") != "object":
+            continue
+        assert "additionalProperties" in part, place
+        for key, value in part.get("properties", {}).items():
+            assert described(value, load_schema(name)), f"{place}.{key}"
+
+
+def parts(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(schema, dict):
+        yield place, schema
+    children = schema.items() if isinstance(schema, dict) else enumerate(schema) if isinstance(schema, list) else ()
+    for key, value in children:
+        yield from parts(value, f"{place}.{key}")
+
+
+def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
+    reference = value.get("$ref", "").removeprefix("#/$defs/")
+    return bool(value.get("description") or (reference and reference in root["$defs"]))
+
+
+def test_an_unknown_name():
+    with pytest.raises(ParameterError, match="there is no schema 'x': use one of calibration-block, configuration"):
+        load_schema("x")
+
+
+def test_the_wheel_takes_the_schemas_along():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert build["force-include"] == {"schemas": "stream_masker/schemas"}
+
+
+def test_those_inside_the_package_come_first(monkeypatch, tmp_path):
+    (tmp_path / "configuration.schema.json").write_text("{}")
+    monkeypatch.setattr(schemas, "FOLDERS", (tmp_path, ROOT / "schemas"))
+    assert schema_names() == ["configuration"]
+
+
+def test_without_any(monkeypatch, tmp_path):
+    monkeypatch.setattr(schemas, "FOLDERS", (tmp_path, tmp_path / "none"))
+    with pytest.raises(ServiceError, match="the JSON Schemas are neither in"):
+        schema_names()
+
+
+ONTOLOGY = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c")])
+TAU = ONTOLOGY.taxonomy()
+TAXONOMIES = {"one": TAU, "two": TAU}
+DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
+
+
+def counts(seed: int):
+    codes = np.random.default_rng(seed).integers(0, 6, size=(2, 40)).astype(np.int32)
+    offsets = np.arange(0, 41, 2, dtype=np.int64)
+    batch = Batch(size=20, columns=(Column(codes[0, :20]), Column(codes[1], offsets)))
+    return count_batch(batch, [6, 6])
+
+
+def statistics(version: int):
+    return compute_statistics(counts(version), ("one", "two"), DISTANCES, version=version)
+
+
+TALLIES = (Tally(20, 3.5, 4.25, 1, 2), Tally(40, 3.5, 4.25, 0, 0))
+
+
+@pytest.fixture(scope="module")
+def sent() -> dict[str, list[bytes]]:
+    """What the encoders write, by schema."""
+    block = Block(
+        topic="discharges",
+        partition=0,
+        first_offset=0,
+        last_offset=20,
+        timestamp=-1,
+        statistics_version=1,
+        original=counts(1),
+        masked=counts(2),
+        tallies=TALLIES,
+        rejected={"missing": 1},
+    )
+    return {
+        "rejection": [
+            encode_rejection(Rejected(3, "unknown_code", "a.b"), topic="discharges", partition=0),
+            encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
+        ],
+        "calibration-block": [encode_block(block, TAXONOMIES, configuration=HASH)],
+        "statistics": [version(None, "bootstrap"), version(BlockRange(0, 7, 3), "blocks")],
+        "drift": [report(None, None, None), report(*differences())],
+    }
+
+
+def version(blocks, source) -> bytes:
+    return encode_statistics(
+        StatisticsMessage(
+            version=2,
+            mechanism="semantic_noise",
+            configuration=HASH,
+            published=1,
+            source=source,
+            blocks=blocks,
+            taxonomies=fingerprints(TAXONOMIES),
+            baseline=1,
+            snapshot={"mechanism": "semantic_noise", "statistics": statistics(2).to_dict()},
+        )
+    )
+
+
+def differences():
+    drift = drift_between(statistics(2), statistics(1), DISTANCES).to_dict()
+    return drift, drift, utility(statistics(1), statistics(2), TALLIES, 0.3, DISTANCES).to_dict()
+
+
+def report(previous, baseline, gained) -> bytes:
+    return encode_drift(
+        DriftReport(version=2, published=1, previous=previous, baseline=baseline, utility=gained, records=20, blocks=1)
+    )
+
+
+MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_what_is_sent_fits(name, sent):
+    for message in sent[name]:
+        validator(name).validate(orjson.loads(message))
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_every_field_of_what_is_sent_is_required_or_known_to_be_optional(name, sent):
+    message = orjson.loads(sent[name][0])
+    for key in message.keys() - {"field"}:
+        with pytest.raises(ValidationError):
+            validator(name).validate({k: v for k, v in message.items() if k != key})
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_nothing_else_may_be_sent(name, sent):
+    for message in sent[name]:
+        with pytest.raises(ValidationError):
+            validator(name).validate({**orjson.loads(message), "value": "x"})
+
+
+def test_reasons_are_the_enumeration():
+    assert load_schema("rejection")["properties"]["reason"]["enum"] == [str(reason) for reason in Reason]
+    assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
+
+
+ENVELOPE = {
+    "partition": 0,
+    "timestamp": 1,
+    "key": None,
+    "headers": {
+        "stream-masker-version": "1",
+        "stream-masker-mechanism": "semantic_noise",
+        "stream-masker-configuration": HASH,
+        "content-type": "application/json",
+    },
+    "value": {"encounter_id": 1},
+}
+
+
+@pytest.mark.parametrize("value", [{}, None])
+def test_masked_events(value):
+    validator("masked-event").validate({**ENVELOPE, "value": value})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"stream-masker-version": "0"},
+        {"stream-masker-version": None},
+        {"stream-masker-configuration": "x"},
+        {"stream-masker-mechanism": "none"},
+        {"stream-masker-other": "x"},
+    ],
+)
+def test_headers_of_masked_events(headers):
+    with pytest.raises(ValidationError):
+        validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})
+
+
+@pytest.mark.parametrize("missing", ["stream-masker-version", "stream-masker-mechanism", "stream-masker-configuration"])
+def test_headers_that_masked_events_must_have(missing):
+    headers = {name: value for name, value in ENVELOPE["headers"].items() if name != missing}
+    with pytest.raises(ValidationError):
+        validator("masked-event").validate({**ENVELOPE, "headers": headers})
+
+
+def test_schemas_are_written_the_same_way():
+    for path in (ROOT / "schemas").glob("*.json"):
+        text = path.read_text()
+        assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n", path.name

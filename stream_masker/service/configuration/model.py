@@ -165,6 +165,9 @@ class Calibration(Section):
     baseline: Literal["first"] | Positive = Field(
         default="first", description="the statistics version that drift is measured against: first, or its number"
     )
+    keep_versions: Positive = Field(
+        default=1_000, description="statistics versions kept on their topic, beside the baseline; at least 1"
+    )
 
 
 class SecretSource(Section):

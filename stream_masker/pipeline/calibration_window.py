@@ -107,8 +107,9 @@ class WindowLog:
     ``window_age`` than the latest. Of two blocks with the same key the later one counts, at its place.
 
     A cut is due after a block when ``every_records`` records came since the last cut, and after ``every_seconds``
-    when any came; a window of fewer than ``min_records`` is never cut. ``since``: the last version's block range
-    (None: there is none, so that ``min_records`` suffice for the first cut); blocks up to its end only fill the window.
+    when any came; a window of fewer than ``min_records`` is never cut. ``since``: the block range of the last version
+    that has one; blocks up to its end only fill the window. ``first``: there is no version at all, so that
+    ``min_records`` suffice for a cut.
     """
 
     def __init__(self, settings: CalibrationSettings, *, since: BlockRange | None = None, first: bool = True) -> None:
@@ -118,7 +119,7 @@ class WindowLog:
         self._records = 0
         self._latest = NEVER_OLD
         self._published = -1 if since is None else since.last
-        self._first = first
+        self.first = first
         self._new = 0
         self._clock: float | None = None
 
@@ -139,7 +140,7 @@ class WindowLog:
         if offset <= self._published:
             return None
         self._new += block.original.records
-        return self._cut() if self._new >= (1 if self._first else self.settings.every_records) else None
+        return self._cut() if self._new >= (1 if self.first else self.settings.every_records) else None
 
     def on_tick(self, now: float) -> Window | None:
         """Takes the time, in seconds; gives the window if a cut is due."""
@@ -179,7 +180,7 @@ class WindowLog:
         window = self.window()
         if window is None or window.records < self.settings.min_records:
             return None
-        self._new, self._clock, self._first = 0, None, False
+        self._new, self._clock, self.first = 0, None, False
         return window
 
 

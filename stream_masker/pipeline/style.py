@@ -118,8 +118,8 @@ class Codes(dict[int, str]):
             yield in_case(label, style)
             return
         yield in_case(_undotted(_unpadded(concept, style), style), style)
-        yield in_case(_unpadded(concept, style), style)
         yield in_case(_undotted(concept, style), style)
+        yield in_case(_unpadded(concept, style), style)
         yield in_case(concept, style)
 
     def _leads_back(self, text: str, position: int) -> bool:

@@ -51,7 +51,7 @@ class Reader:
 
     def number(self, key: str) -> float:
         value = self.data.get(key)
-        if type(value) not in {int, float} or not math.isfinite(value) or value < 0:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
             self.fail(key, "a number of at least 0")
         return float(value)
 

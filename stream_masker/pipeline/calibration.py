@@ -1,0 +1,225 @@
+"""From windows to published statistics versions, their drift and their utility. Pure: decides, never acts.
+
+``History`` is what the statistics topic says; ``Calibration`` adds the next version to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.drift import Drift, drift_between
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.utility import Utility, utility
+from stream_masker.pipeline.calibration_window import CalibrationSettings, Window
+from stream_masker.pipeline.messages import BlockRange, DriftReport, Source, StatisticsMessage, Taxonomies, fingerprints
+
+SAMPLED: tuple[Source, ...] = ("bootstrap",)
+"""Sources that the first baseline is not taken from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is calibrated: the mechanism's name, each attribute's taxonomy, distance and noise level.
+
+    configuration: the hash that published versions carry. Every mapping has the same attributes in the same order.
+    """
+
+    mechanism: str
+    configuration: str
+    taxonomies: Taxonomies
+    distances: Mapping[str, Distance]
+    alpha: Mapping[str, float]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(self.taxonomies)
+
+
+@dataclass
+class History:
+    """The statistics topic so far; only versions that fit the subject are used, but every number is taken.
+
+    newest: the highest version; versions: those on the topic; refused: how many were of no use to the subject.
+    latest: the newest version that fits; windowed: the newest that fits and was computed from blocks; baseline: the
+    pinned version (or the first that fits and is no bootstrap).
+    """
+
+    subject: Subject
+    pinned: int | None = None
+    newest: int = 0
+    latest: StatisticsMessage | None = None
+    windowed: BlockRange | None = None
+    baseline: StatisticsMessage | None = None
+    versions: set[int] = field(default_factory=set)
+    refused: int = 0
+
+    def add(self, message: StatisticsMessage) -> None:
+        """Takes the next version; one that is not beyond the newest changes nothing."""
+        if message.version <= self.newest:
+            return
+        if not message.fits(self.subject.mechanism, self.subject.taxonomies):
+            self.refuse(message.version)
+            return
+        self._reserve(message.version)
+        self.latest = message
+        self.windowed = message.blocks or self.windowed
+        if self._is_baseline(message):
+            self.baseline = message
+
+    def _is_baseline(self, message: StatisticsMessage) -> bool:
+        if self.pinned is not None:
+            return message.version == self.pinned
+        return self.baseline is None and message.source not in SAMPLED
+
+    def refuse(self, version: int) -> None:
+        """Takes note of a version that is of no use: its number is taken."""
+        self.refused += 1
+        self._reserve(version)
+
+    def _reserve(self, version: int) -> None:
+        self.versions.add(version)
+        self.newest = max(self.newest, version)
+
+    def expired(self, keep: int) -> tuple[int, ...]:
+        """Versions that need not be kept beside the newest ``keep``; never the baseline or the latest that fits."""
+        kept = {m.version for m in (self.baseline, self.latest) if m is not None} | {self.pinned}
+        return tuple(sorted(v for v in self.versions if v <= self.newest - keep and v not in kept))
+
+    def forget(self, versions: Iterable[int]) -> None:
+        """Takes note that versions are gone from the topic."""
+        self.versions.difference_update(versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The next version, to be published in one piece with its report; ``expired``: versions to remove with it."""
+
+    message: StatisticsMessage
+    statistics: Statistics
+    report: DriftReport
+    previous: Drift | None
+    baseline: Drift | None
+    utility: Utility | None
+    masked: Statistics | None
+    expired: tuple[int, ...]
+
+
+class Calibration:
+    """Computes the next version from a window, a sample or a snapshot. ``published`` is called once it is published.
+
+    What is computed depends on the arguments and the versions in ``history`` alone: ``mechanism`` must be a new one,
+    and belongs to this object from now on.
+    """
+
+    def __init__(self, subject: Subject, mechanism: Mechanism, history: History, settings: CalibrationSettings) -> None:
+        self.subject = subject
+        self.history = history
+        self.settings = settings
+        self._mechanism = mechanism
+        self._restore()
+
+    def on_window(self, window: Window, now: int) -> Publish:
+        """The next version, from blocks; ``now`` in milliseconds.
+
+        Raises StatisticsError when some attribute has no value in the window.
+        """
+        original = self._compute(window.original)
+        masked = self._masked(window.masked)
+        gained = None if masked is None else self._utility(original, masked, window)
+        return self._publish(original, now, "blocks", window.range, gained, masked)
+
+    def on_sample(self, counts: Counts, now: int) -> Publish:
+        """The first version, from a sample of the input. Raises StatisticsError like ``on_window``."""
+        return self._publish(self._compute(counts), now, "bootstrap")
+
+    def on_snapshot(self, snapshot: Mapping[str, Any], now: int, source: Source = "file") -> Publish:
+        """The next version, from a mechanism's snapshot. Raises StatisticsError when it is of another mechanism."""
+        self._mechanism.restore(snapshot)
+        statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
+        return self._publish(statistics, now, source)
+
+    def published(self, publish: Publish) -> None:
+        """Takes note that a version is on the topic, and those it expired are not."""
+        self.history.add(publish.message)
+        self.history.forget(publish.expired)
+        self._restore()
+
+    def _restore(self) -> None:
+        """Concepts of the latest version remain seen."""
+        if self.history.latest is not None:
+            self._mechanism.restore(self.history.latest.snapshot)
+
+    def _compute(self, counts: Counts) -> Statistics:
+        return self._mechanism.compute(counts, version=self.history.newest + 1)
+
+    def _masked(self, counts: Counts) -> Statistics | None:
+        """The statistics of the masked side; None where some attribute has no masked value."""
+        if not all(column.rows for column in counts.values):
+            return None
+        subject, depth = self.subject, self.settings.rollup_depth
+        return compute_statistics(
+            counts, subject.attributes, self._distances, version=self.history.newest + 1, rollup_depth=depth
+        )
+
+    @property
+    def _distances(self) -> tuple[Distance, ...]:
+        return tuple(self.subject.distances.values())
+
+    def _utility(self, original: Statistics, masked: Statistics, window: Window) -> Utility:
+        return utility(original, masked, window.tallies, self.subject.alpha, self._distances)
+
+    def _publish(
+        self,
+        statistics: Statistics,
+        now: int,
+        source: Source,
+        blocks: BlockRange | None = None,
+        gained: Utility | None = None,
+        masked: Statistics | None = None,
+    ) -> Publish:
+        message = self._message(statistics, now, source, blocks)
+        previous = self._drift(statistics, self.history.latest)
+        baseline = self._drift(statistics, self.history.baseline)
+        return Publish(
+            message=message,
+            statistics=statistics,
+            report=DriftReport(
+                version=message.version,
+                published=now,
+                previous=None if previous is None else previous.to_dict(),
+                baseline=None if baseline is None else baseline.to_dict(),
+                utility=None if gained is None else gained.to_dict(),
+                records=statistics.records,
+                blocks=0 if blocks is None else blocks.count,
+            ),
+            previous=previous,
+            baseline=baseline,
+            utility=gained,
+            masked=masked,
+            expired=self.history.expired(self.settings.keep_versions - 1),
+        )
+
+    def _message(
+        self, statistics: Statistics, now: int, source: Source, blocks: BlockRange | None
+    ) -> StatisticsMessage:
+        baseline = self.history.baseline
+        return StatisticsMessage(
+            version=statistics.version,
+            mechanism=self.subject.mechanism,
+            configuration=self.subject.configuration,
+            published=now,
+            source=source,
+            blocks=blocks,
+            taxonomies=fingerprints(self.subject.taxonomies),
+            baseline=statistics.version if baseline is None else baseline.version,
+            snapshot=self._mechanism.snapshot_of(statistics),
+        )
+
+    def _drift(self, statistics: Statistics, other: StatisticsMessage | None) -> Drift | None:
+        return None if other is None else drift_between(statistics, other.statistics, self._distances)

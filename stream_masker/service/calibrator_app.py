@@ -1,0 +1,153 @@
+"""The Faust application: membership of the calibrator's group, and committed blocks in order.
+
+Faust decides nothing here. It tells whether this process is the active calibrator, hands over the blocks of the
+calibration topic and ticks; ``Listener`` does the rest, and rebuilds its state from the topics whenever it becomes
+active. So what Faust acknowledges or forgets can neither lose nor repeat a block.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterable
+from typing import Any, Protocol, cast
+
+import faust
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP, AgentT, AppT, EventT
+from faust.types.transports import TransportT
+from yarl import URL
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.calibrator_security import credentials
+from stream_masker.service.calibrator_topics import PARTITION
+from stream_masker.service.configuration import Configuration
+
+TICK = 1.0
+"""Seconds between two ticks."""
+
+WAITING_BLOCKS = 64
+"""Blocks that Faust may hold for the listener."""
+
+SESSION, HEARTBEAT, REBALANCE = 10.0, 2.0, 15.0
+"""Seconds: a calibrator that died is out of the group after ``SESSION``, and another one takes over."""
+
+
+class Listener(Protocol):
+    """What the application drives."""
+
+    def assigned(self, *, active: bool) -> None:
+        """Called after every change in the group: whether this process is the active calibrator."""
+
+    def revoked(self) -> None:
+        """Called before the group changes: until ``assigned`` is called, another process may be active."""
+
+    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+        """Takes a block; returns once it is taken, not once it is merged."""
+
+    def tick(self) -> None:
+        """Called about every ``TICK`` seconds."""
+
+    def fail(self, error: BaseException) -> None:
+        """Called when ``deliver`` raised: Faust would acknowledge the block and go on."""
+
+
+class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
+    """A consumer thread that reads committed records only.
+
+    Faust reads uncommitted ones unless its exactly_once mode is on, which has open loss and duplicate bugs. It gives
+    no setting for the isolation level alone, so it is set on the consumer before that starts and makes its fetcher.
+    """
+
+    logger = driver.logger
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        if not hasattr(consumer, "_isolation_level"):
+            raise ConfigurationError("this release of aiokafka cannot be told to read committed records only")
+        consumer._isolation_level = "read_committed"
+        return consumer
+
+
+class CommittedConsumer(driver.Consumer):  # type: ignore[misc]
+    """A consumer with a ``CommittedThread``."""
+
+    logger = driver.logger
+
+    def _new_consumer_thread(self) -> CommittedThread:
+        return CommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+class CommittedTransport(driver.Transport):  # type: ignore[misc]
+    """A transport with a ``CommittedConsumer``."""
+
+    Consumer = CommittedConsumer
+
+
+class ConsumingApp(faust.App):  # type: ignore[misc]
+    """An application that consumes only: no producer, no web server, nothing on disk."""
+
+    logger = logging.getLogger("faust.app")
+
+    class BootStrategy(faust.App.BootStrategy):  # type: ignore[misc]
+        enable_kafka_producer = False
+        enable_web = False
+
+    def _new_transport(self) -> TransportT:
+        return CommittedTransport(self.conf.broker_consumer, self)
+
+    def _create_directories(self) -> None:
+        """Makes none: there are no tables."""
+
+
+def calibrator_group(configuration: Configuration) -> str:
+    """The consumer group of all calibrators of one calibration topic: one of them is active."""
+    return f"{configuration.topics.calibration}.calibrator"
+
+
+def build_app(configuration: Configuration, listener: Listener) -> faust.App:
+    """The application, not started. Raises ConfigurationError for Kafka properties that Faust has no match for."""
+    app = ConsumingApp(
+        calibrator_group(configuration),
+        broker=[URL(f"kafka://{server.strip()}") for server in configuration.kafka.bootstrap_servers.split(",")],
+        broker_credentials=credentials(configuration.kafka.properties),
+        broker_client_id="stream-masker-calibrator",
+        broker_heartbeat_interval=HEARTBEAT,
+        broker_rebalance_timeout=REBALANCE,
+        broker_session_timeout=SESSION,
+        consumer_auto_offset_reset="earliest",
+        store="memory://",
+        stream_buffer_maxsize=WAITING_BLOCKS,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        web_enabled=False,
+    )
+    connect(app, configuration.topics.calibration, listener)
+    return app
+
+
+def connect(app: faust.App, topic: str, listener: Listener) -> None:
+    """Hands the application's assignment, blocks and ticks to the listener."""
+
+    async def assigned(sender: AppT, assigned: set[TP], **kwargs: Any) -> None:
+        listener.assigned(active=any(tp.topic == topic and tp.partition == PARTITION for tp in assigned))
+
+    async def revoked(sender: AppT, revoked: set[TP], **kwargs: Any) -> None:
+        listener.revoked()
+
+    async def blocks(stream: faust.StreamT[bytes]) -> None:
+        async for event in cast(AsyncIterable[EventT], stream.events()):
+            message = event.message
+            if message.partition == PARTITION:
+                await listener.deliver(message.offset, round(message.timestamp * 1000), message.value or b"")
+
+    async def failed(agent: AgentT, error: BaseException) -> None:
+        listener.fail(error)
+
+    async def tick() -> None:
+        listener.tick()
+
+    app.on_partitions_assigned.connect(assigned, weak=False)
+    app.on_partitions_revoked.connect(revoked, weak=False)
+    channel = app.topic(topic, key_serializer="raw", value_serializer="raw")
+    app.agent(channel, name="blocks", on_error=failed)(blocks)
+    app.timer(interval=TICK)(tick)

@@ -1,0 +1,77 @@
+"""What the calibrator is made of, from the configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from stream_masker.core.distance import distance_by_name
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.pipeline.calibration import Subject
+from stream_masker.pipeline.calibration_window import CalibrationSettings
+from stream_masker.service.calibrator_publisher import Publisher
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_taxonomies
+from stream_masker.service.configuration.model import Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that outlives a session; ``new_mechanism`` gives one without statistics each time."""
+
+    configuration: Configuration
+    subject: Subject
+    settings: CalibrationSettings
+    publisher: Publisher
+    new_mechanism: Callable[[], Mechanism]
+
+
+def build_parts(configuration: Configuration) -> Parts:
+    """Loads the ontologies. Raises ConfigurationError."""
+    return Parts(
+        configuration=configuration,
+        subject=build_subject(configuration),
+        settings=build_settings(configuration),
+        publisher=Publisher(configuration),
+        new_mechanism=partial(build_mechanism, configuration),
+    )
+
+
+def build_subject(configuration: Configuration) -> Subject:
+    """What is calibrated. Raises ConfigurationError."""
+    taxonomies = build_taxonomies(configuration)
+    distance = configuration.mechanism.distance
+    return Subject(
+        mechanism=configuration.mechanism.name,
+        configuration=configuration.hash,
+        taxonomies=taxonomies,
+        distances={name: distance_by_name(distance, taxonomy) for name, taxonomy in taxonomies.items()},
+        alpha={name: alpha(attribute) for name, attribute in configuration.attributes.items()},
+    )
+
+
+def build_settings(configuration: Configuration) -> CalibrationSettings:
+    """The window's bounds, and when statistics are computed."""
+    given = configuration.calibration
+    return CalibrationSettings(
+        window_records=given.window_records,
+        window_age=given.window_age,
+        every_records=given.every_records,
+        every_seconds=given.every_seconds,
+        min_records=given.min_records,
+        rollup_depth=given.rollup_depth,
+        keep_versions=given.keep_versions,
+        baseline=None if given.baseline == "first" else given.baseline,
+    )
+
+
+def alpha(attribute: Attribute) -> float:
+    """The attribute's noise level; the default one where records bring their own."""
+    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
+
+
+def milliseconds() -> int:
+    """The time in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

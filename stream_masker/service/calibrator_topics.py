@@ -1,0 +1,91 @@
+"""The calibrator's own reading of topics: one partition from an offset to its end, committed records only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka_clients import confluent_properties
+
+log = logging.getLogger(__name__)
+
+PARTITION = 0
+"""The only partition of the calibration, statistics and drift topics; whatever else a broker gave them is unused."""
+
+WAIT = 10.0
+"""Seconds that a request to the broker may take."""
+
+LOOK = 3.0
+"""Seconds to look for a broker."""
+
+
+class StoppedError(ServiceError):
+    """Reading ended early because it is no longer wanted."""
+
+
+@contextmanager
+def reader(configuration: Configuration) -> Iterator[Consumer]:
+    """A consumer of committed records that joins no group: it is assigned what it reads, and commits nothing."""
+    own = {
+        "group.id": "stream-masker-reader",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+    }
+    consumer = Consumer(confluent_properties(configuration) | own, logger=log)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The offsets of a partition: ``low`` is the first there is, ``high`` what the next record gets."""
+
+    low: int
+    high: int
+
+
+def extent(consumer: Consumer, topic: str) -> Extent:
+    """The extent of the topic's partition. Raises KafkaException."""
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, PARTITION), timeout=WAIT, cached=False)
+    return Extent(low, high)
+
+
+def read_to_end(
+    consumer: Consumer, topic: str, *, start: int = OFFSET_BEGINNING, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[Message]:
+    """Every committed record from ``start`` to the present end.
+
+    Raises StoppedError once ``stopped``, asked all the while, says so; KafkaException when the topic cannot be read.
+    """
+    consumer.assign([TopicPartition(topic, PARTITION, start)])
+    while not stopped():
+        for message in consumer.consume(1_000, timeout=0.2):
+            if message.error() is None:
+                yield message
+            elif _is_end(message.error()):
+                return
+    raise StoppedError(f"reading {topic} was stopped")
+
+
+def _is_end(error: KafkaError) -> bool:
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return True
+
+
+def missing_topics(configuration: Configuration, names: list[str]) -> list[str]:
+    """Those of the topics that there are not. Raises KafkaException when no broker answers."""
+    admin = AdminClient(confluent_properties(configuration), logger=log)
+    return [name for name in names if admin.list_topics(name, timeout=LOOK).topics[name].error is not None]

@@ -81,7 +81,7 @@ def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
 
 def ontology_source(configuration: Configuration, source: str) -> str:
     """What ``Ontology.load`` takes: a name as it is, a file relative to the configuration's folder."""
-    return source if source in NAMED else str(configuration.resolve(source))
+    return source if source in NAMED else str(configuration.resolve(source).absolute())
 
 
 @cache

@@ -1,0 +1,124 @@
+"""``stream-masker config``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from stream_masker.cli import main
+from stream_masker.service.configuration import load_schema, schema_names
+
+CONFIGURATION = """
+ontologies: {small: {source: small.csv}}
+attributes:
+  principal: {path: p.code, ontology: small}
+  secondary: {path: "s[*].code", ontology: small}
+fields: {unlisted: drop}
+kafka: {properties: {sasl.password: hunter2hunter2}}
+secret: {file: secret}
+"""
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch) -> Path:
+    """A valid configuration in the current folder, under the default name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.csv").write_text("concept,parent\na,\nb,a\nc,a\n")
+    path = tmp_path / "stream-masker.yaml"
+    path.write_text(CONFIGURATION)
+    return path
+
+
+@pytest.fixture
+def secret(config):
+    path = config.parent / "secret"
+    path.write_bytes(bytes(16))
+    path.chmod(0o600)
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(main, ["config", *arguments], prog_name="stream-masker", **options)
+
+
+class TestCheck:
+    @pytest.mark.usefixtures("secret")
+    def test_a_valid_configuration(self, config):
+        result = run("check")
+        assert (result.exit_code, result.stderr) == (0, "")
+        *attributes, last = result.stdout.splitlines()
+        assert attributes == [
+            "principal: p.code masked within 3 concepts",
+            "secondary: s[*].code masked within 3 concepts",
+        ]
+        assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
+
+    @pytest.mark.parametrize("option", ["-c", "--config"])
+    @pytest.mark.usefixtures("secret")
+    def test_a_file_by_name(self, config, option):
+        other = config.rename(config.parent / "other.yaml")
+        assert run("check", option, str(other)).exit_code == 0
+        assert run("check").exit_code == 2
+
+    @pytest.mark.usefixtures("secret")
+    def test_a_file_by_the_environment(self, config):
+        other = config.rename(config.parent / "other.yaml")
+        assert run("check", env={"STREAM_MASKER_CONFIG": str(other)}).exit_code == 0
+
+    def test_a_secret_that_is_not_there_is_warned_about(self, config):
+        result = run("check")
+        assert result.exit_code == 0
+        assert result.stderr.startswith("Warning: secret.file: ")
+
+    def test_no_file(self, config):
+        result = run("check", "-c", "none.yaml")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == "Error: none.yaml: the configuration cannot be read: No such file or directory\n"
+
+    def test_problems(self, config):
+        config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: x").replace("path: p.code", "path: p..c"))
+        result = run("check")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.splitlines() == [
+            "Error: stream-masker.yaml: the configuration has 1 problem",
+            "  fields.unlisted: 'x' is not allowed: use keep or drop",
+        ]
+
+    def test_an_ontology_that_is_not_there(self, config):
+        (config.parent / "small.csv").unlink()
+        result = run("check")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: ontologies.small.source: ")
+
+    def test_an_override(self, config):
+        result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
+        assert result.exit_code == 2
+        assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host or port; did you mean" in result.stderr
+
+
+class TestShow:
+    def test_everything_but_passwords(self, config):
+        result = run("show", env={"STREAM_MASKER__HTTP__PORT": "9465"})
+        shown = yaml.safe_load(result.stdout)
+        assert "hunter2" not in result.output
+        assert shown["kafka"] == {"bootstrap_servers": "localhost:9092", "properties": {"sasl.password": "********"}}
+        assert shown["http"] == {"host": "127.0.0.1", "port": 9465}
+        assert list(shown["attributes"]) == ["principal", "secondary"]
+
+
+class TestSchema:
+    def test_the_configurations(self):
+        assert json.loads(run("schema").stdout) == load_schema("configuration")
+
+    @pytest.mark.parametrize("name", schema_names())
+    def test_any(self, name):
+        assert json.loads(run("schema", name).stdout) == load_schema(name)
+        assert name in run("schema", "--help").stdout
+
+    def test_none(self):
+        result = run("schema", "foo")
+        assert result.exit_code == 2
+        assert "'foo' is no schema: use calibration-block, configuration," in result.stderr

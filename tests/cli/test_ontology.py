@@ -1,0 +1,163 @@
+"""``stream-masker ontology``."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from stream_masker.cli import main
+
+EDGES = """concept,parent,label
+disease,,Disease
+digestive,disease,Disease of the digestive system
+oral,digestive,Disease of the mouth
+gingivitis,oral,Gingivitis
+gastric,digestive,Disease of the stomach
+gastritis,gastric,Gastritis
+neoplasm,disease,Neoplasm
+tumour,neoplasm,Tumour of the mouth
+tumour,oral,
+"""
+SECRET = "no such code"
+
+
+@pytest.fixture
+def source(tmp_path) -> str:
+    path = tmp_path / "diseases.csv"
+    path.write_text(EDGES)
+    return str(path)
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(main, ["ontology", *arguments], prog_name="stream-masker", **options)
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [tuple(part.strip() for part in line.split(":", 1)) for line in result.stdout.splitlines()]
+
+
+class TestInspect:
+    def test_counts(self, source):
+        assert lines(run("inspect", source)) == [
+            ("root", "disease (Disease)"),
+            ("concepts", "8"),
+            ("leaves", "3"),
+            ("depth", "4"),
+            ("with several parents", "1"),
+            ("with a label", "8"),
+            ("synonyms", "0"),
+        ]
+
+    @pytest.mark.parametrize("value", ["tumour", "TUMOUR", "tumour of the mouth"])
+    def test_a_concept(self, source, value):
+        assert sorted(lines(run("inspect", source, value))) == [
+            ("concept", "tumour"),
+            ("depth", "4"),
+            ("label", "Tumour of the mouth"),
+            ("parent", "neoplasm (Neoplasm)"),
+            ("parent", "oral (Disease of the mouth)"),
+        ]
+
+    def test_children(self, source):
+        children = [value for name, value in lines(run("inspect", source, "digestive")) if name == "child"]
+        assert sorted(children) == ["gastric (Disease of the stomach)", "oral (Disease of the mouth)"]
+
+    def test_the_built_in_ontology(self):
+        assert ("concepts", "98506") in lines(run("inspect", "icd10cm"))
+
+    def test_no_concept(self, source):
+        result = run("inspect", source, "nothing")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == (
+            "Error: 'nothing' is no concept below disease: use a code or a label of the ontology\n"
+        )
+
+    def test_no_ontology(self):
+        result = run("inspect", "nothing")
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: nothing is no ontology: give a name (icd10cm) or a file ending in ")
+
+
+class TestDistance:
+    def test_wu_palmer(self, source):
+        assert lines(run("distance", source, "gingivitis", "Gastritis")) == [
+            ("A", "gingivitis (Gingivitis)"),
+            ("B", "gastritis (Gastritis)"),
+            ("least common subsumer", "digestive (Disease of the digestive system), depth 2"),
+            ("path from A to it", "2 links"),
+            ("path from B to it", "2 links"),
+            ("wu_palmer", "0.500000"),
+        ]
+
+    def test_another_measure(self, source):
+        found = dict(lines(run("distance", source, "gingivitis", "gastritis", "--distance", "log_taxonomic")))
+        assert found["log_taxonomic"] == "0.736966"
+
+    def test_below_a_root(self, source):
+        found = dict(lines(run("distance", source, "gingivitis", "gastritis", "--root", "digestive")))
+        assert found["least common subsumer"].endswith("depth 1")
+        assert found["wu_palmer"] == "0.666667"
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["gingivitis", "x"],
+            ["x", "gingivitis"],
+            ["oral", "neoplasm", "--root", "digestive"],
+            ["oral", "oral", "--root", "x"],
+        ],
+    )
+    def test_no_concept(self, source, arguments):
+        result = run("distance", source, *arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "is no concept" in result.stderr
+
+    def test_no_measure(self, source):
+        assert run("distance", source, "oral", "oral", "--distance", "x").exit_code == 2
+
+
+class TestMap:
+    VALUES = f"oral\nORAL\nGastritis\n{SECRET}\n\noral.5\n"
+
+    @pytest.mark.parametrize(
+        ("unknown", "status", "last"),
+        [
+            ("reject", "rejected", "rejected\tunknown"),
+            ("suppress", "suppressed", "suppressed\tunknown"),
+            ("ancestor", "rejected", "oral\tancestor"),
+        ],
+    )
+    def test_policies(self, source, unknown, status, last):
+        result = run("map", source, "--unknown", unknown, input=self.VALUES)
+        assert result.stdout.splitlines() == [
+            "1\toral\texact",
+            "2\toral\tnormalised",
+            "3\tgastritis\tnormalised",
+            f"4\t{status}\tunknown",
+            f"5\t{status}\tunknown",
+            f"6\t{last}",
+        ]
+        assert result.stderr.startswith("6 values: ")
+        assert SECRET not in result.output
+
+    def test_a_file(self, source, tmp_path):
+        (tmp_path / "values.txt").write_bytes(b"oral\r\n\xff\xfe\nDisease of the mouth")
+        result = run("map", source, str(tmp_path / "values.txt"))
+        assert result.stdout == "1\toral\texact\n2\trejected\tunknown\n3\toral\tlabel\n"
+
+    def test_a_mapping(self, source, tmp_path):
+        (tmp_path / "m.csv").write_text("value,concept\nX1,oral\n")
+        result = run("map", source, "--mapping", str(tmp_path / "m.csv"), input="X1\n")
+        assert result.stdout == "1\toral\tmapping\n"
+
+    def test_a_root(self, source):
+        assert run("map", source, "--root", "neoplasm", input="oral\n").stdout == "1\trejected\tunknown\n"
+
+    def test_no_values(self, source):
+        result = run("map", source, input="")
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "0 values\n")
+
+    @pytest.mark.parametrize("arguments", [["--unknown", "keep"], ["--mapping", "none.csv"], ["nowhere.txt"]])
+    def test_wrong_use(self, source, arguments):
+        assert run("map", source, *arguments, input="").exit_code == 2

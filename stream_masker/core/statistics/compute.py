@@ -34,7 +34,6 @@ def compute_statistics(
     ``attributes``, ``distances``: (p,) in the order of the counts. Variances (the diagonal of Σ, 2017: equation 22) are
     of all of an attribute's rows; covariances and correlations of the rows that have both attributes, 0 where there
     are none. ``previous``: its seen concepts remain seen, and ``novel`` is measured against them (0 without).
-    ``unknown[a]`` = u / (u + values of a in the counts), of u unknown ones.
 
     Raises StatisticsError when an attribute has no value at all (nothing can be masked by such statistics), or
     when ``previous`` is of other attributes or taxonomies; ParameterError for arguments of different lengths.

@@ -21,6 +21,7 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.pipeline.envelope import stamp
 from stream_masker.pipeline.messages import (
     BlockRange,
     DriftReport,
@@ -206,16 +207,12 @@ def test_reasons_are_the_enumeration():
     assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
 
+STAMP = stamp(statistics_version=1, mechanism="semantic_noise", configuration=HASH)
 ENVELOPE = {
     "partition": 0,
     "timestamp": 1,
     "key": None,
-    "headers": {
-        "stream-masker-version": "1",
-        "stream-masker-mechanism": "semantic_noise",
-        "stream-masker-configuration": HASH,
-        "content-type": "application/json",
-    },
+    "headers": {"content-type": "application/json", **{name: value.decode() for name, value in STAMP}},
     "value": {"encounter_id": 1},
 }
 
@@ -240,7 +237,7 @@ def test_headers_of_masked_events(headers):
         validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})
 
 
-@pytest.mark.parametrize("missing", ["stream-masker-version", "stream-masker-mechanism", "stream-masker-configuration"])
+@pytest.mark.parametrize("missing", [name for name, _ in STAMP])
 def test_headers_that_masked_events_must_have(missing):
     headers = {name: value for name, value in ENVELOPE["headers"].items() if name != missing}
     with pytest.raises(ValidationError):

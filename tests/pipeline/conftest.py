@@ -55,6 +55,18 @@ ICD9_EDGES = [
 ]
 
 
+DEFAULT_TABLE = {
+    "I10": "E11.9",
+    "E11.9": "I11.0",
+    "E11.65": "I10",
+    "I11.0": "E11.65",
+    "I11": "E03",
+    "E11": "E08-E13",
+    "E03": "E03",
+    "E11.6": "I11",
+}
+
+
 class FixedMechanism:
     """Masks by a table of concept ids; what the table does not hold becomes the root. Remembers its batches."""
 
@@ -89,6 +101,9 @@ def _masked(column: Column, table: np.ndarray) -> Column:
 class Bench:
     """A record masker on its bench: a plan of short words, a fixed mechanism, and records made of Python objects."""
 
+    icd9 = ICD9_EDGES
+    default_table = DEFAULT_TABLE
+
     def __init__(
         self,
         attributes: Mapping[str, Mapping[str, Any]],
@@ -115,8 +130,8 @@ class Bench:
             alpha=_alpha(alpha) if alpha else None,
             limits=Limits(**(limits or {})),
         )
-        table = {name: (tables or {}).get(name, DEFAULT_TABLE) for name in attributes} if edges is ICD10_EDGES else {}
-        self.mechanism = FixedMechanism(tables or table, dict.fromkeys(attributes, self.taxonomy))
+        tables = tables or dict.fromkeys(attributes, DEFAULT_TABLE)
+        self.mechanism = FixedMechanism(tables, dict.fromkeys(attributes, self.taxonomy))
         self.masker = RecordMasker(self.plan, self.mechanism, SECRET)
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
@@ -148,18 +163,6 @@ class Bench:
             concepts=concepts,
             **given,
         )
-
-
-DEFAULT_TABLE = {
-    "I10": "E11.9",
-    "E11.9": "I11.0",
-    "E11.65": "I10",
-    "I11.0": "E11.65",
-    "I11": "E03",
-    "E11": "E08-E13",
-    "E03": "E03",
-    "E11.6": "I11",
-}
 
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:

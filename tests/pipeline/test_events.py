@@ -13,7 +13,7 @@ from stream_masker.pipeline.events import decoder, nesting
 from stream_masker.pipeline.plan import Limits
 from stream_masker.pipeline.reasons import Unfit
 
-decode = decoder(Limits(record_bytes=4000, depth=8))
+decode = decoder(Limits(record_bytes=4000, depth=12))
 
 
 def reason(value: bytes) -> str:
@@ -55,7 +55,7 @@ def reason(value: bytes) -> str:
         (b'{"a":[' + b"9" * 300 + b"]}", "number_too_large"),
         (b'{"a":[' + b"9" * 3000 + b"]}", "not_json"),
         (b'{"a":"' + b"x" * 4000 + b'"}', "too_large"),
-        (b'{"a":' * 8 + b"{}" + b"}" * 8, "too_deep"),
+        (b'{"a":' * 12 + b"{}" + b"}" * 12, "too_deep"),
         (b'{"a":' + b"[" * 1999 + b"]" * 1900 + b"}", "too_deep"),
         (b"[" * 3999, "too_deep"),
     ],
@@ -136,15 +136,10 @@ def objects(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 @example((("a", ":"), ("a", "x")), True)
 def test_duplicate_keys_and_huge_integers_are_found_exactly(members, escape):
     value = written(members, escape).encode()
-    try:
-        document = decoder(Limits())(value)
-    except Unfit as unfit:
-        assert unfit.reason in ("duplicate_key", "number_too_large")
-        assert has_twin(members) or has_huge(members)
+    if has_twin(members) or has_huge(members):
+        assert reason(value) in ("duplicate_key", "number_too_large")
     else:
-        assert not has_twin(members)
-        assert not has_huge(members)
-        assert document == json.loads(value)
+        assert decode(value) == json.loads(value)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))

@@ -1,0 +1,233 @@
+"""The field policy: keep, drop and pseudonymize, the longest path first."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import replace
+
+import orjson
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from stream_masker.pipeline.fields import field_treatment
+from stream_masker.pipeline.paths import Each, Name, Path, Where, compile_path
+from stream_masker.pipeline.plan import FieldPolicy
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+
+PSEUDONYMS = Pseudonyms(b"secret")
+CODE = {"a": {"path": "d.code", "label": "d.text"}}
+
+
+def p(value):
+    return PSEUDONYMS.of_value(value)
+
+
+@pytest.fixture
+def treat(bench):
+    def treated(record, *, attributes=None, unlisted="drop", **fields):
+        plan = bench(attributes or CODE, unlisted=unlisted, fields=fields).plan
+        return field_treatment(plan, PSEUDONYMS)(orjson.loads(orjson.dumps(record)))
+
+    return treated
+
+
+def test_unlisted_fields_are_dropped_or_kept(treat):
+    record = {"z": 1, "d": {"x": 1, "text": "t", "code": "c"}, "a": {"b": 1}}
+    assert treat(record) == {"d": {"text": "t", "code": "c"}}
+    assert treat(record, unlisted="keep") == record
+
+
+def test_the_order_of_keys_is_kept(treat):
+    record = {"z": 1, "d": {"text": "t", "y": 2, "code": "c"}, "a": 3}
+    assert list(treat(record, keep=["a", "z"])) == ["z", "d", "a"]
+    assert list(treat(record, unlisted="keep", pseudonymize=["z", "a"])) == ["z", "d", "a"]
+    assert orjson.dumps(treat(record, keep=["d.y"])) == b'{"d":{"text":"t","y":2,"code":"c"}}'
+
+
+@pytest.mark.parametrize("unlisted", ["keep", "drop"])
+def test_the_longest_path_decides(treat, unlisted):
+    record = {"patient": {"id": 7, "name": {"first": "A", "last": "B"}, "age": 50}}
+    policy = {"unlisted": unlisted, "keep": ["patient", "patient.name.last"], "drop": ["patient.name"]}
+    assert treat(record, **policy) == {"patient": {"id": 7, "name": {"last": "B"}, "age": 50}}
+    policy = {"unlisted": unlisted, "drop": ["patient"], "keep": ["patient.age"], "pseudonymize": ["patient.id"]}
+    assert treat(record, **policy) == {"patient": {"id": p(7), "age": 50}}
+    policy = {"unlisted": unlisted, "pseudonymize": ["patient"], "keep": ["patient.age"], "drop": ["patient.name.last"]}
+    assert treat(record, **policy) == {"patient": {"id": p(7), "name": {"first": p("A")}, "age": 50}}
+
+
+@pytest.mark.parametrize("policy", [{"drop": ["d"]}, {"pseudonymize": ["d"]}, {"unlisted": "keep", "drop": ["d"]}])
+def test_attributes_are_kept_wherever_they_stand(treat, policy):
+    kept = treat({"d": {"code": "c", "text": "t", "x": 1}}, **policy)
+    assert (kept["d"]["code"], kept["d"]["text"]) == ("c", "t")
+    assert kept["d"].get("x") in (None, p(1))
+
+
+def test_paths_go_into_every_element(treat):
+    record = {"list": [{"a": 1, "b": 2}, {"b": 3}, {"a": None, "c": 4}]}
+    assert treat(record, keep=["list[*].a"]) == {"list": [{"a": 1}, {}, {"a": None}]}
+    assert treat(record, unlisted="keep", drop=["list[*].b"]) == {"list": [{"a": 1}, {}, {"a": None, "c": 4}]}
+    kept = treat(record, keep=["list[*].a"], pseudonymize=["list[*].b"])
+    assert kept == {"list": [{"a": 1, "b": p(2)}, {"b": p(3)}, {"a": None}]}
+    nested = {"list": [[{"a": 1, "b": 1}], []]}
+    assert treat(nested, keep=["list[*][*].a"]) == {"list": [[{"a": 1}], []]}
+
+
+def test_paths_take_places_and_matching_elements(treat):
+    record = {"list": [{"t": "x", "v": 1}, {"t": "y", "v": 2}, {"t": "x", "v": 3}]}
+    assert treat(record, keep=["list[1].v"]) == {"list": [None, {"v": 2}]}
+    assert treat(record, keep=["list[?t=x].v"]) == {"list": [{"t": "x", "v": 1}, {"t": "x", "v": 3}]}
+    assert treat(record, unlisted="keep", drop=["list[?t=x]"]) == {"list": [{"t": "y", "v": 2}]}
+    assert treat(record, unlisted="keep", drop=["list[?t=x].t"]) == {"list": [{"v": 1}, {"t": "y", "v": 2}, {"v": 3}]}
+    kept = treat(record, keep=["list[*].v"], pseudonymize=["list[0].v"], drop=["list[?t=x].v"])
+    assert kept == {"list": [{}, {"v": 2}, {}]}
+    assert treat(record, keep=["list"], drop=["list[1]"]) == {"list": [record["list"][0], None, record["list"][2]]}
+
+
+def test_of_equally_long_paths_drop_beats_pseudonymize_beats_keep(treat):
+    record = {"l": ["a", "b", "c"]}
+    assert treat(record, keep=["l[*]"], pseudonymize=["l[0]"]) == {"l": [p("a"), "b", "c"]}
+    assert treat(record, pseudonymize=["l[*]"], keep=["l[0]"]) == {"l": [p("a"), p("b"), p("c")]}
+    assert treat(record, drop=["l[*]"], keep=["l[0]"]) == {"l": []}
+
+
+@pytest.mark.parametrize(
+    "disguised",
+    [
+        {"patient": "Jane Doe"},
+        {"patient": [{"id": 1, "name": "Jane"}]},
+        {"patient": 77},
+        {"list": {"ssn": "077"}},
+        {"list": "077"},
+        {"list": ["077"]},
+        {"list": [["077"]]},
+    ],
+)
+def test_a_value_of_another_shape_cannot_hide_what_must_not_be_kept(treat, disguised):
+    policy = {"drop": ["patient.name", "list[*].ssn"], "pseudonymize": ["patient.id"]}
+    assert str(treat(disguised, unlisted="keep", **policy)) in ("{}", "{'list': []}")
+    assert treat(disguised, keep=["patient", "list"], **policy) in ({}, {"list": []})
+
+
+def test_a_value_of_another_shape_is_pseudonymized_where_that_is_the_worst(treat):
+    assert treat({"patient": "Jane"}, unlisted="keep", pseudonymize=["patient.id"]) == {"patient": p("Jane")}
+    assert treat({"patient": "Jane"}, keep=["patient.age"]) == {}
+    assert treat({"patient": "Jane"}, unlisted="keep", keep=["patient.age"]) == {"patient": "Jane"}
+    assert treat({"patient": None}, pseudonymize=["patient.id"]) == {"patient": None}
+
+
+def test_a_filters_own_field_is_kept_with_what_its_path_keeps(treat):
+    attributes = {"a": {"path": "coding[?system=icd].code"}}
+    record = {"coding": [{"system": "icd", "code": "c", "x": 1}, {"system": "sct", "code": "d"}]}
+    assert treat(record, attributes=attributes) == {"coding": [{"system": "icd", "code": "c"}]}
+    record = {"ids": [{"type": {"v": "mrn"}, "value": 1}, {"type": {"v": "ssn"}, "value": 2}]}
+    kept = treat(record, pseudonymize=["ids[?type.v=mrn].value"])
+    assert kept == {"ids": [{"type": {"v": "mrn"}, "value": p(1)}]}
+    assert treat(record, keep=["ids[*].type"], drop=["ids[?type.v=ssn]"]) == {
+        "ids": [{"type": {"v": "mrn"}}, {"type": {"v": "ssn"}}]
+    }
+
+
+def test_pseudonyms_are_keyed_hashes_of_the_text_alone():
+    assert re.fullmatch("[0-9a-f]{32}", p("12"))
+    assert p("12") == p(12) == PSEUDONYMS.of_bytes(b"12")
+    assert p("ä") == PSEUDONYMS.of_bytes("ä".encode())
+    assert (p(1.5), p(True)) == (p("1.5"), p("true"))
+    assert p(None) is None
+    assert p({"a": [1, {"b": None}], "c": "x"}) == {"a": [p(1), {"b": None}], "c": p("x")}
+    assert len({p("a"), p("b"), p(""), Pseudonyms(b"other").of_value("a")}) == 4
+    assert p("12") == hashlib.blake2b(b"12", digest_size=16, key=b"secret", person=b"masker-pseudonym").hexdigest()
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+MORE = st.lists(KEYS | st.just("[*]") | st.just("[0]") | st.just("[?a=x]"), max_size=3)
+PATHS = st.builds(lambda first, more: first + "".join(m if m[0] == "[" else f".{m}" for m in more), KEYS, MORE)
+VALUES = st.recursive(
+    st.none() | st.just("x") | st.uuids().map(str),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=10,
+)
+ACTIONS = ("keep", "pseudonymize", "drop")
+
+
+@pytest.fixture(scope="module")
+def plan(bench):
+    return bench({"masked": {"path": "masked"}}).plan
+
+
+@settings(max_examples=300)
+@given(
+    record=st.dictionaries(KEYS, VALUES),
+    listed=st.dictionaries(PATHS, st.sampled_from(ACTIONS), max_size=4),
+    unlisted=st.sampled_from(["keep", "drop"]),
+)
+@example({"a": [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]}, {"a[?a=x].b": "drop", "a[*]": "pseudonymize"}, "drop")
+@example({"a": {"b": ["1"], "c": "2"}}, {"a.b.c": "drop", "a": "keep", "a[0].c": "drop"}, "drop")
+def test_every_leaf_is_treated_as_the_rule_says(plan, record, listed, unlisted):
+    paths = {compile_path(text): action for text, action in listed.items()}
+    lists = {action: tuple(path for path in paths if paths[path] == action) for action in ACTIONS}
+    policy = FieldPolicy(unlisted=unlisted, **lists)
+    got = field_treatment(replace(plan, fields=policy), PSEUDONYMS)(orjson.loads(orjson.dumps(record)))
+    wanted = [literally(with_filters_fields(paths), unlisted, record, place, leaf) for place, leaf in leaves(record)]
+    assert Counter(leaf for _, leaf in leaves(got)) == Counter(leaf for leaf in wanted if leaf is not None)
+
+
+def leaves(value, place=()):
+    """Every text in a value, with the keys and positions that lead to it."""
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inner, (*place, key))
+    elif value is not None:
+        yield place, value
+
+
+def literally(paths, unlisted, record, place, leaf):
+    """What becomes of a leaf, by the rule as it is written: go down to it, and see which paths still lead on."""
+    action, value = unlisted, record
+    for depth in range(len(place) + 1):
+        here = [path for path in paths if leads(path.steps, record, place[:depth])]
+        ended = [paths[path] for path in here if len(path.steps) == depth]
+        further = [path for path in here if len(path.steps) > depth]
+        if ended:
+            action = max(ended, key=ACTIONS.index)
+        if not further:
+            break
+        if not any(suits(path.steps[depth], value) for path in further):
+            action = max([action, *(paths[path] for path in here)], key=ACTIONS.index)
+            break
+        if depth < len(place):
+            value = value[place[depth]]
+    return {"keep": leaf, "drop": None, "pseudonymize": p(leaf)}[action]
+
+
+def with_filters_fields(paths):
+    """The paths, and those of the fields of filters on the way to something that is not dropped."""
+    implied = {
+        Path("", (*path.steps[: at + 1], *map(Name, path.steps[at].field))): "keep"
+        for path, action in paths.items()
+        for at in range(len(path.steps) - 1)
+        if isinstance(path.steps[at], Where) and action != "drop"
+    }
+    return implied | paths
+
+
+def leads(steps, record, place):
+    """Whether the first steps, as many as there are of both, select the place."""
+    value = record
+    for step, key in zip(steps, place, strict=False):
+        if not suits(step, value) or not selects(step, key, value[key]):
+            return False
+        value = value[key]
+    return len(steps) >= len(place)
+
+
+def suits(step, value):
+    return isinstance(value, dict if isinstance(step, Name) else list)
+
+
+def selects(step, key, value):
+    if isinstance(step, Where):
+        return step.matches(value)
+    return isinstance(step, Each) or key == (step.key if isinstance(step, Name) else step.position)

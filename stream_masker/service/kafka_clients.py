@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from kafka import KafkaAdminClient, KafkaProducer
@@ -63,12 +64,24 @@ def kafka_python_admin(configuration: Configuration) -> KafkaAdminClient:
 def _connected(client: Callable[..., Client], kafka: Kafka, defaults: Mapping[str, Any]) -> Client:
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
     try:
-        return client(**{"api_version_auto_timeout_ms": PROBE_MS, **defaults, **arguments})
+        with _unlogged("kafka"):  # every attempt is logged as an error; what counts is how it ends
+            return client(**{"api_version_auto_timeout_ms": PROBE_MS, **defaults, **arguments})
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
     except KafkaError as error:
         reason = type(error).__name__
         raise ServiceError(f"no connection to Kafka at {kafka.bootstrap_servers}: {reason}") from error
+
+
+@contextmanager
+def _unlogged(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _reading(name: str, value: Property, read: Callable[[Property], Any]) -> Any:

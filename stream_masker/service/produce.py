@@ -59,7 +59,7 @@ def produce(
     """
     with EventFile(file, settings=configuration.produce) as source:
         sieve = Sieve(name=source.name, strict=strict, tell=lambda line: print(line, file=stream, flush=True))
-        with progress("produced", done=lambda: source.position / max(source.size, 1), stream=stream) as show:
+        with progress("produced", done=lambda _: source.position / max(source.size, 1), stream=stream) as show:
             return publish(
                 islice(sieve.events(source), limit),
                 configuration=configuration,

@@ -13,16 +13,19 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 Show: TypeAlias = Callable[[int], None]
 """Told how many records there are by now; cheap enough to be told of each."""
 
+Done: TypeAlias = Callable[[int], float]
+"""The part of the whole, 0 to 1, that so many records are."""
+
 Clock: TypeAlias = Callable[[], float]
 
 LINE_SECONDS, BAR_SECONDS = 5.0, 0.1
 
 
 @contextmanager
-def progress(what: str, *, done: Callable[[], float], stream: TextIO, clock: Clock = time.monotonic) -> Iterator[Show]:
+def progress(what: str, *, done: Done, stream: TextIO, clock: Clock = time.monotonic) -> Iterator[Show]:
     """Shows a run's progress on ``stream`` until the block ends.
 
-    ``what``: such as ``produced``; ``done``: the part of the whole that is done, 0 to 1.
+    ``what``: such as ``produced``.
     """
     if stream.isatty():
         with _bar(what, done, stream, clock) as show:
@@ -32,22 +35,22 @@ def progress(what: str, *, done: Callable[[], float], stream: TextIO, clock: Clo
 
 
 @contextmanager
-def _bar(what: str, done: Callable[[], float], stream: TextIO, clock: Clock) -> Iterator[Show]:
+def _bar(what: str, done: Done, stream: TextIO, clock: Clock) -> Iterator[Show]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield _now_and_then(
             BAR_SECONDS,
             lambda records, rate: bar.update(
-                task, completed=done(), description=f"{what} {records:,} records, {rate:,.0f}/s"
+                task, completed=done(records), description=f"{what} {records:,} records, {rate:,.0f}/s"
             ),
             clock,
         )
 
 
-def _lines(what: str, done: Callable[[], float], stream: TextIO, clock: Clock) -> Show:
+def _lines(what: str, done: Done, stream: TextIO, clock: Clock) -> Show:
     def tell(records: int, rate: float) -> None:
-        print(f"{what} {records:,} records ({done():.0%}), {rate:,.0f}/s", file=stream, flush=True)
+        print(f"{what} {records:,} records ({done(records):.0%}), {rate:,.0f}/s", file=stream, flush=True)
 
     return _now_and_then(LINE_SECONDS, tell, clock)
 

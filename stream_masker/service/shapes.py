@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
@@ -121,13 +121,21 @@ def _assembled(node: Node, columns: Mapping[str, Column]) -> Column:
         return _split(_assembled(next(iter(node.children.values())), columns))
     steps = sorted(node.children, key=lambda step: _position((step, None)))
     parts = [_assembled(node.children[step], columns) for step in steps]
-    rows = zip(*(part.values for part in parts), strict=True)
-    return Column(list(_joined(steps, rows)), parts[0].offsets)
+    join = _lists if node.kind is Index else _objects
+    return Column(join(steps, [part.values for part in parts]), parts[0].offsets)
 
 
-def _joined(steps: Sequence[Step], rows: Iterator[tuple[Any, ...]]) -> Iterator[Json]:
+def _objects(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[Json]:
     names = [step.key for step in steps if isinstance(step, Name)]
-    return (dict(zip(names, row, strict=True)) for row in rows) if names else map(list, rows)
+    made: list[Json] = [{names[0]: value} for value in parts[0]]
+    for name, values in zip(names[1:], parts[1:], strict=True):
+        for event, value in zip(made, values, strict=True):
+            event[name] = value
+    return made
+
+
+def _lists(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[Json]:
+    return [list(row) for row in zip(*parts, strict=True)]
 
 
 def _split(elements: Column) -> Column:

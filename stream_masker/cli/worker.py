@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 import click
 
 from stream_masker.cli.options import config_option
+from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.logs import LEVELS, configure_logs
 
@@ -50,8 +53,20 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     http, registry, health, stop = configuration.http, CollectorRegistry(), Health(), threading.Event()
     stop_on_signals(stop)
     port = http.port if http_port is None else http_port
-    with HttpServer(host=http.host, port=port, health=health, registry=registry):
+    with HttpServer(host=http.host, port=port, health=health, registry=registry), unforeseen_logged():
         run_worker(configuration, registry=registry, health=health, stop=stop)
+
+
+@contextmanager
+def unforeseen_logged() -> Iterator[None]:
+    """Ends the process with 1 on an unforeseen exception, and logs it without its text, which may quote a record."""
+    try:
+        yield
+    except StreamMaskerError:
+        raise
+    except Exception as error:
+        log.critical("the worker failed", exc_info=error)
+        raise SystemExit(1) from None
 
 
 def stop_on_signals(stop: threading.Event) -> None:

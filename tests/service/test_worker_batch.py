@@ -1,0 +1,227 @@
+"""Batches: gathered by partition, masked in order, every outcome written once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+import pytest
+
+from stream_masker.core.batch import Tally
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.errors import ParameterError
+from stream_masker.pipeline.records import Block, InputRecord, Masked, Outcome, Rejected, Result
+from stream_masker.service.worker_batch import Gathered, Limits, Outputs, Writer, Written, as_input, mask_batch
+
+LIMITS = Limits(records=10, size=1000, delay=1)
+
+
+class FakeMessage:
+    def __init__(self, partition: int, offset: int, value: bytes | None = b"v" * 10) -> None:
+        self.place = (partition, offset)
+        self.content = value
+
+    def partition(self) -> int:
+        return self.place[0]
+
+    def offset(self) -> int:
+        return self.place[1]
+
+    def value(self) -> bytes | None:
+        return self.content
+
+    def key(self) -> bytes | None:
+        return b"key"
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return None if self.place[1] % 2 else [("h", b"1")]
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_700_000_000_000 + self.place[1]
+
+    def __len__(self) -> int:
+        return len(self.content or b"")
+
+
+def gathered(*places: tuple[int, int]) -> Gathered:
+    batch = Gathered(LIMITS)
+    for place in places:
+        batch.add(FakeMessage(*place))
+    return batch
+
+
+def test_messages_are_grouped_by_partition_in_order() -> None:
+    batch = gathered((1, 7), (0, 3), (1, 8), (1, 10))
+    assert {p: [m.offset() for m in ms] for p, ms in batch.partitions.items()} == {1: [7, 8, 10], 0: [3]}
+    assert batch.next_offsets() == {1: 11, 0: 4}
+    assert batch.first_offsets() == {1: 7, 0: 3}
+    assert (batch.records, batch.size) == (4, 40)
+
+
+def test_a_partition_given_up_leaves_nothing_behind() -> None:
+    batch = gathered((1, 7), (0, 3), (1, 8))
+    batch.drop([1, 5])
+    assert batch.next_offsets() == {0: 4}
+    assert (batch.records, batch.size) == (1, 10)
+
+
+def test_a_batch_is_full_by_records_or_by_bytes() -> None:
+    batch = gathered(*((0, i) for i in range(9)))
+    assert not batch.full
+    batch.add(FakeMessage(0, 9))
+    assert batch.full
+    large = Gathered(LIMITS)
+    large.add(FakeMessage(0, 0, b"x" * 1000))
+    assert large.full
+
+
+def test_a_tombstone_is_a_record_of_no_bytes() -> None:
+    batch = Gathered(LIMITS)
+    batch.add(FakeMessage(0, 0, None))
+    assert (batch.records, batch.size) == (1, 0)
+
+
+def test_room_is_what_records_and_bytes_leave() -> None:
+    assert Gathered(LIMITS, mean=10).room == 10
+    assert Gathered(LIMITS, mean=400).room == 2
+    assert Gathered(LIMITS, mean=100_000).room == 1
+    assert gathered((0, 0), (0, 1)).room == 8
+    big = Gathered(LIMITS, mean=1)
+    big.add(FakeMessage(0, 0, b"x" * 300))
+    assert big.room == 2
+
+
+@pytest.mark.parametrize("wrong", [{"records": 0}, {"size": 0}, {"delay": 0}])
+def test_limits_that_no_batch_can_meet_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ParameterError):
+        Limits(**wrong)
+
+
+def test_a_message_becomes_an_input_record() -> None:
+    record = as_input(FakeMessage(2, 5, b"v"))
+    assert record == InputRecord(offset=5, value=b"v", key=b"key", headers=(), timestamp=1_700_000_000_005)
+    assert as_input(FakeMessage(2, 6)).headers == [("h", b"1")]
+
+
+class FakeMasker:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, list[int], int]] = []
+
+    def mask(self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int) -> Result:
+        self.calls.append((topic, partition, [r.offset for r in records], statistics_version))
+        return Result([], [])
+
+
+def test_each_partition_is_masked_for_itself_in_the_order_of_offsets() -> None:
+    masker = FakeMasker()
+    results = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
+    assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
+    assert set(results) == {0, 1}
+
+
+TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
+OUTPUTS = Outputs(
+    input="in",
+    output="out",
+    rejected="bad",
+    calibration="blocks",
+    rejected_partitions=2,
+    taxonomies={"principal": TAXONOMY},
+    configuration="0123456789abcdef",
+)
+
+
+def masked(offset: int, value: bytes | None = b"{}") -> Masked:
+    return Masked(offset, value, b"k", [("v", b"1")], 99 + offset)
+
+
+def block(first: int, tally: Tally) -> Block:
+    counts = Counts(
+        records=1,
+        values=(SparseCounts(np.array([1], dtype=np.int64), np.array([1], dtype=np.int64)),),
+        pairs={},
+        unknown=(0,),
+    )
+    return Block("in", 3, first, first, 5, 1, counts, counts, (tally,), {})
+
+
+class Sent:
+    """Keeps what is sent; refuses values longer than ``most``."""
+
+    def __init__(self, most: int = 10_000) -> None:
+        self.most = most
+        self.messages: list[tuple[object, ...]] = []
+
+    def __call__(self, topic, value, key, partition, timestamp, headers) -> bool:
+        if len(value or b"") > self.most:
+            return False
+        self.messages.append((topic, value, key, partition, timestamp, headers))
+        return True
+
+    def to(self, topic: str) -> list[tuple[object, ...]]:
+        return [message for message in self.messages if message[0] == topic]
+
+
+def write(outcomes: list[Outcome], blocks: list[Block] | None = None, *, most: int = 10_000) -> tuple[Sent, Written]:
+    sent, written = Sent(most), Written()
+    Writer(OUTPUTS, sent, written).write({3: Result(outcomes, blocks or [])})
+    return sent, written
+
+
+def test_a_masked_record_keeps_partition_order_time_key_and_headers() -> None:
+    sent, written = write([masked(0), masked(1)])
+    assert sent.to("out") == [
+        ("out", b"{}", b"k", 3, 99, [("v", b"1")]),
+        ("out", b"{}", b"k", 3, 100, [("v", b"1")]),
+    ]
+    assert (written.masked, written.records) == (2, 2)
+
+
+def test_a_record_without_a_time_gets_the_present_one() -> None:
+    sent, _ = write([Masked(0, b"{}", None, [], -1)])
+    assert sent.to("out")[0][4] == 0
+
+
+def test_a_tombstone_stays_one() -> None:
+    sent, written = write([masked(0, None)])
+    assert sent.to("out")[0][1] is None
+    assert (written.tombstones, written.masked, written.records) == (1, 0, 1)
+
+
+def test_a_rejection_says_why_and_where() -> None:
+    sent, written = write([Rejected(8, "missing", "diagnoses.principal.code")])
+    [(_, value, key, partition, _, headers)] = sent.to("bad")
+    assert orjson.loads(value) == {
+        "format": 1,
+        "reason": "missing",
+        "topic": "in",
+        "partition": 3,
+        "offset": 8,
+        "field": "diagnoses.principal.code",
+    }
+    assert (key, partition, headers) == (b"in:3:8", 1, ())
+    assert written.rejected == {"missing": 1}
+    assert sent.to("out") == []
+
+
+def test_a_masked_record_larger_than_kafka_takes_is_rejected() -> None:
+    sent, written = write([masked(0), masked(1, b"x" * 500), masked(2)], most=300)
+    assert [m[4] for m in sent.to("out")] == [99, 101]
+    assert [orjson.loads(m[1])["reason"] for m in sent.to("bad")] == ["too_large"]
+    assert (written.masked, written.rejected, written.records) == (2, {"too_large": 1}, 3)
+
+
+def test_blocks_go_to_the_one_partition_under_their_key_and_their_tallies_add_up() -> None:
+    sent, written = write([], [block(4, Tally(truncated=2, unsigned=1)), block(9, Tally(truncated=3))])
+    assert [(m[2], m[3]) for m in sent.to("blocks")] == [(b"in:3:4", 0), (b"in:3:9", 0)]
+    assert orjson.loads(sent.to("blocks")[0][1])["configuration"] == "0123456789abcdef"
+    assert written.blocks == 2
+    assert written.tallies == {"principal": Tally(truncated=5, unsigned=1)}
+
+
+def test_a_block_larger_than_kafka_takes_is_left_out_and_counted() -> None:
+    sent, written = write([masked(0)], [block(4, Tally())], most=100)
+    assert (sent.to("blocks"), written.blocks, written.blocks_left_out) == ([], 0, 1)
+    assert written.masked == 1

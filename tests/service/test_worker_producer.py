@@ -1,0 +1,253 @@
+"""Transactions: what each failure leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.producer import HURRY, PATIENCE, Outcome, TransactionalProducer, Verdict, verdict_on
+
+
+def error(code: int = KafkaError._TIMED_OUT, *, fatal=False, retriable=False, abort=False) -> KafkaError:
+    return KafkaError(code, "a reason", fatal, retriable, abort)
+
+
+RETRY = error(retriable=True)
+ABORT = error(KafkaError.ILLEGAL_GENERATION, abort=True)
+FATAL = error(KafkaError._FATAL, fatal=True)
+FENCED = error(KafkaError._FENCED, fatal=True)
+UNFLAGGED = error(KafkaError._STATE)
+TOO_LARGE = error(KafkaError.MSG_SIZE_TOO_LARGE)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeClient:
+    """A client whose steps fail as scripted, {step: [error, ...]}, and then work."""
+
+    def __init__(self, clock: Clock, failures: dict[str, list[KafkaError]]) -> None:
+        self.clock = clock
+        self.failures = failures
+        self.calls: list[str] = []
+        self.sent: list[object] = []
+        self.full = 0
+
+    def step(self, name: str) -> None:
+        self.calls.append(name)
+        self.clock.now += 1
+        if self.failures.get(name):
+            raise KafkaException(self.failures[name].pop(0))
+
+    def init_transactions(self, timeout: float) -> None:
+        self.step("init")
+
+    def begin_transaction(self) -> None:
+        self.step("begin")
+
+    def produce(self, topic, value, key, partition, *, timestamp, headers) -> None:
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        self.step("produce")
+        self.sent.append((topic, value, key, partition, timestamp, headers))
+
+    def poll(self, timeout: float) -> int:
+        self.calls.append("poll")
+        return 0
+
+    def send_offsets_to_transaction(self, positions, group, timeout: float) -> None:
+        self.step("offsets")
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.step("commit")
+
+    def abort_transaction(self, timeout: float) -> None:
+        self.step("abort")
+
+
+class Bench:
+    """A producer over fake clients, each with its own script."""
+
+    def __init__(self, *scripts: dict[str, list[KafkaError]]) -> None:
+        self.clock = Clock()
+        self.clients: list[FakeClient] = []
+        self.scripts = list(scripts)
+        self.going = True
+        self.producer = TransactionalProducer(
+            connect=self.connect, transactional_id="group.one", turn=lambda: self.going, clock=self.clock
+        )
+
+    def connect(self) -> FakeClient:
+        self.clients.append(FakeClient(self.clock, self.scripts.pop(0) if self.scripts else {}))
+        return self.clients[-1]
+
+    def write(self, produce: Callable[..., object] | None = None) -> Outcome:
+        return self.producer.write(produce or one_message, [], "group")
+
+    @property
+    def calls(self) -> list[str]:
+        """The steps after the first client's opening."""
+        return [call for client in self.clients for call in client.calls][1:]
+
+
+def one_message(send) -> None:
+    assert send("masked", b"v", b"k", 3, 1234, [("h", b"1")])
+
+
+def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
+    made = Bench(*scripts)
+    assert made.producer.open()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        (RETRY, Verdict.RETRY),
+        (ABORT, Verdict.ABORT),
+        (FATAL, Verdict.RENEW),
+        (FENCED, Verdict.RENEW),
+        (UNFLAGGED, Verdict.RENEW),
+        (error(fatal=True, abort=True, retriable=True), Verdict.RENEW),
+        (error(abort=True, retriable=True), Verdict.ABORT),
+    ],
+)
+def test_the_flags_of_an_error_decide(given: KafkaError, verdict: Verdict) -> None:
+    assert verdict_on(given) is verdict
+
+
+def test_a_batch_is_one_transaction() -> None:
+    made = bench()
+    assert made.write() is Outcome.COMMITTED
+    assert made.calls == ["begin", "produce", "offsets", "commit"]
+    assert made.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
+
+
+@pytest.mark.parametrize("step", ["begin", "offsets", "commit"])
+def test_a_step_that_may_be_tried_again_is(step: str) -> None:
+    made = bench({step: [RETRY, RETRY]})
+    assert made.write() is Outcome.COMMITTED
+    assert made.calls.count(step) == 3
+
+
+@pytest.mark.parametrize("step", ["produce", "offsets", "commit"])
+def test_an_abortable_failure_aborts_and_keeps_the_client(step: str) -> None:
+    made = bench({step: [ABORT]})
+    assert made.write() is Outcome.ABORTED
+    assert made.calls[-1] == "abort"
+    assert "commit" not in made.calls[: made.calls.index(step)]
+    assert made.write() is Outcome.COMMITTED
+    assert len(made.clients) == 1
+
+
+@pytest.mark.parametrize("failure", [FATAL, FENCED, UNFLAGGED])
+@pytest.mark.parametrize("step", ["begin", "offsets", "commit"])
+def test_any_other_failure_replaces_the_client_without_aborting(step: str, failure: KafkaError) -> None:
+    made = bench({step: [failure]})
+    assert made.write() is Outcome.UNKNOWN
+    assert made.calls[-2:] == [step, "init"]
+    assert "abort" not in made.calls
+    assert made.write() is Outcome.COMMITTED
+    assert len(made.clients) == 2
+
+
+def test_a_commit_that_never_ends_has_an_unknown_outcome() -> None:
+    made = bench({"commit": [RETRY] * 1000})
+    assert made.write() is Outcome.UNKNOWN
+    assert PATIENCE < made.clock.now < PATIENCE + 10
+    assert made.calls[-1] == "init"
+
+
+def test_offsets_that_cannot_be_sent_in_time_abort() -> None:
+    made = bench({"offsets": [RETRY] * 1000})
+    assert made.write() is Outcome.ABORTED
+
+
+def test_waiting_is_shorter_while_stopping() -> None:
+    made = bench({"commit": [RETRY] * 1000})
+    made.going = False
+    assert made.write() is Outcome.UNKNOWN
+    assert made.clock.now < HURRY + 10
+
+
+def test_an_abort_that_fails_replaces_the_client() -> None:
+    made = bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
+    assert made.write() is Outcome.UNKNOWN
+    assert made.calls == ["begin", "produce", "offsets", "commit", "abort", "abort", "init"]
+
+
+def test_a_full_queue_is_waited_for() -> None:
+    made = bench()
+    made.clients[0].full = 2
+    assert made.write() is Outcome.COMMITTED
+    assert made.calls == ["begin", "poll", "poll", "produce", "offsets", "commit"]
+
+
+def test_a_message_too_large_is_told_and_ends_nothing() -> None:
+    made = bench({"produce": [TOO_LARGE]})
+    told: list[bool] = []
+    outcome = made.write(lambda send: told.extend(send("t", b"x", None, 0, 0, ()) for _ in range(2)))
+    assert (told, outcome) == ([False, True], Outcome.COMMITTED)
+
+
+def test_a_process_that_is_fenced_again_and_again_gives_up() -> None:
+    made = bench(*({"commit": [FENCED]} for _ in range(3)))
+    assert made.write() is Outcome.UNKNOWN
+    assert made.write() is Outcome.UNKNOWN
+    with pytest.raises(ServiceError, match=r"'group\.one'.*worker\.instance"):
+        made.write()
+
+
+def test_fencings_far_apart_are_accidents() -> None:
+    made = bench(*({"commit": [FENCED]} for _ in range(3)))
+    for _ in range(3):
+        assert made.write() is Outcome.UNKNOWN
+        made.clock.now += 100
+
+
+def test_the_coordinator_is_waited_for() -> None:
+    assert bench({"init": [RETRY] * 20}).clients[0].calls == ["init"] * 21
+
+
+def test_opening_ends_when_stopping() -> None:
+    made = Bench({"init": [RETRY] * 1000})
+    made.going = False
+    assert not made.producer.open()
+
+
+def test_a_transactional_id_that_kafka_refuses_is_named() -> None:
+    with pytest.raises(ServiceError, match=r"'group\.one' cannot be used: a reason"):
+        bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
+
+
+def test_what_was_cut_short_is_aborted_on_closing() -> None:
+    made = bench()
+
+    def fails(_) -> None:
+        raise RuntimeError("unforeseen")
+
+    with pytest.raises(RuntimeError):
+        made.write(fails)
+    made.producer.close()
+    assert made.calls == ["begin", "abort"]
+
+
+def test_closing_after_a_commit_aborts_nothing() -> None:
+    made = bench()
+    made.write()
+    made.producer.close()
+    assert "abort" not in made.calls
+
+
+def test_a_closed_producer_writes_nothing() -> None:
+    with pytest.raises(ServiceError, match="not open"):
+        Bench().write()

@@ -1,0 +1,311 @@
+"""The worker's input: partitions come and go, batches are gathered, held back, and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.worker_batch import Limits
+from stream_masker.service.worker_source import SEEKS, Source
+
+LIMITS = Limits(records=4, size=10_000, delay=1)
+
+
+class FakeMessage:
+    def __init__(self, partition: int, offset: int, error: KafkaError | None = None) -> None:
+        self.place = (partition, offset)
+        self.failure = error
+
+    def error(self) -> KafkaError | None:
+        return self.failure
+
+    def partition(self) -> int:
+        return self.place[0]
+
+    def offset(self) -> int:
+        return self.place[1]
+
+    def __len__(self) -> int:
+        return 10
+
+
+def at(*numbers: int) -> list[TopicPartition]:
+    return [TopicPartition("in", number) for number in numbers]
+
+
+Event = FakeMessage | Callable[[], None]
+
+
+class FakeClient:
+    """A consumer that delivers scripted messages, and rebalances (functions) in between."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.events: list[Event] = []
+        self.callbacks: dict[str, Callable[..., None]] = {}
+        self.member = "one"
+        self.paused: set[int] = set()
+        self.assigned: set[int] = set()
+        self.sought: list[tuple[int, int]] = []
+        self.stored: dict[int, int] = {}
+        self.extents: dict[int, tuple[int, int]] = {}
+        self.asked: list[int] = []
+        self.seek_failures = 0
+        self.committed_failures = 0
+        self.closed = False
+
+    def subscribe(self, topics, **callbacks) -> None:
+        self.callbacks = callbacks
+
+    def assign(self, *numbers: int) -> None:
+        self.callbacks["on_assign"](self, at(*numbers))
+
+    def revoke(self, *numbers: int) -> None:
+        self.callbacks["on_revoke"](self, at(*numbers))
+
+    def lose(self, *numbers: int) -> None:
+        self.callbacks["on_lost"](self, at(*numbers))
+
+    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
+        self.now += 0.05
+        taken: list[FakeMessage] = []
+        while self.events and len(taken) < num_messages:
+            event = self.events.pop(0)
+            if not isinstance(event, FakeMessage):
+                event()
+                break
+            taken.append(event)
+        return taken
+
+    def incremental_assign(self, partitions) -> None:
+        self.assigned |= {p.partition for p in partitions}
+
+    def incremental_unassign(self, partitions) -> None:
+        self.assigned -= {p.partition for p in partitions}
+
+    def pause(self, partitions) -> None:
+        self.paused |= {p.partition for p in partitions}
+
+    def resume(self, partitions) -> None:
+        self.paused -= {p.partition for p in partitions}
+
+    def seek(self, partition) -> None:
+        if self.seek_failures:
+            self.seek_failures -= 1
+            raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
+        self.sought.append((partition.partition, partition.offset))
+
+    def committed(self, partitions, timeout: float) -> list[TopicPartition]:
+        if self.committed_failures:
+            self.committed_failures -= 1
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+        return [TopicPartition("in", p.partition, self.stored.get(p.partition, -1001)) for p in partitions]
+
+    def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
+        if not cached:
+            self.asked.append(partition.partition)
+        return self.extents.get(partition.partition, (-1001, -1001))
+
+    def consumer_group_metadata(self) -> object:
+        return f"metadata of {self.member}"
+
+    def memberid(self) -> str:
+        return self.member
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def client() -> FakeClient:
+    return FakeClient()
+
+
+@pytest.fixture
+def source(client: FakeClient) -> Source:
+    made = Source(client=client, topic="in", turn=lambda: True, clock=lambda: client.now)
+    made.subscribe()
+    made.resume()
+    return made
+
+
+def test_partitions_assigned_before_the_first_statistics_are_held_back(client: FakeClient) -> None:
+    source = Source(client=client, topic="in", turn=lambda: True)
+    source.subscribe()
+    client.assign(0, 1)
+    assert (client.paused, client.assigned, source.assigned) == ({0, 1}, {0, 1}, {0, 1})
+    source.resume()
+    assert client.paused == set()
+    source.hold()
+    client.assign(2)
+    assert client.paused == {0, 1, 2}
+
+
+def test_a_partition_that_comes_back_after_the_hold_is_read(client: FakeClient) -> None:
+    source = Source(client=client, topic="in", turn=lambda: True)
+    source.subscribe()
+    client.assign(0, 1)
+    client.revoke(1)
+    source.resume()
+    client.assign(1)
+    assert client.paused == set()
+
+
+def test_a_batch_ends_when_it_is_full(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.events = [FakeMessage(0, i) for i in range(6)]
+    assert source.gather(LIMITS).next_offsets() == {0: 4}
+    assert source.gather(LIMITS).next_offsets() == {0: 6}
+
+
+def test_a_batch_ends_after_its_delay(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.events = [FakeMessage(0, 0)]
+    assert source.gather(LIMITS).records == 1
+    assert LIMITS.delay <= client.now < LIMITS.delay + 0.2
+    assert source.gather(LIMITS).records == 0
+
+
+def test_gathering_ends_when_stopping(client: FakeClient) -> None:
+    source = Source(client=client, topic="in", turn=lambda: False, clock=lambda: client.now)
+    assert source.gather(LIMITS).records == 0
+    assert client.now == 0
+
+
+def test_what_was_gathered_of_a_revoked_partition_is_forgotten(client: FakeClient, source: Source) -> None:
+    client.assign(0, 1)
+    client.events = [FakeMessage(0, 5), FakeMessage(1, 7), lambda: client.revoke(1), FakeMessage(0, 6)]
+    assert source.gather(LIMITS).next_offsets() == {0: 7}
+    assert (source.assigned, client.assigned) == ({0}, {0})
+
+
+def test_a_message_of_a_partition_given_up_is_not_taken(client: FakeClient, source: Source) -> None:
+    client.assign(0, 1)
+    client.events = [lambda: client.revoke(1), FakeMessage(1, 7), FakeMessage(0, 5)]
+    assert source.gather(LIMITS).next_offsets() == {0: 6}
+
+
+def test_a_lost_partition_is_forgotten_and_its_member_may_not_commit(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    assert source.group() == "metadata of one"
+    client.events = [FakeMessage(0, 5), lambda: client.lose(0)]
+    assert source.gather(LIMITS).records == 0
+    assert source.group() is None
+    client.member = "two"
+    client.assign(0)
+    assert source.group() == "metadata of two"
+
+
+def test_a_member_that_the_group_replaced_behind_our_back_may_not_commit(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.member = ""
+    assert source.group() is None
+
+
+def gathered(client: FakeClient, source: Source):
+    client.assign(0, 1)
+    client.events = [FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 7)]
+    return source.gather(LIMITS)
+
+
+def test_a_failed_batch_is_read_again_from_what_is_committed(client: FakeClient, source: Source) -> None:
+    batch = gathered(client, source)
+    client.stored = {0: 7}
+    source.rewind(batch)
+    assert sorted(client.sought) == [(0, 7), (1, 7)]
+
+
+def test_only_what_is_still_assigned_is_read_again(client: FakeClient, source: Source) -> None:
+    batch = gathered(client, source)
+    client.revoke(0)
+    source.rewind(batch)
+    assert client.sought == [(1, 7)]
+
+
+def test_reading_again_waits_for_the_broker(client: FakeClient, source: Source) -> None:
+    batch = gathered(client, source)
+    client.committed_failures, client.seek_failures = 3, SEEKS - 1
+    source.rewind(batch)
+    assert len(client.sought) == 2
+
+
+def test_a_partition_that_cannot_be_read_again_ends_the_worker(client: FakeClient, source: Source) -> None:
+    batch = gathered(client, source)
+    client.seek_failures = SEEKS
+    with pytest.raises(ServiceError, match="partition 0 of in cannot be read again"):
+        source.rewind(batch)
+
+
+def test_a_record_delivered_while_held_is_put_back(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    source.hold()
+    client.events = [FakeMessage(0, 9)]
+    source.idle(0.1)
+    assert client.sought == [(0, 9)]
+
+
+def test_errors_of_single_partitions_are_no_end(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown")
+    client.events = [FakeMessage(0, 0, gone), FakeMessage(0, 5)]
+    assert source.gather(LIMITS).next_offsets() == {0: 6}
+
+
+def test_a_fatal_error_ends_the_worker(client: FakeClient, source: Source) -> None:
+    client.events = [FakeMessage(0, 0, KafkaError(KafkaError._FATAL, "the instance was fenced", True))]
+    with pytest.raises(ServiceError, match="the instance was fenced"):
+        source.gather(LIMITS)
+
+
+def test_lag_is_counted_from_what_is_committed(client: FakeClient, source: Source) -> None:
+    client.extents = {0: (0, 100), 1: (40, 50), 2: (0, 30)}
+    client.stored = {0: 90}
+    client.assign(0, 1, 2)
+    assert source.lag() == {0: 10, 1: 10, 2: 30}
+    client.events = [FakeMessage(0, 90), FakeMessage(0, 91)]
+    batch = source.gather(LIMITS)
+    source.advance(batch)
+    assert source.lag()[0] == 8
+
+
+def test_lag_ends_at_the_partitions_end_whatever_control_records_stand_there(
+    client: FakeClient, source: Source
+) -> None:
+    client.extents = {0: (0, 101)}
+    client.assign(0)
+    end = KafkaError(KafkaError._PARTITION_EOF, "end")
+    client.events = [FakeMessage(0, 99), FakeMessage(0, 101, end)]
+    batch = source.gather(LIMITS)
+    source.advance(batch)
+    assert source.lag() == {0: 0}
+
+
+def test_a_batch_read_again_counts_as_lag(client: FakeClient, source: Source) -> None:
+    client.extents, client.stored = {0: (0, 101)}, {0: 99}
+    client.assign(0)
+    client.events = [FakeMessage(0, 99), FakeMessage(0, 101, KafkaError(KafkaError._PARTITION_EOF, "end"))]
+    source.rewind(source.gather(LIMITS))
+    assert source.lag() == {0: 2}
+
+
+def test_the_brokers_are_asked_for_a_held_partitions_end(client: FakeClient, source: Source) -> None:
+    client.extents = {0: (0, 10)}
+    client.assign(0)
+    assert (source.lag(), client.asked) == ({0: 10}, [])
+    source.hold()
+    assert (source.lag(), client.asked) == ({0: 10}, [0])
+
+
+def test_lag_is_not_told_where_it_is_not_known(client: FakeClient, source: Source) -> None:
+    client.extents = {0: (0, 10)}
+    client.assign(0)
+    client.committed_failures = 1
+    assert source.lag() == {}
+
+
+def test_closing_leaves_the_group(client: FakeClient, source: Source) -> None:
+    source.close()
+    assert client.closed

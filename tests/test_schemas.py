@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from stream_masker.core.batch import Batch, Column, Tally
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
+from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
@@ -162,7 +163,7 @@ def version(blocks, source) -> bytes:
             blocks=blocks,
             taxonomies=fingerprints(TAXONOMIES),
             baseline=1,
-            snapshot={"mechanism": "semantic_noise", "statistics": statistics(2).to_dict()},
+            snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2)),
         )
     )
 

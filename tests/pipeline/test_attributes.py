@@ -1,0 +1,272 @@
+"""Codes, their labels and their copies: what is read, what is refused, and what is written in their places."""
+
+from __future__ import annotations
+
+import pytest
+
+LABELLED = {"a": {"path": "d.code", "label": "d.text"}}
+COPIED = {"a": {"path": "d.code", "label": "other.text", "copies": ["copy", "d.again", "list[0].code"]}}
+ARRAY = {"a": {"path": "d[*].code", "label": "d[*].text"}}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (None, "not_a_code"),
+        (1, "not_a_code"),
+        (1.5, "not_a_code"),
+        (True, "not_a_code"),
+        ({}, "not_a_code"),
+        ({"code": "I10"}, "not_a_code"),
+        ([], "not_a_code"),
+        (["I10"], "not_a_code"),
+        ("", "empty"),
+        (" \t\n\u00a0", "empty"),
+        ("X99", "unknown_code"),
+        ("I10\u0000", "unknown_code"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "wrap"),
+    [
+        ("code", lambda code: {"code": code}),
+        ("a.b.c.code", lambda code: {"a": {"b": {"c": {"code": code}}}}),
+        ("a[1].code", lambda code: {"a": [1, {"code": code}]}),
+        ("a[?s=x].code", lambda code: {"a": [{"s": "y", "code": "I10"}, {"s": "x", "code": code}]}),
+        ("codes[*]", lambda code: {"codes": ["I10", code, "I10"]}),
+        ("a.b[*].code", lambda code: {"a": {"b": [{"code": "I10"}, {"code": code}]}}),
+        (
+            "a[*].b[?s=x].code",
+            lambda code: {"a": [{"b": [{"s": "x", "code": "I10"}]}, {"b": [{"s": "x", "code": code}]}]},
+        ),
+    ],
+)
+def test_no_code_where_one_is_due(bench, path, wrap, code, reason):
+    assert bench({"a": {"path": path}}).one(wrap(code)) == (reason, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "record"),
+    [
+        ("code", {}),
+        ("a.b.code", {}),
+        ("a.b.code", {"a": None}),
+        ("a.b.code", {"a": {"b": {}}}),
+        ("a[1].code", {"a": [{"code": "I10"}]}),
+        ("a[?s=x].code", {"a": [{"s": "y", "code": "I10"}, None]}),
+        ("a[?s=x].code", {"a": []}),
+        ("codes[*]", {}),
+        ("codes[*]", {"codes": None}),
+        ("a[*].code", {"a": [{"code": "I10"}, {}]}),
+        ("a[*].code", {"a": [None]}),
+        ("a[*].b.code", {"a": [{"b": {"code": "I10"}}, {"b": None}]}),
+    ],
+)
+def test_missing_attributes(bench, path, record):
+    assert bench({"a": {"path": path}}).one(record) == ("missing", path)
+    assert bench({"a": {"path": path, "missing": "keep"}}).mask(record)[0].value is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "record"),
+    [
+        ("a.code", {"a": "I10"}),
+        ("a.code", {"a": [{"code": "I10"}]}),
+        ("a.b.code", {"a": {"b": 7}}),
+        ("a[0]", {"a": "I10"}),
+        ("a[0].code", {"a": {"0": {"code": "I10"}}}),
+        ("a[?s=x].code", {"a": {"s": "x", "code": "I10"}}),
+        ("a[?s=x].code", {"a": ["I10"]}),
+        ("codes[*]", {"codes": "I10"}),
+        ("codes[*]", {"codes": {}}),
+        ("codes[*].code", {"codes": ""}),
+        ("codes[*].code", {"codes": {}}),
+        ("a[*].code", {"a": ["I10"]}),
+        ("a[*].code", {"a": {"code": "I10"}}),
+        ("a[*].code", {"a": [["I10"]]}),
+    ],
+)
+@pytest.mark.parametrize("missing", ["reject", "keep"])
+def test_another_shape_than_the_path_needs(bench, path, record, missing):
+    assert bench({"a": {"path": path, "missing": missing}}).one(record) == ("wrong_shape", path)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"other": "Hypertension"},
+        {"other": ["Hypertension"]},
+        {"list": {"code": "I10"}},
+        {"list": ["I10"]},
+        {"list": "I10"},
+    ],
+)
+def test_labels_and_copies_of_another_shape(bench, other):
+    reason, field = bench(COPIED).one({"d": {"code": "I10"}, **other})
+    assert reason == "wrong_shape"
+    assert field in ("other.text", "list[0].code")
+
+
+@pytest.mark.parametrize(
+    ("label", "masked"),
+    [
+        ("Essential hypertension", "Type 2 diabetes"),
+        ("ESSENTIAL", "TYPE 2 DIABETES"),
+        ("essential", "type 2 diabetes"),
+        ("", "Type 2 diabetes"),
+        (12, "Type 2 diabetes"),
+        (False, "Type 2 diabetes"),
+        ({"de": "Bluthochdruck"}, "Type 2 diabetes"),
+        (["Bluthochdruck"], "Type 2 diabetes"),
+        (None, None),
+    ],
+)
+def test_labels_follow_their_codes(bench, label, masked):
+    assert bench(LABELLED).one({"d": {"code": "I10", "text": label}}) == {"d": {"code": "E11.9", "text": masked}}
+    assert bench(COPIED).one({"d": {"code": "I10"}, "other": {"text": label}}) == {
+        "d": {"code": "E11.9"},
+        "other": {"text": masked},
+    }
+    assert bench(ARRAY).one({"d": [{"code": "I10", "text": label}]}) == {"d": [{"code": "E11.9", "text": masked}]}
+
+
+def test_a_concept_without_a_label_leaves_null(bench):
+    assert bench(LABELLED).one({"d": {"code": "I11", "text": "Heart"}}) == {"d": {"code": "E03", "text": None}}
+
+
+def test_a_label_is_rewritten_even_where_the_code_comes_out_the_same(bench):
+    on_bench = bench(COPIED)
+    assert on_bench.one({"d": {"code": "E03"}, "other": {"text": "Lazy thyroid"}, "copy": "E039"}) == {
+        "d": {"code": "E03"},
+        "other": {"text": None},
+        "copy": "E03",
+    }
+
+
+def test_labels_and_copies_that_are_not_there_stay_so(bench):
+    assert bench(LABELLED).one({"d": {"code": "I10"}}) == {"d": {"code": "E11.9"}}
+    assert bench(COPIED).one({"d": {"code": "I10"}, "other": {}, "list": []}) == {
+        "d": {"code": "E11.9"},
+        "other": {},
+        "list": [],
+    }
+
+
+def test_copies_are_each_written_in_their_own_style(bench):
+    record = {"copy": "i110", "d": {"code": "I11.0", "again": "I11.0"}, "list": [{"code": "I110"}]}
+    assert bench(COPIED).one(record) == {
+        "copy": "e1165",
+        "d": {"code": "E11.65", "again": "E11.65"},
+        "list": [{"code": "E1165"}],
+    }
+
+
+@pytest.mark.parametrize("copy", ["no code", 17, {"code": "I110"}, ["I110"], "", True])
+def test_copies_that_are_no_code_are_replaced_in_the_codes_style(bench, copy):
+    assert bench(COPIED).one({"copy": copy, "d": {"code": "i110"}}) == {"copy": "e1165", "d": {"code": "e1165"}}
+
+
+def test_null_copies_stay_null(bench):
+    assert bench(COPIED).one({"copy": None, "d": {"code": "I10"}}) == {"copy": None, "d": {"code": "E11.9"}}
+
+
+def test_unknown_codes_follow_the_policy(bench):
+    record = {"d": {"code": "E11.99", "text": "Diabetes"}, "copy": "E11.99", "other": {"text": "Diabetes"}}
+    for policy, expected in [("reject", ("unknown_code", "d.code")), ("ancestor", "I11.0"), ("suppress", None)]:
+        got = bench({"a": {**COPIED["a"], "unknown": policy}}).one(record)
+        assert (got if policy == "reject" else got["d"]["code"]) == expected
+    assert got == {"d": {"code": None, "text": "Diabetes"}, "copy": None, "other": {"text": None}}
+    got = bench({"a": {**LABELLED["a"], "unknown": "suppress"}}).one({"d": {"code": "X", "text": "Diabetes"}})
+    assert got == {"d": {"code": None, "text": None}}
+    assert bench({"a": {**LABELLED["a"], "unknown": "ancestor"}}).one(record | {"d": {"code": "Z1"}}) == (
+        "unknown_code",
+        "d.code",
+    )
+
+
+def test_without_a_code_no_label_or_copy_survives(bench):
+    keep = {"a": {**COPIED["a"], "missing": "keep"}}
+    record = {"d": {"again": "I10"}, "copy": "I10", "other": {"text": "Hypertension"}}
+    assert bench(keep).one(record) == {"d": {"again": None}, "copy": None, "other": {"text": None}}
+    assert bench(keep).one({"d": {"code": None}, "copy": "I10"}) == {"d": {"code": None}, "copy": None}
+    beside = {"a": {**LABELLED["a"], "missing": "keep"}}
+    assert bench(beside).one({"d": {"text": "Hypertension"}}) == {"d": {"text": None}}
+
+
+def test_arrays_are_masked_element_by_element(bench):
+    record = {"d": [{"code": "I10", "text": "X"}, {"code": "i110"}, {"code": "E11.65", "text": "y"}]}
+    assert bench(ARRAY).one(record) == {
+        "d": [
+            {"code": "E11.9", "text": "TYPE 2 DIABETES"},
+            {"code": "e1165"},
+            {"code": "I10", "text": "essential hypertension"},
+        ]
+    }
+    assert bench(ARRAY).one({"d": []}) == {"d": []}
+    assert bench({"a": {"path": "codes[*]"}}).one({"codes": ["I10", "I11"]}) == {"codes": ["E11.9", "E03"]}
+
+
+def test_elements_without_a_code_keep_their_places(bench):
+    keep = bench({"a": {**ARRAY["a"], "missing": "keep"}})
+    record = {"d": [{"text": "X"}, {"code": "I10", "text": "X"}, {"code": None, "text": "X"}, {}, None]}
+    assert keep.one(record) == {
+        "d": [{"text": None}, {"code": "E11.9", "text": "TYPE 2 DIABETES"}, {"code": None, "text": None}, {}, None]
+    }
+    suppress = bench({"a": {**ARRAY["a"], "unknown": "suppress"}})
+    record = {"d": [{"code": "Z", "text": "X"}, {"code": "I10", "text": "X"}]}
+    assert suppress.one(record) == {"d": [{"code": None, "text": None}, {"code": "E11.9", "text": "TYPE 2 DIABETES"}]}
+
+
+def test_labels_and_copies_in_lists_of_their_own_go_with_the_code_of_their_place(bench):
+    attribute = {"path": "codes[*]", "label": "labels[*]", "copies": ["rows[*].c"], "missing": "keep"}
+    record = {
+        "labels": ["A", "b", "C", "surplus"],
+        "codes": ["I10", None, "I11.0"],
+        "rows": [{"c": "I10"}, {"c": "x"}, {}, {"c": "surplus"}],
+    }
+    assert bench({"a": attribute}).one(record) == {
+        "labels": ["TYPE 2 DIABETES", None, "TYPE 2 DIABETES WITH HYPERGLYCEMIA", None],
+        "codes": ["E11.9", None, "E11.65"],
+        "rows": [{"c": "E11.9"}, {"c": None}, {}, {"c": None}],
+    }
+    assert bench({"a": attribute}).one({"labels": ["A"], "rows": [{"c": "I10"}]}) == {
+        "labels": [None],
+        "rows": [{"c": None}],
+    }
+
+
+def test_further_matches_of_a_filter_are_copies(bench):
+    attribute = {"path": "coding[?s=icd].code", "label": "coding[?s=icd].display"}
+    record = {
+        "coding": [
+            {"s": "sct", "code": "38341003", "display": "High"},
+            {"s": "icd", "code": "I11.0", "display": "High"},
+            {"s": "icd", "code": "i10", "display": "low"},
+            {"s": "icd", "display": "Alone"},
+        ]
+    }
+    assert bench({"a": attribute}).one(record) == {
+        "coding": [
+            {"s": "sct", "code": "38341003", "display": "High"},
+            {"s": "icd", "code": "E11.65", "display": "Type 2 diabetes with hyperglycemia"},
+            {"s": "icd", "code": "e11.65", "display": "type 2 diabetes with hyperglycemia"},
+            {"s": "icd", "display": "Type 2 diabetes with hyperglycemia"},
+        ]
+    }
+    outer = bench({"a": {"path": "lists[?s=x].codes[*]", "missing": "keep"}})
+    record = {"lists": [{"s": "x", "codes": ["I10"]}, {"s": "x", "codes": ["I10", "I11.0"]}]}
+    assert outer.one(record) == {"lists": [{"s": "x", "codes": ["E11.9"]}, {"s": "x", "codes": ["E11.9", None]}]}
+
+
+def test_the_batch_holds_positions_of_all_records(bench):
+    on_bench = bench({"a": {"path": "a", "missing": "keep"}, "b": {"path": "b[*]", "unknown": "suppress"}})
+    outcomes = on_bench.mask(
+        {"a": "I10", "b": ["E03", "Z", "I11"]}, {"b": []}, {"a": "X", "b": []}, {"a": "i10", "b": ["e03"]}
+    )
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Masked", "Masked", "Rejected", "Masked"]
+    ((batch, _),) = on_bench.mechanism.seen
+    ids = on_bench.taxonomy.ids
+    assert batch.size == 3
+    assert [ids[c] if c >= 0 else c for c in batch.columns[0].codes] == ["I10", -1, "I10"]
+    assert [ids[c] for c in batch.columns[1].codes] == ["E03", "I11", "E03"]
+    assert batch.columns[1].offsets.tolist() == [0, 2, 2, 3]

@@ -1,0 +1,287 @@
+"""The record masker: one outcome a record, in order; messages around them; counts of them all."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import orjson
+import pytest
+
+from stream_masker.core.randomness import FieldKeys, PositionKeys
+from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+
+CODE = {"a": {"path": "code"}}
+TWO = {"a": {"path": "a"}, "b": {"path": "b[*]", "unknown": "ancestor"}}
+STAMP = [
+    ("stream-masker-version", b"7"),
+    ("stream-masker-mechanism", b"fixed"),
+    ("stream-masker-configuration", b"c0ffee0123456789"),
+]
+
+
+def test_outcomes_keep_order_place_and_time(bench):
+    records = [
+        InputRecord(5, b'{"code":"I10"}', timestamp=50),
+        InputRecord(7, b"{", timestamp=70),
+        InputRecord(8, None, timestamp=60),
+        InputRecord(9, b'{"code":"nothing"}', timestamp=40),
+        InputRecord(12, b'{"code": "I11.0"}', timestamp=30),
+    ]
+    assert bench(CODE).result(records).outcomes == [
+        Masked(5, b'{"code":"E11.9"}', None, STAMP, 50),
+        Rejected(7, "not_json"),
+        Masked(8, None, None, STAMP, 60),
+        Rejected(9, "unknown_code", "code"),
+        Masked(12, b'{"code":"E11.65"}', None, STAMP, 30),
+    ]
+
+
+def test_nothing_comes_of_nothing(bench):
+    result = bench(CODE).result([])
+    assert (result.outcomes, result.blocks) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "emitted"),
+    [
+        ("keep", b"p-1", b"p-1"),
+        ("drop", b"p-1", None),
+        ("pseudonymize", b"p-1", Pseudonyms(b"a secret of the tests").of_value("p-1").encode()),
+        ("pseudonymize", b"", Pseudonyms(b"a secret of the tests").of_value("").encode()),
+        ("pseudonymize", b"\xff\x00", Pseudonyms(b"a secret of the tests").of_bytes(b"\xff\x00").encode()),
+        ("pseudonymize", None, None),
+        ("keep", None, None),
+    ],
+)
+@pytest.mark.parametrize("value", [b'{"code":"I10"}', None])
+def test_the_messages_key(bench, policy, given, emitted, value):
+    (outcome,) = bench(CODE, message={"key": policy}).mask(value, key=given)
+    assert outcome.key == emitted
+
+
+def test_only_listed_headers_pass_and_none_poses_as_ours(bench):
+    headers = [
+        ("trace", b"1"),
+        ("stream-masker-version", b"99"),
+        ("patient", b"p-1"),
+        ("trace", None),
+        ("stream-masker-mechanism", b"none"),
+    ]
+    for value in (b'{"code":"I10"}', None):
+        (outcome,) = bench(CODE, message={"headers": ("trace",)}).mask(value, headers=headers)
+        assert outcome.headers == [("trace", b"1"), ("trace", None), *STAMP]
+        (outcome,) = bench(CODE).mask(value, headers=headers)
+        assert outcome.headers == STAMP
+
+
+def test_one_records_headers_are_not_anothers(bench):
+    one, other = bench(CODE).mask({"code": "I10"}, {"code": "I10"})
+    one.headers.clear()
+    assert other.headers == STAMP
+
+
+def test_noise_is_keyed_by_position_or_by_a_field(bench):
+    on_bench = bench(CODE)
+    on_bench.mask({"code": "I10"}, {}, {"code": "I10"})
+    ((_, keys),) = on_bench.mechanism.seen
+    expected = PositionKeys(b"a secret of the tests", "discharges", 3, np.array([100, 102]))
+    assert np.array_equal(keys.words(4), expected.words(4))
+    on_bench = bench(CODE, noise_key="patient.id")
+    patients = ["p", 7, 1.5, "ä"]
+    on_bench.mask(*[{"code": "I10", "patient": {"id": patient}} for patient in patients])
+    ((_, keys),) = on_bench.mechanism.seen
+    expected = FieldKeys(b"a secret of the tests", [b"p", b"7", b"1.5", "ä".encode()])
+    assert np.array_equal(keys.words(4), expected.words(4))
+
+
+@pytest.mark.parametrize(
+    "patient", [{}, {"id": None}, {"id": True}, {"id": ""}, {"id": " "}, {"id": []}, "p", [], None]
+)
+def test_a_missing_noise_key(bench, patient):
+    on_bench = bench(CODE, noise_key="patient.id")
+    assert on_bench.one({"code": "I10", "patient": patient}) == ("missing_noise_key", "patient.id")
+    assert on_bench.one({"code": "I10"}) == ("missing_noise_key", "patient.id")
+
+
+@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-3", 0.001), (1e-9, 1e-9)])
+def test_records_bring_their_own_alpha(bench, alpha, read):
+    on_bench = bench(CODE, alpha={"path": "privacy.alpha"})
+    on_bench.mask({"code": "I10"}, {"code": "I10", "privacy": {"alpha": alpha}}, {"code": "I10", "privacy": None})
+    assert np.array_equal(on_bench.mechanism.seen[0][0].alpha, [np.nan, read, np.nan], equal_nan=True)
+    on_bench = bench(CODE, alpha={"header": "alpha"})
+    on_bench.mask({"code": "I10"}, headers=[("alpha", b"7"), ("alpha", str(alpha).encode())])
+    assert on_bench.mechanism.seen[0][0].alpha == [read]
+
+
+def test_alpha_falls_back(bench):
+    on_bench = bench(CODE, alpha={"path": "alpha", "default": 0.5})
+    on_bench.mask({"code": "I10"}, {"code": "I10", "alpha": 1})
+    on_bench.mask({"code": "I10"})
+    assert [batch.alpha.tolist() for batch, _ in on_bench.mechanism.seen] == [[0.5, 1.0], [0.5]]
+    for without in (bench(CODE), bench(CODE, alpha={"header": "alpha"})):
+        without.mask({"code": "I10"})
+        assert without.mechanism.seen[0][0].alpha is None
+
+
+@pytest.mark.parametrize(
+    "alpha", [0, -1, 10.1, 1e300, 10**18, True, None, "", "x", "0", "NaN", "inf", "0x1", "1_0", " 1", [1]]
+)
+def test_alpha_out_of_range(bench, alpha):
+    on_bench = bench(CODE, alpha={"path": "alpha"})
+    assert on_bench.one({"code": "I10", "alpha": alpha}) == ("alpha_out_of_range", "alpha")
+    if isinstance(alpha, str):
+        on_bench = bench(CODE, alpha={"header": "privacy"})
+        assert on_bench.one({"code": "I10"}, headers=[("privacy", alpha.encode())]) == ("alpha_out_of_range", "privacy")
+
+
+@pytest.mark.parametrize("header", [None, b"\xff", b"\xef\xbc\x91"])
+def test_an_alpha_that_is_no_text(bench, header):
+    on_bench = bench(CODE, alpha={"header": "privacy"})
+    assert on_bench.one({"code": "I10"}, headers=[("privacy", header)]) == ("alpha_out_of_range", "privacy")
+
+
+def test_blocks_count_what_went_in_and_what_came_out(bench):
+    on_bench = bench(TWO)
+    records = [
+        InputRecord(10, b'{"a":"I10","b":["E11","E11.99","E03"]}', timestamp=5),
+        InputRecord(11, b'{"a":"I10","b":[]}', timestamp=9),
+        InputRecord(12, b"[]", timestamp=7),
+        InputRecord(13, None, timestamp=3),
+        InputRecord(14, b'{"a":"I99","b":["X"]}', timestamp=2),
+        InputRecord(15, b'{"a":"E03","b":["X"]}', timestamp=1),
+    ]
+    (block,) = on_bench.result(records).blocks
+    assert (block.topic, block.partition, block.first_offset, block.last_offset) == ("discharges", 3, 10, 15)
+    assert (block.timestamp, block.statistics_version) == (9, 7)
+    assert block.rejected == {"not_an_object": 1, "unknown_code": 2}
+    assert (block.original.records, block.masked.records) == (2, 2)
+    assert (block.original.unknown, block.masked.unknown) == ((1, 2), (0, 0))
+    assert counted(on_bench, block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
+    assert counted(on_bench, block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
+    assert [tally.values for tally in block.tallies] == [2, 3]
+
+
+def counted(on_bench, counts):
+    return [
+        dict(zip(on_bench.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
+        for column in counts.values
+    ]
+
+
+def test_a_block_holds_at_most_5000_records(bench):
+    records = [InputRecord(i, b'{"code":"I10"}' if i % 3 else b"") for i in range(11_000)]
+    on_bench = bench(CODE)
+    result = on_bench.result(records)
+    assert len(result.outcomes) == 11_000
+    assert [(b.first_offset, b.last_offset) for b in result.blocks] == [(0, 4999), (5000, 9999), (10_000, 10_999)]
+    assert sum(b.original.records + b.rejected["not_json"] for b in result.blocks) == 11_000
+    split = [on_bench.result(records[i : i + 100]) for i in range(0, 11_000, 100)]
+    assert [o for part in split for o in part.outcomes] == result.outcomes
+
+
+def test_a_block_of_nothing_masked_is_a_block(bench):
+    on_bench = bench(TWO)
+    (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
+    assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
+    assert counted(on_bench, block.original) == [{}, {}]
+    assert [tally.values for tally in block.tallies] == [0, 0]
+    assert on_bench.mechanism.seen == []
+
+
+def test_counting_alone(bench):
+    on_bench = bench(TWO, noise_key="patient", alpha={"header": "alpha"})
+    values = [b'{"a":"I10","b":["E11","E11.99"]}', None, b"", b'{"a":"I10"}'] * 4000
+    sample = on_bench.masker.count(iter(values))
+    assert sample.rejected == {"not_json": 4000, "missing": 4000}
+    assert (sample.counts.records, sample.counts.unknown) == (4000, (0, 4000))
+    assert counted(on_bench, sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
+    assert on_bench.mechanism.seen == []
+    empty = on_bench.masker.count([])
+    assert (empty.counts.records, empty.rejected) == (0, {})
+
+
+def test_counting_gives_what_blocks_count(bench):
+    on_bench = bench(TWO)
+    records = [InputRecord(i, b'{"a":"I10","b":["E11","E03"]}') for i in range(10)]
+    (block,) = on_bench.result(records).blocks
+    counts = on_bench.masker.count(record.value for record in records).counts
+    assert counted(on_bench, counts) == counted(on_bench, block.original)
+    assert counts.pairs[0, 1].keys.tolist() == block.original.pairs[0, 1].keys.tolist()
+
+
+def test_without_statistics_nothing_is_emitted(bench):
+    on_bench = bench(CODE)
+    on_bench.mechanism.ready = False
+    with pytest.raises(StatisticsError):
+        on_bench.mask({"code": "I10"})
+
+
+def test_plan_and_mechanism_must_agree(bench):
+    on_bench = bench(CODE)
+    with pytest.raises(ParameterError, match="attributes are"):
+        RecordMasker(on_bench.plan, bench({"z": {"path": "code"}}).mechanism, b"secret")
+    with pytest.raises(ParameterError, match="secret"):
+        RecordMasker(on_bench.plan, on_bench.mechanism, b"")
+
+
+class Defective:
+    """Fails, or passes values on unmasked, where a batch holds one particular code."""
+
+    name, attributes = "defective", ("a",)
+
+    def __init__(self, mechanism, fault, defect):
+        self.mechanism, self.fault, self.defect = mechanism, fault, defect
+
+    def mask_batch(self, batch, keys):
+        masked = self.mechanism.mask_batch(batch, keys)
+        struck = batch.columns[0].codes == self.fault
+        return self.defect(masked, struck) if struck.any() else masked
+
+
+def failing(masked, struck):
+    raise ZeroDivisionError("SECRET")
+
+
+def absent(masked, struck):
+    masked.columns[0].codes[struck] = -1
+    return masked
+
+
+def outside(masked, struck):
+    masked.columns[0].codes[struck] = 1000
+    return masked
+
+
+@pytest.mark.parametrize("defect", [failing, absent, outside])
+def test_a_defect_costs_only_the_record_that_it_strikes(bench, caplog, defect):
+    on_bench = bench(CODE)
+    broken = Defective(on_bench.mechanism, on_bench.taxonomy.position("E03"), defect)
+    on_bench.masker = RecordMasker(on_bench.plan, broken, b"secret")
+    with caplog.at_level(logging.DEBUG):
+        result = on_bench.result(
+            [InputRecord(i, orjson.dumps({"code": c})) for i, c in enumerate(["I10", "E03", "I11"])]
+        )
+    assert [getattr(o, "value", None) for o in result.outcomes] == [b'{"code":"E11.9"}', None, b'{"code":"E03"}']
+    assert result.outcomes[1] == Rejected(1, "internal_error")
+    (block,) = result.blocks
+    assert (block.first_offset, block.last_offset, block.rejected) == (0, 2, {"internal_error": 1})
+    assert (block.original.records, block.tallies[0].values) == (2, 2)
+    assert "topic discharges, partition 3, offset 1" in caplog.text
+    assert "SECRET" not in caplog.text
+    assert "E03" not in caplog.text
+
+
+def test_a_defect_in_reading_costs_only_its_record(bench, caplog, monkeypatch):
+    on_bench = bench(CODE)
+    find = on_bench.plan.attributes[0].concepts.find
+    monkeypatch.setattr(
+        on_bench.plan.attributes[0].concepts, "find", lambda text: find(text) if text != "E03" else 1 / 0
+    )
+    outcomes = on_bench.mask({"code": "I10"}, {"code": "E03"}, {"code": "I11.0"})
+    assert [getattr(outcome, "reason", None) for outcome in outcomes] == [None, "internal_error", None]
+    assert "offset 101 failed (ZeroDivisionError)" in caplog.text
+    assert "E03" not in caplog.text

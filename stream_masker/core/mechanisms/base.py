@@ -77,9 +77,9 @@ class Mechanism(ABC):
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Masks encoded records: what the service calls. ``keys`` gives each record's random words."""
 
-    @abstractmethod
     def snapshot(self) -> dict[str, Any]:
         """Everything that masking depends on beside the parameters, as JSON-serialisable data."""
+        return self.snapshot_of(self.statistics)
 
     def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:
         """The snapshot that puts these statistics in force, here or in another process."""

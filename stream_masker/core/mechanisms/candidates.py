@@ -53,6 +53,11 @@ class Task:
     rounding: Words
     ties: Words
 
+    @classmethod
+    def of(cls, codes: Int32, references: Int32, noise: Floats, rounding: Words, ties: Words) -> Task:
+        """A task of copies: contiguous and writable arrays, for which the kernels are compiled once."""
+        return cls(codes.copy(), references.copy(), noise.copy(), rounding.copy(), ties.copy())
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:

@@ -1,0 +1,160 @@
+"""Noise of records: ε ~ N(0, α·Σ), or the multivariate Laplace distribution of the same covariance (2017: 4.4, 4.5).
+
+Correlated noise has the semantic distance covariance matrix for Σ (2017: equation 22), uncorrelated noise a diagonal
+of **sVar**, which is another number than the sdVar on the diagonal of the former.
+
+A record's present scalars are drawn jointly, and each element of its array from Σ conditional on them. So is a record
+with an absent value: its noise is that of the distribution of the values which are there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.mechanisms.candidates import Floats, uniform
+from stream_masker.core.mechanisms.words import NORMAL, ValueWords, record_words, single_words
+from stream_masker.core.randomness import Keys, Rows
+
+DISTRIBUTIONS = ("normal", "laplace")
+
+SMALLEST_PIVOT = 1e-12
+"""Of the greatest variance: a pivot at or below this share of it is a linear dependence, not a variance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """The noise of p attributes. sigma: (p, p) Σ; alpha: (p,) configured α.
+
+    correlated: one exponential variate scales all of a record's Laplace noise; else each value has its own. At most
+    one array may have covariances other than 0.
+    """
+
+    sigma: Floats
+    alpha: Floats
+    correlated: bool
+    laplace: bool
+
+    def draw(self, keys: Keys, batch: Batch, words: list[ValueWords]) -> list[Floats]:
+        """ε of every value, by column: (k,) float64 each; meaningless where the value is absent."""
+        variates = [normals(block[:, NORMAL].copy()) for block in words]
+        noise = self._correlate(batch, variates)
+        scales = self._laplace_scales(keys, batch)
+        return [scale * alpha * e for scale, alpha, e in zip(scales, self._alpha_roots(batch), noise, strict=True)]
+
+    def _correlate(self, batch: Batch, variates: list[Floats]) -> list[Floats]:
+        result = [np.zeros(len(z)) for z in variates]
+        scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+        arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
+        weights = {q: _Weights(np.zeros(batch.size), np.zeros(batch.size)) for q in arrays}
+        for rows, present in _patterns(batch, scalars):
+            lower = factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
+            drawn = [variates[j][rows] for j in present]
+            for i, j in enumerate(present):
+                result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
+            for i, q in enumerate(arrays, start=len(present)):
+                weights[q].shared[rows] = _combine(lower[i, : len(present)], drawn)
+                weights[q].own[rows] = lower[i, i]
+        for q in arrays:
+            lengths = lengths_of(batch, q)
+            result[q] = np.repeat(weights[q].shared, lengths) + np.repeat(weights[q].own, lengths) * variates[q]
+        return result
+
+    def _alpha_roots(self, batch: Batch) -> Iterator[Floats]:
+        """√α of every value, by column."""
+        for j, column in enumerate(batch.columns):
+            alpha = record_alpha(batch, float(self.alpha[j]))
+            yield np.sqrt(alpha if not column.is_array else np.repeat(alpha, lengths_of(batch, j)))
+
+    def _laplace_scales(self, keys: Keys, batch: Batch) -> list[Floats]:
+        """√W of every value, W ~ Exp(1), by column; 1 for normal noise."""
+        if not self.laplace:
+            return [np.ones(1)] * len(batch.columns)
+        if not self.correlated:
+            return [exponential_roots(words.copy()) for words in single_words(keys, batch)]
+        shared = exponential_roots(record_words(keys).copy())
+        return [
+            np.repeat(shared, lengths_of(batch, j)) if column.is_array else shared
+            for j, column in enumerate(batch.columns)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """An array's elements in each record: what they share given its scalars, and the weight of their own variate."""
+
+    shared: Floats
+    own: Floats
+
+
+def lengths_of(batch: Batch, j: int) -> NDArray[np.int64]:
+    """(n,) int64: the values that each record has in column j; 1 of a scalar, absent or not."""
+    offsets = batch.columns[j].offsets
+    return np.ones(batch.size, np.int64) if offsets is None else np.diff(offsets)
+
+
+def record_alpha(batch: Batch, configured: float) -> Floats:
+    """(n,) float64: each record's own α, or the configured one."""
+    if batch.alpha is None:
+        return np.full(batch.size, configured)
+    return np.where(np.isnan(batch.alpha), configured, batch.alpha)
+
+
+def _patterns(batch: Batch, scalars: list[int]) -> Iterator[tuple[Rows, list[int]]]:
+    """The records by which of their scalars are present."""
+    there = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
+    if there.all():
+        yield np.arange(batch.size), scalars
+        return
+    patterns, which = np.unique(there, axis=1, return_inverse=True)
+    for i, pattern in enumerate(patterns.T):
+        yield (
+            np.flatnonzero(which.reshape(-1) == i),
+            [j for j, present in zip(scalars, pattern, strict=True) if present],
+        )
+
+
+def _combine(weights: Floats, variates: list[Floats]) -> Floats | float:
+    """Σ weights[k]·variates[k], term by term, so that no bit depends on the size of the batch."""
+    total: Floats | float = 0.0
+    for weight, variate in zip(weights, variates, strict=True):
+        total = total + weight * variate
+    return total
+
+
+def factor(sigma: Floats) -> Floats:
+    """(p, p) lower triangular L with L·Lᵀ = Σ, of a positive semidefinite Σ: Cholesky, with a column of zeros where a
+    pivot vanishes (that attribute's noise is a linear function of those before it)."""
+    p = len(sigma)
+    lower = np.zeros((p, p))
+    smallest = SMALLEST_PIVOT * max(0.0, float(np.diag(sigma).max(initial=0.0)))
+    for j in range(p):
+        rest = sigma[j:, j] - lower[j:, :j] @ lower[j, :j]
+        if rest[0] > smallest:
+            lower[j:, j] = rest / math.sqrt(rest[0])
+    return lower
+
+
+@njit(cache=True, nogil=True)
+def normals(words):  # type: ignore[no-untyped-def]
+    """(k,) float64 standard normal variates of (k, 2) words: Box and Muller's first one."""
+    result = np.empty(len(words), np.float64)
+    for i in range(len(words)):
+        radius = math.sqrt(-2.0 * math.log(1.0 - uniform(words[i, 0])))
+        result[i] = radius * math.cos(2.0 * math.pi * uniform(words[i, 1]))
+    return result
+
+
+@njit(cache=True, nogil=True)
+def exponential_roots(words):  # type: ignore[no-untyped-def]
+    """(k,) float64 √W of (k,) words, W ~ Exp(1)."""
+    result = np.empty(len(words), np.float64)
+    for i in range(len(words)):
+        result[i] = math.sqrt(-math.log(1.0 - uniform(words[i])))
+    return result

@@ -121,8 +121,10 @@ def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:
 
 
 def _elements(column: Column) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The elements of an array column, and how many each record has."""
+    """The elements of an array column, and how many each record has; of absent values alone, none."""
     offsets = column.offsets
+    if offsets is None and not (column.codes >= 0).any():
+        return column.codes[:0], np.zeros(len(column.codes), dtype=np.int64)
     if offsets is None:
         raise ParameterError("an attribute is an array in some batches and not in others")
     return column.codes[offsets[0] : offsets[-1]], np.diff(offsets)

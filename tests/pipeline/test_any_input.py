@@ -1,0 +1,139 @@
+"""Any input at all: one outcome a record, nothing raised, no value in a rejection or a log, neighbours untouched."""
+
+from __future__ import annotations
+
+import logging
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import InputRecord, Rejected
+
+GOOD = {
+    "patient": {"id": "PATIENT-0001", "name": "Jane"},
+    "alpha": 0.5,
+    "d": {"principal": {"code": "I10", "text": "Essential hypertension"}, "secondary": [{"code": "E119"}]},
+    "coding": [{"system": "icd", "code": "I11.0"}],
+}
+SECRETS = ["PATIENT-0001", "Jane", "Essential hypertension"]
+
+
+@pytest.fixture(scope="module", params=["keep", "drop"])
+def full(bench, request):
+    """Everything switched on."""
+    secondary = {"path": "d.secondary[*].code", "copies": ["again[*]"], "missing": "keep", "unknown": "suppress"}
+    return bench(
+        {
+            "principal": {"path": "d.principal.code", "label": "d.principal.text", "copies": ["copy"]},
+            "secondary": secondary,
+            "coding": {"path": "coding[?system=icd].code", "unknown": "ancestor", "label": "display"},
+        },
+        unlisted=request.param,
+        fields={"keep": ["alpha"], "drop": ["patient.name"], "pseudonymize": ["patient.id"]},
+        message={"headers": ("alpha",)},
+        noise_key="patient.id",
+        alpha={"path": "alpha"},
+        limits={"record_bytes": 5000, "depth": 10},
+    )
+
+
+WORDS = st.sampled_from(
+    ["I10", "E119", "x", "", "icd", "d", "principal", "secondary", "code", "text", "patient", "id", "coding", "system"]
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS
+    | st.text(max_size=5)
+)
+JSON = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=12
+)
+
+
+def places(value, place=()):
+    yield place
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*place, key))
+
+
+def put(value, place, new):
+    if not place:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[place[0]] = put(value[place[0]], place[1:], new)
+    return copy
+
+
+SPOILT = st.builds(put, st.just(GOOD), st.sampled_from(list(places(GOOD))), JSON)
+TORN = st.builds(lambda cut, junk: orjson.dumps(GOOD)[:cut] + junk, st.integers(0, 120), st.binary(max_size=8))
+VALUES = st.none() | st.binary(max_size=40) | TORN | (SPOILT | JSON).map(orjson.dumps)
+
+
+@settings(max_examples=400)
+@given(values=st.lists(VALUES, max_size=4), key=st.none() | st.binary(max_size=9))
+def test_any_records_end_in_one_outcome_each(full, values, key):
+    between = [b for value in values for b in (value, orjson.dumps(GOOD))]
+    records = [InputRecord(i, value, key, [("alpha", None)]) for i, value in enumerate(between)]
+    result = full.result(records)
+    assert [outcome.offset for outcome in result.outcomes] == list(range(len(records)))
+    for record, outcome in zip(records, result.outcomes, strict=True):
+        check(record, outcome)
+    good = [outcome.value for outcome in result.outcomes[1::2]]
+    assert good == [full.result([InputRecord(1, orjson.dumps(GOOD))]).outcomes[0].value] * len(good)
+
+
+CONFIGURED = {
+    None,
+    "d.principal.code",
+    "d.principal.text",
+    "d.secondary[*].code",
+    "coding[?system=icd].code",
+    "patient.id",
+    "alpha",
+}
+
+
+def check(record, outcome):
+    if isinstance(outcome, Rejected):
+        assert outcome.reason in set(Reason) - {"internal_error"}
+        assert outcome.field in CONFIGURED
+    elif record.value is None:
+        assert outcome.value is None
+    else:
+        check_masked(orjson.loads(record.value), orjson.loads(outcome.value))
+
+
+def check_masked(before, after):
+    assert after["d"]["principal"]["code"] != before["d"]["principal"]["code"]
+    assert "Jane" not in str(after)
+    assert "PATIENT-0001" not in str(after)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text[:-1],
+        lambda text: text.replace("I10", "I10-PATIENT-0001"),
+        lambda text: text.replace('"I10"', '["PATIENT-0001"]'),
+        lambda text: text.replace('"code"', '"kode"'),
+        lambda text: text.replace("{", '{"x":"Jane","x":"Jane",'),
+        lambda text: text.replace("0.5", '"Jane"'),
+        lambda text: text.replace('"PATIENT-0001"', "{}"),
+        lambda text: text.replace("Jane", "Jane" * 2000),
+        lambda text: text.replace('"Jane"', "[" * 3000),
+        lambda text: "[" + text + "]",
+        lambda text: text.replace('"Jane"', "9" * 40),
+        lambda text: text.replace('[{"system"', '["Jane",{"system"'),
+    ],
+)
+def test_rejections_and_logs_hold_no_value(full, caplog, spoil):
+    with caplog.at_level(logging.DEBUG):
+        (outcome,) = full.mask(spoil(orjson.dumps(GOOD).decode()).encode(), key=b"PATIENT-0001")
+    assert isinstance(outcome, Rejected)
+    assert not any(secret in f"{outcome!r} {caplog.text}" for secret in (*SECRETS, "I10"))

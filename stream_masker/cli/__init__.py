@@ -16,6 +16,8 @@ COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Show all of it at work, on an embedded broker."),
     "mask": ("stream_masker.cli.mask:command", "Mask JSON lines, without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
+    "evaluate": ("stream_masker.cli.evaluate:command", "Measure what masking keeps of a file of events."),
+    "prepare": ("stream_masker.cli.prepare:command", "Do what a first start would have to do."),
     "topics": ("stream_masker.cli.topics:command", "Create the topics."),
     "worker": ("stream_masker.cli.worker:command", "Run a mask worker."),
     "calibrator": ("stream_masker.cli.calibrator:command", "Run the calibrator."),

@@ -1,0 +1,122 @@
+"""``stream-masker mask`` and ``stream-masker calibrate``: files in, files out, no broker."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from stream_masker.cli.options import config_option
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
+from stream_masker.service import local
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.logs import configure_logs
+
+
+@click.command()
+@config_option
+@click.option(
+    "--statistics",
+    "snapshot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Mask by a snapshot of `stream-masker calibrate` instead of calibrating on the first window.",
+)
+@click.option(
+    "--rejected", default="", metavar="FILE", help="Where rejections go, as JSON lines; default: standard error."
+)
+@click.argument("source", default=local.STANDARD, metavar="[IN]")
+@click.argument("target", default=local.STANDARD, metavar="[OUT]")
+def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
+    """Mask JSON lines from IN to OUT (default: the standard streams; IN may be gzipped), without a broker.
+
+    Calibrates on the first window (calibration.window_records), which it holds back, then masks everything. A record
+    that cannot be masked becomes a rejection that says why and on which line, never the values; a summary follows on
+    standard error. Where noise_key is position, a record's noise depends on the file's name and the line's number.
+
+    \b
+    Examples:
+      stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
+      stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
+      stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+    """
+    configure_logs("warning")
+    configuration = load_configuration(config)
+    masking = local.Masking.of(configuration, read_secret(configuration))
+    with ExitStack() as files:
+        lines = local.numbered_lines(files.enter_context(local.open_input(source)))
+        if snapshot is not None:
+            version = masking.restore(_read_snapshot(snapshot))
+        else:
+            lines, version = masking.calibrate_on_first_window(lines)
+        write = files.enter_context(local.open_output(target)).write
+        reject = (
+            files.enter_context(local.open_output(rejected)).write
+            if rejected
+            else click.get_binary_stream("stderr").write
+        )
+        start = time.perf_counter()
+        tallied = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
+    _summarise(tallied, version, time.perf_counter() - start)
+
+
+def _summarise(tallied: local.Tallied, version: int, seconds: float) -> None:
+    rate = tallied.records / max(seconds, 1e-9)
+    click.echo(f"{tallied}, by statistics version {version}; {rate:,.0f} records/s", err=True)
+
+
+@click.command()
+@config_option
+@click.option(
+    "-o",
+    "--output",
+    default="",
+    metavar="FILE",
+    help="Where the snapshot goes; default: standard output, or nowhere with --publish.",
+)
+@click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics, as the next version.")
+@click.argument("source", default=local.STANDARD, metavar="[FILE]")
+def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
+    """Compute the statistics of a file of events: JSON lines, perhaps gzipped.
+
+    The window is the file's last calibration.window_records records. The snapshot is what `stream-masker mask
+    --statistics` takes. With --publish, workers that hold start masking by it, and the calibrator replaces it once its
+    own window holds calibration.min_records.
+
+    \b
+    Examples:
+      stream-masker calibrate --config discharges.yaml last-month.jsonl.gz -o snapshot.json
+      stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish
+    """
+    configure_logs("warning")
+    configuration = load_configuration(config)
+    masking = local.Masking.of(configuration, read_secret(configuration))
+    with local.open_input(source) as stream:
+        message = masking.snapshot(local.numbered_lines(stream))
+    if publish:
+        _publish(configuration, message)
+    if output or not publish:
+        with local.open_output(output or local.STANDARD) as file:
+            file.write(encode_statistics(message) + b"\n")
+
+
+def _publish(configuration: Configuration, message: StatisticsMessage) -> None:
+    from stream_masker.service.bootstrap import publish_snapshot
+
+    version = publish_snapshot(configuration, message.snapshot, source="file")
+    click.echo(f"published as statistics version {version} on {configuration.topics.statistics}", err=True)
+
+
+def _read_snapshot(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ServiceError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _name(source: str) -> str:
+    return Path(source).name

@@ -1,0 +1,108 @@
+"""The tables of 2017, section 5, for any data: what masking keeps at each noise level, reference and rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.distance import distance_by_name
+from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
+from stream_masker.core.utility import Utility, utility
+
+ALPHAS = (0.1, 0.3, 0.5, 1.0)
+"""The noise levels of the paper's tables."""
+
+REFERENCES = ("mean", "pair", "root")
+ROUNDINGS = ("ceil", "calibrated")
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityRow:
+    """One masking of the whole data set: its parameters, and the measures of what it kept."""
+
+    alpha: float
+    reference: str
+    rounding: str
+    utility: Utility
+
+
+def utility_rows(
+    batch: Batch,
+    taxonomies: Mapping[str, Taxonomy],
+    *,
+    secret: bytes,
+    alphas: Sequence[float] = ALPHAS,
+    references: Sequence[str] = REFERENCES,
+    roundings: Sequence[str] = ROUNDINGS,
+    correlated: bool = True,
+    distribution: str = "normal",
+    candidates: str = "all",
+    distance: str = "wu_palmer",
+) -> Iterator[UtilityRow]:
+    """One row for each reference, rounding and α, in this order; the same noise (``secret``) throughout.
+
+    ``batch``: the data, in the order of ``taxonomies``. Raises ParameterError where the mechanism does, such as for
+    reference ``pair`` on attributes that are no pair.
+    """
+    distances = [distance_by_name(distance, tau) for tau in taxonomies.values()]
+    sizes = [len(tau) for tau in taxonomies.values()]
+    original = compute_statistics(count_batch(batch, sizes), tuple(taxonomies), distances, version=1)
+    for reference, rounding, alpha in product(references, roundings, alphas):
+        noise = SemanticNoise(
+            taxonomies,
+            alpha=alpha,
+            correlated=correlated,
+            reference=reference,
+            distribution=distribution,
+            rounding=rounding,
+            candidates=candidates,
+            distance=distance,
+            seed=secret,
+        )
+        yield UtilityRow(alpha, reference, rounding, _utility(noise, batch, original, secret))
+
+
+def _utility(noise: SemanticNoise, batch: Batch, original: Statistics, secret: bytes) -> Utility:
+    noise.restore({**noise.snapshot_of(original)})
+    masked = noise.mask_batch(batch, PositionKeys(secret, "evaluation", 0, np.arange(batch.size, dtype=np.int64)))
+    counts = count_batch(Batch(batch.size, masked.columns), [len(d.taxonomy) for d in noise.distances])
+    after = compute_statistics(counts, noise.attributes, noise.distances, version=1)
+    return utility(original, after, masked.tallies, noise.alpha, noise.distances)
+
+
+def utility_markdown(rows: Sequence[UtilityRow]) -> str:
+    """The rows as a Markdown table: per attribute what 2017's tables 2 to 4, 7 and 8 print, then each pair's."""
+    head = ["reference", "rounding", "α", *_names(rows[0].utility)]
+    lines = [head, ["---"] * len(head), *([*_parameters(row), *_figures(row.utility)] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _names(measures: Utility) -> list[str]:
+    attributes = [
+        f"{name}: {figure}"
+        for name in measures.attributes
+        for figure in ("sd(sMean*, sMean)", "sVar*, error", "RMSE actual / target")
+    ]
+    pairs = [f"{a}, {b}: {figure}" for a, b in measures.pairs for figure in ("sdCov*, error", "sdCor*, error")]
+    return attributes + pairs
+
+
+def _parameters(row: UtilityRow) -> list[str]:
+    return [row.reference, row.rounding, f"{row.alpha:g}"]
+
+
+def _figures(measures: Utility) -> list[str]:
+    cells = []
+    for a in measures.attributes.values():
+        cells += [f"{a.mean_distance:.2f}", f"{a.variance:.3f}, {a.variance_error:.3f}"]
+        cells += [f"{a.rmse_actual:.3f} / {a.rmse_target:.3f}"]
+    for p in measures.pairs.values():
+        cells += [f"{p.covariance:.3f}, {p.covariance_error:.3f}", f"{p.correlation:.3f}, {p.correlation_error:.3f}"]
+    return cells

@@ -1,0 +1,61 @@
+"""The service's processes as children of the demonstration: started by the same command line, ended by their id."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from stream_masker.errors import ServiceError
+
+GRACE_SECONDS = 15.0
+SHOWN_LINES = 5
+
+
+class Children:
+    """Runs ``stream-masker`` commands, each with its log in ``folder``; ends them all when it is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Children:
+        return self
+
+    def start(self, name: str, arguments: Sequence[str]) -> None:
+        """Starts ``stream-masker NAME ARGUMENTS…``."""
+        with self._log(name).open("wb") as log:
+            self._running[name] = subprocess.Popen(  # noqa: S603 - our own command line
+                [sys.executable, "-m", "stream_masker", name, *arguments], stdout=log, stderr=log
+            )
+
+    def check(self, *, finished: Sequence[str] = ()) -> None:
+        """Raises ServiceError with the end of its log when a child has stopped; those in ``finished`` may, with 0."""
+        for name, process in self._running.items():
+            code = process.poll()
+            if code is not None and (code != 0 or name not in finished):
+                raise ServiceError(f"{name} stopped with exit code {code}: {self._last_lines(name)}")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            _wait(process)
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _last_lines(self, name: str) -> str:
+        with self._log(name).open(errors="replace") as lines:
+            return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "it said nothing"
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

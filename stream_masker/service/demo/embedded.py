@@ -1,0 +1,31 @@
+"""librdkafka's own broker, in this process's memory: for trying out only, nothing is kept."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from confluent_kafka import KafkaException, Producer
+
+from stream_masker.errors import ServiceError
+
+SECONDS = 10.0
+
+
+class EmbeddedBroker:
+    """A context manager; ``address`` is the broker's host:port while it is open.
+
+    It speaks enough of Kafka's protocol for groups and transactions. It has no CreateTopics: topics appear on first
+    use with four partitions. It does not hide aborted transactions from readers.
+    """
+
+    def __enter__(self) -> EmbeddedBroker:
+        self._client = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "embedded", "log_level": 3})
+        try:
+            brokers = self._client.list_topics(timeout=SECONDS).brokers.values()
+        except KafkaException:
+            raise ServiceError("the embedded broker did not start; name one with --bootstrap-servers") from None
+        self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        del self._client

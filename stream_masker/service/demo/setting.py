@@ -1,0 +1,96 @@
+"""What the demonstration runs with: a configuration, a secret, and free ports, in a folder of its own."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stream_masker.service.configuration import Configuration, load_configuration
+
+TOPIC_PREFIX = "stream-masker-demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The files and ports of one demonstration."""
+
+    folder: Path
+    configuration: Configuration
+    calibrator_port: int
+    worker_port: int
+
+    @property
+    def file(self) -> Path:
+        """The configuration file."""
+        return self.folder / "stream-masker.yaml"
+
+
+def prepare(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> Setting:
+    """Writes the configuration and a new secret to ``folder``; ports are ``port`` and the next, or free ones."""
+    secret = folder / "secret"
+    secret.touch(mode=0o600)
+    secret.write_bytes(secrets.token_bytes(32))
+    calibrator_port = free_port(port)
+    content = demo_configuration(bootstrap_servers, records, calibrator_port, run=secrets.token_hex(3))
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    configuration = load_configuration(folder / "stream-masker.yaml", {})
+    return Setting(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
+
+
+def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:
+    """The demonstration's configuration: a nested event, correlated noise, windows that suit ``records``."""
+    topics = ("input", "output", "rejected", "calibration", "statistics", "drift")
+    window = max(100, records // 4)
+    return {
+        "kafka": {"bootstrap_servers": bootstrap_servers},
+        "topics": {topic: f"{TOPIC_PREFIX}-{run}.{topic}" for topic in topics},
+        "ontologies": {"icd": {"source": "icd10cm"}},
+        "attributes": {
+            "principal": {
+                "path": "diagnoses.principal.code",
+                "label": "diagnoses.principal.display",
+                "ontology": "icd",
+                "alpha": 0.3,
+            },
+            "secondary": {
+                "path": "diagnoses.secondary[*].code",
+                "label": "diagnoses.secondary[*].display",
+                "ontology": "icd",
+                "alpha": 0.3,
+            },
+        },
+        "fields": {
+            "keep": ["encounter_id", "age", "sex", "stay_days"],
+            "drop": ["patient.name"],
+            "pseudonymize": ["patient.id"],
+            "unlisted": "drop",
+        },
+        "mechanism": {"candidates": "leaves"},
+        "calibration": {
+            "window_records": window,
+            "every_records": max(50, records // 10),
+            "every_seconds": 2,
+            "min_records": min(window, max(20, records // 40)),
+        },
+        "worker": {"batch_records": max(50, records // 40), "batch_delay": 0.2},
+        "secret": {"file": "secret"},
+        "http": {"port": port},
+    }
+
+
+def free_port(wanted: int) -> int:
+    """``wanted`` when nothing listens there, else any free port."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise AssertionError("the system gave no port")

@@ -1,0 +1,131 @@
+"""What the demonstration sees on the topics: progress, statistics, drift, and one event before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import orjson
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from stream_masker.pipeline.messages import (
+    DriftReport,
+    StatisticsMessage,
+    decode_drift,
+    decode_rejection,
+    decode_statistics,
+)
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.model import Topics
+from stream_masker.service.kafka_clients import confluent_properties
+
+REMEMBERED = 500
+POLL_SECONDS = 0.1
+METADATA_SECONDS = 10.0
+
+Event = dict[str, Any]
+Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything seen so far. ``before`` holds the first input events by id, until one of them is seen masked."""
+
+    produced: int = 0
+    masked: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    statistics: StatisticsMessage | None = None
+    drift: DriftReport | None = None
+    peak_divergence: float = 0.0
+    before: dict[str, Event] = field(default_factory=dict)
+    pair: tuple[Event, Event] | None = None
+
+    @property
+    def outcomes(self) -> int:
+        return self.masked + self.rejected.total()
+
+    def on_input(self, message: Message) -> None:
+        self.produced += 1
+        if self.pair is None and len(self.before) < REMEMBERED:
+            event = orjson.loads(_value(message))
+            self.before[event["encounter_id"]] = event
+
+    def on_output(self, message: Message) -> None:
+        self.masked += 1
+        if self.pair is None:
+            after = orjson.loads(_value(message))
+            before = self.before.get(after["encounter_id"])
+            if before is not None and _interesting(before, after):
+                self.pair, self.before = (before, after), {}
+
+    def on_rejected(self, message: Message) -> None:
+        self.rejected[decode_rejection(_value(message))[2].reason] += 1
+
+    def on_statistics(self, message: Message) -> None:
+        if message.value() is not None:
+            self.statistics = _newer(self.statistics, decode_statistics(_value(message)))
+
+    def on_drift(self, message: Message) -> None:
+        self.drift = _newer(self.drift, decode_drift(_value(message)))
+        baseline = self.drift.baseline or {"attributes": {}}
+        shares = [figures["divergence"] for figures in baseline["attributes"].values()]
+        self.peak_divergence = max([self.peak_divergence, *shares])
+
+
+def _newer(known: Versioned | None, other: Versioned) -> Versioned:
+    """The topics may have several partitions, so that versions may come out of order."""
+    return other if known is None or other.version > known.version else known
+
+
+def _interesting(before: Event, after: Event) -> bool:
+    codes = [event["diagnoses"]["principal"]["code"] for event in (before, after)]
+    return codes[0] != codes[1] and bool(before["diagnoses"]["secondary"])
+
+
+def _value(message: Message) -> bytes:
+    return message.value() or b""
+
+
+class Watcher:
+    """Reads all topics of a configuration from their beginning, without a group."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.seen = Seen()
+        self._handlers = _handlers(configuration.topics, self.seen)
+        self._consumer = Consumer(
+            confluent_properties(
+                configuration,
+                group_id="stream-masker-demo",
+                enable_auto_commit=False,
+                isolation_level="read_committed",
+                log_level=2,
+            )
+        )
+        for topic in self._handlers:
+            self._consumer.list_topics(topic, timeout=METADATA_SECONDS)
+        topics = self._consumer.list_topics(timeout=METADATA_SECONDS).topics
+        self._consumer.assign([TopicPartition(t, p, 0) for t in self._handlers for p in topics[t].partitions])
+
+    def poll(self) -> None:
+        """Takes in what came, for a tenth of a second at most."""
+        for message in self._consumer.consume(1_000, POLL_SECONDS):
+            error = message.error()
+            if error is None:
+                self._handlers[str(message.topic())](message)
+            elif error.fatal():
+                raise KafkaException(error)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _handlers(topics: Topics, seen: Seen) -> dict[str, Callable[[Message], None]]:
+    return {
+        topics.input: seen.on_input,
+        topics.output: seen.on_output,
+        topics.rejected: seen.on_rejected,
+        topics.statistics: seen.on_statistics,
+        topics.drift: seen.on_drift,
+    }

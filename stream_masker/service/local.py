@@ -1,0 +1,177 @@
+"""Masking without a broker: JSON lines in, JSON lines out, calibrated on the first window."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.statistics import Counts
+from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import (
+    StatisticsMessage,
+    decode_statistics,
+    encode_rejection,
+    encode_statistics,
+    fingerprints,
+)
+from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
+
+BATCH = 5_000
+STANDARD = "-"
+
+Line = tuple[int, bytes]
+Write = Callable[[bytes], object]
+
+
+@dataclass(slots=True)
+class Tallied:
+    """What became of the records of a run: how many were masked, and the rejected ones by reason."""
+
+    masked: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def records(self) -> int:
+        return self.masked + self.rejected.total()
+
+    def count(self, outcome: Masked | Rejected) -> None:
+        """Counts one more record."""
+        if isinstance(outcome, Rejected):
+            self.rejected[outcome.reason] += 1
+        else:
+            self.masked += 1
+
+    def __str__(self) -> str:
+        return f"masked {self.masked:,}, {self.rejections}"
+
+    @property
+    def rejections(self) -> str:
+        """The number of rejected records, and by which reasons."""
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.rejected.items()))
+        return f"rejected {self.rejected.total():,}" + (f" ({reasons})" if reasons else "")
+
+
+def open_input(name: str) -> AbstractContextManager[BinaryIO]:
+    """A file, gunzipped where its name ends in .gz, or standard input for ``-``. Raises ServiceError."""
+    if name == STANDARD:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return cast(BinaryIO, gzip.open(name, "rb")) if name.endswith(".gz") else Path(name).open("rb")
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def open_output(name: str) -> AbstractContextManager[BinaryIO]:
+    """A file to write, or standard output for ``-``. Raises ServiceError."""
+    if name == STANDARD:
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return Path(name).open("wb")
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be written: {error.strerror}") from None
+
+
+def numbered_lines(stream: BinaryIO) -> Iterator[Line]:
+    """(line number from 1, line without its end), blank lines left out. Raises ServiceError for a torn gzip file."""
+    try:
+        for number, line in enumerate(stream, start=1):
+            if stripped := line.strip(b"\r\n"):
+                yield number, stripped
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ServiceError(f"the input is no whole gzip file ({type(error).__name__})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """Everything that masking files needs."""
+
+    configuration: Configuration
+    mechanism: Mechanism
+    masker: RecordMasker
+
+    @classmethod
+    def of(cls, configuration: Configuration, secret: bytes) -> Masking:
+        """Builds the mechanism and the record masker of a configuration; loads its ontologies."""
+        mechanism = build_mechanism(configuration, secret)
+        return cls(configuration, mechanism, RecordMasker(build_plan(configuration), mechanism, secret))
+
+    def calibrate_on_first_window(self, lines: Iterable[Line]) -> tuple[Iterator[Line], int]:
+        """Holds back the first window and puts its statistics in force; all lines, and the statistics' version.
+
+        Raises StatisticsError when fewer than ``calibration.min_records`` of the window can be used.
+        """
+        rest = iter(lines)
+        held = list(islice(rest, self.configuration.calibration.window_records))
+        return chain(held, rest), self.restore(encode_statistics(self.snapshot(held)))
+
+    def restore(self, snapshot: bytes) -> int:
+        """Puts a snapshot in force. Raises StatisticsError when it is none, or of another mechanism or taxonomy."""
+        message = decode_statistics(snapshot)
+        if not message.fits(self.mechanism.name, build_taxonomies(self.configuration)):
+            raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
+        self.mechanism.restore(message.snapshot)
+        return message.version
+
+    def snapshot(self, lines: Iterable[Line]) -> StatisticsMessage:
+        """The statistics of the last ``calibration.window_records`` of these records, as version 1.
+
+        Raises StatisticsError when fewer than ``calibration.min_records`` can be used.
+        """
+        statistics = self.mechanism.compute(self._window(lines), version=1)
+        return StatisticsMessage(
+            version=1,
+            mechanism=self.mechanism.name,
+            configuration=self.configuration.hash,
+            published=int(time.time() * 1000),
+            source="file",
+            blocks=None,
+            taxonomies=fingerprints(build_taxonomies(self.configuration)),
+            baseline=1,
+            snapshot=self.mechanism.snapshot_of(statistics),
+        )
+
+    def _window(self, lines: Iterable[Line]) -> Counts:
+        settings = self.configuration.calibration
+        counted = self.masker.count(line for _, line in deque(lines, settings.window_records))
+        if counted.counts.records < settings.min_records:
+            rejected = Tallied(rejected=Counter(counted.rejected)).rejections
+            raise StatisticsError(
+                f"{counted.counts.records:,} records can be used for statistics ({rejected}), but calibration.min_records "
+                f"asks for {settings.min_records:,}: give more records, lower it, or use a snapshot"
+            )
+        return counted.counts
+
+    def mask(self, lines: Iterable[Line], *, source: str, version: int, write: Write, reject: Write) -> Tallied:
+        """Masks every line in order; ``source`` and the line's number stand for topic and offset, partition 0."""
+        tallied = Tallied()
+        for batch in _batches(lines):
+            records = [InputRecord(offset=number, value=line) for number, line in batch]
+            for outcome in self.masker.mask(source, 0, records, statistics_version=version).outcomes:
+                _emit(outcome, source, write, reject)
+                tallied.count(outcome)
+        return tallied
+
+
+def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    rest = iter(lines)
+    while batch := list(islice(rest, BATCH)):
+        yield batch
+
+
+def _emit(outcome: Masked | Rejected, source: str, write: Write, reject: Write) -> None:
+    if isinstance(outcome, Rejected):
+        reject(encode_rejection(outcome, topic=source, partition=0) + b"\n")
+    elif outcome.value is not None:
+        write(outcome.value + b"\n")

@@ -1,7 +1,7 @@
 """The random bits of records: reproducible from a secret and the record's key, and independent of its batch.
 
 A record has any number of lanes, and each lane 64 pseudo-random bytes. Which lane serves which draw is the business
-of ``core.mechanisms.noise``.
+of ``core.mechanisms.words``.
 """
 
 from __future__ import annotations
@@ -154,6 +154,11 @@ def _blocks(key: bytes, offsets: Rows) -> Words:
     first = int(offsets[0])
     stream = _as_words(keystream(key, first, int(offsets[-1]) - first + 1))
     return stream if len(stream) == len(offsets) else stream[offsets - first]
+
+
+def stream_words(seed: Words, size: int) -> Words:
+    """(size,) uint64: a stream of words of any length, from a record's (8,) words of a lane that serves as its seed."""
+    return _as_words(keystream(seed.tobytes()[:32], 0, -(-size // (BLOCK // 8)))).reshape(-1)[:size]
 
 
 def keystream(key: bytes, position: int, blocks: int) -> bytes:

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms.candidates import Floats, uniform
-from stream_masker.core.mechanisms.words import NORMAL, ValueWords, record_words, single_words
-from stream_masker.core.randomness import Keys, Rows
+from stream_masker.core.mechanisms.words import EXPONENTIALS, NORMAL, draw_words, record_words
+from stream_masker.core.randomness import Keys, Rows, Words
 
 DISTRIBUTIONS = ("normal", "laplace")
 
 SMALLEST_PIVOT = 1e-12
-"""Of the greatest variance: a pivot at or below this share of it is a linear dependence, not a variance."""
+"""Of an attribute's variance: a pivot at or below this share of it is a linear dependence on those before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Noise:
     correlated: bool
     laplace: bool
 
-    def draw(self, keys: Keys, batch: Batch, words: list[ValueWords]) -> list[Floats]:
+    def draw(self, keys: Keys, batch: Batch, words: list[Words]) -> list[Floats]:
         """ε of every value, by column: (k,) float64 each; meaningless where the value is absent."""
         variates = [normals(block[:, NORMAL].copy()) for block in words]
         noise = self._correlate(batch, variates)
@@ -77,7 +77,7 @@ class Noise:
         if not self.laplace:
             return [np.ones(1)] * len(batch.columns)
         if not self.correlated:
-            return [exponential_roots(words.copy()) for words in single_words(keys, batch)]
+            return [exponential_roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
         shared = exponential_roots(record_words(keys).copy())
         return [
             np.repeat(shared, lengths_of(batch, j)) if column.is_array else shared
@@ -133,12 +133,16 @@ def factor(sigma: Floats) -> Floats:
     pivot vanishes (that attribute's noise is a linear function of those before it)."""
     p = len(sigma)
     lower = np.zeros((p, p))
-    smallest = SMALLEST_PIVOT * max(0.0, float(np.diag(sigma).max(initial=0.0)))
     for j in range(p):
-        rest = sigma[j:, j] - lower[j:, :j] @ lower[j, :j]
-        if rest[0] > smallest:
-            lower[j:, j] = rest / math.sqrt(rest[0])
+        rest = [sigma[i, j] - _dot(lower[i, :j], lower[j, :j]) for i in range(j, p)]
+        if rest[0] > SMALLEST_PIVOT * sigma[j, j]:
+            lower[j:, j] = np.array(rest) / math.sqrt(rest[0])
     return lower
+
+
+def _dot(a: Floats, b: Floats) -> float:
+    """Σ a·b, rounded once: no bit of it depends on the size of the matrix, as in a library's product it may."""
+    return math.fsum((a * b).tolist())
 
 
 @njit(cache=True, nogil=True)

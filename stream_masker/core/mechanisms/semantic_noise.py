@@ -15,10 +15,10 @@ from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Floats, Task, require_one_of
 from stream_masker.core.mechanisms.noise import DISTRIBUTIONS, Noise, lengths_of
 from stream_masker.core.mechanisms.replacement import replacer
-from stream_masker.core.mechanisms.words import ROUNDING, TIES, ValueWords, value_words
+from stream_masker.core.mechanisms.words import ROUNDING, TIES, draw_words
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.ontology.taxonomy import Int32
-from stream_masker.core.randomness import FieldKeys, Keys, checked_secret
+from stream_masker.core.randomness import FieldKeys, Keys, Words, checked_secret
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -185,7 +185,7 @@ class SemanticNoise(Mechanism):
         """
         in_force = self._ready()
         self._check(batch, keys)
-        words = value_words(keys, batch)
+        words = draw_words(keys, batch)
         noise = in_force.noise.draw(keys, batch, words)
         tasks = [self._task(in_force, batch, j, noise[j], words[j]) for j in range(len(batch.columns))]
         done = [chooser.replace(task) for chooser, task in zip(self._replacers, tasks, strict=True)]
@@ -262,7 +262,7 @@ class SemanticNoise(Mechanism):
         if any(self._partners[j] in arrays for j in arrays if self._partners):
             raise ParameterError("reference='pair' does not allow two arrays as a pair")
 
-    def _task(self, in_force: _InForce, batch: Batch, j: int, noise: Floats, words: ValueWords) -> Task:
+    def _task(self, in_force: _InForce, batch: Batch, j: int, noise: Floats, words: Words) -> Task:
         references = self._references(in_force, batch, j)
         return Task.of(batch.columns[j].codes, references, noise, words[:, ROUNDING], words[:, TIES])
 

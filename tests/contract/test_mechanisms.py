@@ -1,0 +1,334 @@
+"""The contract of masking mechanisms: every check, for every mechanism of the registry, on a tree and on a DAG."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms import MECHANISMS, Mechanism, mechanism
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.randomness import FieldKeys, PositionKeys
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+SEED = b"the seed of the contract"
+SIZE = 60
+
+
+def taxonomy(parents: int):
+    rng = np.random.default_rng(3)
+    links = {(f"c{k}", f"c{p}") for k in range(1, 40) for p in rng.integers(0, k, parents)}
+    return Ontology.from_edges(sorted(links)).taxonomy()
+
+
+TAXONOMIES = {"tree": taxonomy(1), "dag": taxonomy(2)}
+
+
+@pytest.fixture(params=sorted(MECHANISMS))
+def kind(request):
+    return mechanism(request.param)
+
+
+@pytest.fixture(params=sorted(TAXONOMIES))
+def tau(request):
+    return TAXONOMIES[request.param]
+
+
+@pytest.fixture
+def make(kind, tau):
+    def build(seed=SEED, attributes=("principal", "secondary")) -> Mechanism:
+        return kind(dict.fromkeys(attributes, tau), seed=seed)
+
+    return build
+
+
+@pytest.fixture
+def records(tau):
+    """Scalars and lists; some of them absent, in every way that a value may be."""
+    rng = np.random.default_rng(5)
+    some = [
+        {"principal": str(rng.choice(tau.ids)), "secondary": rng.choice(tau.ids, rng.integers(0, 5)).tolist()}
+        for _ in range(SIZE)
+    ]
+    some[3]["principal"] = None
+    some[4]["secondary"] = None
+    del some[5]["principal"]
+    some[6] = {}
+    return some
+
+
+@pytest.fixture
+def keys():
+    return [b"key %d" % (k % 50) for k in range(SIZE)]
+
+
+@pytest.fixture
+def ready(make, records):
+    made = make()
+    made.learn_many(records)
+    made.calibrate()
+    return made
+
+
+def single(ready):
+    """Skips what masks one record at a time, for mechanisms that mask groups only."""
+    if ready.needs_group:
+        pytest.skip(f"{ready.name} masks records as a group: it has no mask_one, and a group's size matters")
+    return ready
+
+
+def restored(make, ready, **parameters):
+    made = make(**parameters)
+    made.restore(ready.snapshot())
+    return made
+
+
+def test_the_registry_knows_it_by_its_name(kind):
+    assert issubclass(kind, Mechanism)
+    assert mechanism(kind.name) is kind
+
+
+def test_parameters_are_keyword_only(kind):
+    names = list(inspect.signature(kind).parameters.values())
+    assert [p.name for p in names if p.kind is p.POSITIONAL_OR_KEYWORD] == ["taxonomies"]
+    assert all(p.kind is p.KEYWORD_ONLY for p in names[1:])
+
+
+def test_the_attributes_keep_their_order(make):
+    assert make(attributes=("b", "a", "c")).attributes == ("b", "a", "c")
+
+
+def test_no_attribute_is_refused(kind):
+    with pytest.raises(ParameterError, match="attribute"):
+        kind({}, seed=SEED)
+
+
+@pytest.mark.parametrize("seed", [b"", "text", None])
+def test_a_seed_must_be_bytes(make, seed):
+    with pytest.raises(ParameterError, match="secret"):
+        make(seed=seed)
+
+
+def test_nothing_is_masked_without_statistics(make, records, keys):
+    made = make()
+    made.learn_many(records)
+    for attempt in (
+        lambda: made.statistics,
+        made.snapshot,
+        lambda: made.mask_many(records, keys=keys),
+        lambda: made.mask_batch(made.encode(records), FieldKeys(SEED, keys)),
+    ):
+        with pytest.raises(StatisticsError):
+            attempt()
+
+
+def test_an_empty_window_has_no_statistics(make):
+    with pytest.raises(StatisticsError):
+        make().calibrate()
+
+
+def test_learning_emits_nothing_and_keeps_the_statistics(ready, records):
+    before = ready.snapshot()
+    assert ready.learn_one(records[0]) is None
+    assert ready.learn_many(records) is None
+    assert ready.snapshot() == before
+
+
+def test_learning_singly_is_learning_together(make, records, ready):
+    made = make()
+    for record in records:
+        made.learn_one(record)
+    assert made.calibrate().to_dict() == ready.statistics.to_dict()
+
+
+def test_calibration_counts_versions_and_describes_the_window(ready, records):
+    assert ready.statistics.version == 1
+    assert ready.statistics.records == SIZE
+    assert ready.statistics.attributes == ready.attributes
+    ready.learn_many(records)
+    assert ready.calibrate().version == 2
+    assert ready.statistics.version == 2
+
+
+def test_computing_changes_nothing(ready, records, make):
+    from stream_masker.core.statistics import count_batch
+
+    fresh = make()
+    sizes = [len(fresh.distances[0].taxonomy)] * 2
+    counts = count_batch(fresh.encode(records), sizes)
+    assert fresh.compute(counts, version=1).to_dict() == ready.statistics.to_dict()
+    with pytest.raises(StatisticsError):
+        _ = fresh.statistics
+    before = ready.snapshot()
+    assert ready.compute(counts, version=9).version == 9
+    assert ready.snapshot() == before
+
+
+def test_masking_changes_nothing(ready, records, keys):
+    before, given = ready.snapshot(), copy.deepcopy(records)
+    first = ready.mask_many(records, keys=keys)
+    assert ready.mask_many(records, keys=keys) == first
+    assert ready.snapshot() == before
+    assert records == given
+
+
+def test_masked_records_have_the_shape_of_their_records(ready, records, keys, tau):
+    for record, masked in zip(records, ready.mask_many(records, keys=keys), strict=True):
+        assert list(masked) == list(ready.attributes)
+        for name, value in masked.items():
+            original = record.get(name)
+            assert type(value) is type(original)
+            values = [value] if isinstance(value, str) else value or []
+            assert all(v in tau for v in values)
+            assert not isinstance(original, list) or len(values) == len(original)
+
+
+def test_masking_masks(ready, records, keys):
+    masked = ready.mask_many(records, keys=keys)
+    values = [(r["principal"], m["principal"]) for r, m in zip(records, masked, strict=True) if r.get("principal")]
+    assert sum(before != after for before, after in values) > len(values) / 4
+
+
+def test_fields_that_are_no_attribute_do_not_pass(ready, records, keys):
+    masked = ready.mask_many([{**record, "name": "Jane"} for record in records], keys=keys)
+    assert masked == ready.mask_many(records, keys=keys)
+
+
+def test_one_record_is_masked_as_in_any_batch(ready, records, keys):
+    single(ready)
+    together = ready.mask_many(records, keys=keys)
+    assert [ready.mask_one(r, key=k) for r, k in zip(records, keys, strict=True)] == together
+    assert ready.mask_many(records[7:19], keys=keys[7:19]) == together[7:19]
+    assert ready.mask_many(records[::-1], keys=keys[::-1]) == together[::-1]
+
+
+def test_batches_of_positions_may_be_cut_anywhere(ready, records):
+    single(ready)
+    whole = ready.mask_batch(ready.encode(records), PositionKeys(SEED, "t", 0, np.arange(SIZE)))
+    start = 0
+    for size in (1, 20, SIZE - 21):
+        part = records[start : start + size]
+        offsets = np.arange(start, start + size)
+        masked = ready.mask_batch(ready.encode(part), PositionKeys(SEED, "t", 0, offsets))
+        batch = ready.encode(part)
+        assert ready.decode(batch, masked) == ready.decode(ready.encode(records), whole)[start : start + size]
+        start += size
+
+
+def test_the_same_key_masks_alike_and_another_does_not(ready, records):
+    single(ready)
+    record = records[0]
+    outcomes = {json.dumps(ready.mask_one(record, key=b"%d" % k)) for k in range(40)}
+    assert ready.mask_one(record, key=b"1") == ready.mask_one(record, key=b"1")
+    assert len(outcomes) > 5
+
+
+def test_another_seed_masks_otherwise(make, ready, records, keys):
+    other = restored(make, ready, seed=b"another seed")
+    assert other.mask_many(records, keys=keys) != ready.mask_many(records, keys=keys)
+
+
+def test_batches_and_records_are_masked_alike(ready, records, keys):
+    batch = ready.encode(records)
+    masked = ready.mask_batch(batch, FieldKeys(SEED, keys))
+    decoded = ready.decode(batch, masked)
+    for record, plain, mapped in zip(records, decoded, ready.mask_many(records, keys=keys), strict=True):
+        assert {name: plain[name] for name in plain if record.get(name) is not None} == {
+            name: mapped[name] for name in mapped if record.get(name) is not None
+        }
+
+
+def test_masking_leaves_the_batch_alone(ready, records, keys):
+    batch = ready.encode(records)
+    before = [column.codes.copy() for column in batch.columns]
+    masked = ready.mask_batch(batch, FieldKeys(SEED, keys))
+    for column, codes, after in zip(batch.columns, before, masked.columns, strict=True):
+        np.testing.assert_array_equal(column.codes, codes)
+        assert not np.shares_memory(column.codes, after.codes)
+        assert after.codes.dtype == np.int32
+
+
+def test_tallies_say_what_was_done(ready, records, keys):
+    batch = ready.encode(records)
+    masked = ready.mask_batch(batch, FieldKeys(SEED, keys))
+    for column, after, tally, d in zip(batch.columns, masked.columns, masked.tallies, ready.distances, strict=True):
+        there = column.codes >= 0
+        assert tally.values == there.sum()
+        distances = d.pairs(column.codes[there], after.codes[there])
+        assert tally.squared_distance == pytest.approx((distances**2).sum())
+
+
+def test_an_empty_batch_is_masked_to_nothing(ready):
+    assert ready.mask_many([], keys=[]) == []
+    empty = Batch(0, (Column(np.empty(0, np.int32)), Column(np.empty(0, np.int32), np.zeros(1, np.int64))))
+    masked = ready.mask_batch(empty, PositionKeys(SEED, "t", 0, np.empty(0, np.int64)))
+    assert [column.codes.size for column in masked.columns] == [0, 0]
+    assert [tally.values for tally in masked.tallies] == [0, 0]
+
+
+@pytest.mark.parametrize("bad", [{"principal": "a secret"}, {"secondary": ["c0", "a secret"]}])
+def test_an_unknown_value_is_named_by_its_record_alone(ready, records, keys, bad):
+    for attempt in (
+        lambda: ready.mask_many([*records[:2], bad], keys=keys[:3]),
+        lambda: ready.learn_many([*records[:2], bad]),
+        lambda: ready.encode([*records[:2], bad]),
+    ):
+        with pytest.raises(UnknownConceptError) as caught:
+            attempt()
+        assert caught.value.position == 2
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [7, 1.5, {"code": "c0"}, ["c0", None], [["c0"]], b"c0"])
+def test_a_value_of_another_type_is_refused(ready, bad):
+    with pytest.raises(ParameterError, match="record 0"):
+        ready.encode([{"secondary": bad}])
+
+
+def test_lists_and_single_values_do_not_mix(ready):
+    with pytest.raises(ParameterError, match="record 1"):
+        ready.encode([{"secondary": ["c0"]}, {"secondary": "c0"}])
+
+
+def test_keys_and_records_must_be_as_many(ready, records, keys):
+    with pytest.raises(ParameterError, match="keys"):
+        ready.mask_many(records, keys=keys[1:])
+
+
+def test_batches_of_other_attributes_are_refused(ready):
+    with pytest.raises(ParameterError, match="columns"):
+        ready.mask_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), FieldKeys(SEED, [b"k"]))
+
+
+def test_a_snapshot_brings_everything_as_json(make, ready, records, keys):
+    made = make()
+    made.restore(json.loads(json.dumps(ready.snapshot())))
+    assert made.statistics.to_dict() == ready.statistics.to_dict()
+    assert made.mask_many(records, keys=keys) == ready.mask_many(records, keys=keys)
+    assert made.snapshot() == ready.snapshot() == ready.snapshot_of(ready.statistics)
+
+
+def test_other_snapshots_are_refused_and_change_nothing(make, ready):
+    good = ready.snapshot()
+    other_attributes = make(attributes=("a", "b"))
+    other_attributes.learn_one({"a": "c1", "b": "c2"})
+    other_attributes.calibrate()
+    for bad in (
+        {},
+        {**good, "mechanism": "another"},
+        {**good, "statistics": {}},
+        {**good, "statistics": None},
+        other_attributes.snapshot(),
+    ):
+        with pytest.raises(StatisticsError):
+            ready.restore(bad)
+        assert ready.snapshot() == good
+
+
+def test_an_unknown_mechanism_is_refused_by_name():
+    with pytest.raises(ParameterError, match="use semantic_noise"):
+        mechanism("rot13")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 
@@ -96,23 +96,24 @@ class SyntheticDischarges:
         return islice((event for block in self._blocks() for event in block), records)
 
     def _blocks(self) -> Iterator[list[Json]]:
-        rng = np.random.default_rng([self._seed, 1])
-        made = patients = 0
-        while True:
-            size = self._size(made)
-            numbers, patients = _patients(size, patients, rng)
-            columns = self._coded(size, made, rng) | self._identity(numbers, made, rng)
-            yield assemble(self._shape, columns)
-            made += size
+        patients = 0
+        for number in count():
+            who, patients = _patients(BLOCK, patients, np.random.default_rng([self._seed, number, 1]))
+            yield self._block(number, who)
 
-    def _size(self, made: int) -> int:
-        """Blocks end where the drift begins."""
-        before = self._drift_after is not None and made < self._drift_after
-        return min(BLOCK, (self._drift_after or 0) - made) if before else BLOCK
+    def _block(self, number: int, who: Ints) -> list[Json]:
+        """A block before the drift, after it, or cut where it begins."""
+        start = number * BLOCK
+        cut = BLOCK if self._drift_after is None else max(0, min(self._drift_after - start, BLOCK))
+        before = self._made(number, who, BEFORE, self._correlation)[:cut] if cut else []
+        return before + (self._made(number, who, AFTER, self._correlation / 2)[cut:] if cut < BLOCK else [])
 
-    def _coded(self, size: int, made: int, rng: np.random.Generator) -> dict[str, Column]:
-        drifted = self._drift_after is not None and made >= self._drift_after
-        regime, correlation = (AFTER, self._correlation / 2) if drifted else (BEFORE, self._correlation)
+    def _made(self, number: int, who: Ints, regime: int, correlation: float) -> list[Json]:
+        rng = np.random.default_rng([self._seed, number, 2])
+        identity = self._identity(who, number * BLOCK, rng)
+        return assemble(self._shape, identity | self._coded(len(who), regime, correlation, rng))
+
+    def _coded(self, size: int, regime: int, correlation: float, rng: np.random.Generator) -> dict[str, Column]:
         counts = rng.choice(len(SECONDARIES), size, p=SECONDARIES) + 1
         principal = self._codes[0].draw(rng.random(size), regime)
         columns = self._written(0, principal[:, None], counts)
@@ -126,8 +127,8 @@ class SyntheticDischarges:
         attribute = self._attributes[i]
         used, offsets = codes[:, 0], None
         if attribute.is_array:
-            used = codes[np.arange(codes.shape[1]) < np.minimum(counts, codes.shape[1])[:, None]]
-            offsets = np.concatenate(([0], np.cumsum(np.minimum(counts, codes.shape[1])))).tolist()
+            used = codes[np.arange(codes.shape[1]) < counts[:, None]]
+            offsets = np.concatenate(([0], np.cumsum(counts))).tolist()
         positions = self._codes[i].positions[used]
         ids, labels = self._ids[i][positions].tolist(), self._labels[i][positions].tolist()
         return {column: Column(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns}
@@ -204,8 +205,8 @@ def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Ints, i
 
 def _person(patients: Ints, seed: int) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """Age in years, most of them old, and whether female: a function of the patient's number."""
-    mixed = (patients.astype(np.uint64) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (patients.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     uniform = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
     return np.floor(100 * uniform**0.55).astype(np.int64), (mixed & np.uint64(1)) == 1

@@ -191,6 +191,8 @@ def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, 
         settings = _settings(admin, counts)
     except KafkaError as error:
         raise ServiceError(f"the topics cannot be looked up: {_reason(error)}") from error
+    except ValueError as error:
+        raise ServiceError("the topics cannot be looked up: this broker answers as Apache Kafka does not") from error
     return {name: _existing(count, settings[name]) for name, count in counts.items()}
 
 

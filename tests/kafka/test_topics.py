@@ -1,0 +1,125 @@
+"""``stream-masker topics`` against a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka.admin import ConfigResource
+from kafka_broker import Cluster
+from kafka_records import Topics
+
+from stream_masker.cli import main
+
+ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def names(topics: Topics) -> dict[str, str]:
+    return {role: topics.name(role) for role in ROLES}
+
+
+@pytest.fixture
+def run(kafka: str, names: dict[str, str], tmp_path: Path) -> Run:
+    return runner(kafka, names, tmp_path)
+
+
+def runner(bootstrap: str, names: dict[str, str], folder: Path) -> Run:
+    """``stream-masker topics`` with a configuration whose topics have these names."""
+    config = folder / "config.yaml"
+    config.write_text(
+        f"kafka: {{bootstrap_servers: '{bootstrap}'}}\n"
+        f"topics: {names}\n"
+        "ontologies: {icd: {source: icd10cm}}\n"
+        "attributes: {principal: {path: principal, ontology: icd}}\n"
+        "mechanism: {reference: mean}\n"
+        "fields: {unlisted: keep}\n"
+    )
+    return lambda *options: CliRunner().invoke(main, ["topics", "--config", str(config), *options])
+
+
+def partitions(topics: Topics, name: str) -> int:
+    return len(topics.admin.list_topics(name, timeout=10).topics[name].partitions)
+
+
+def setting(topics: Topics, name: str, key: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+    return topics.admin.describe_configs([resource])[resource].result(10)[key].value
+
+
+def fates(result: Result) -> dict[str, str]:
+    """What became of each topic, by name."""
+    rows = (line.split() for line in result.output.splitlines() if not line.startswith("Error"))
+    return {row[1]: row[0] for row in rows}
+
+
+def test_topics_are_created_as_the_service_needs_them(run: Run, names: dict[str, str], topics: Topics) -> None:
+    result = run("--partitions", "3")
+    assert result.exit_code == 0, result.output
+    assert fates(result) == dict.fromkeys(names.values(), "created")
+    counts = {role: partitions(topics, name) for role, name in names.items()}
+    assert counts == {"input": 3, "output": 3, "rejected": 3, "calibration": 1, "statistics": 1, "drift": 1}
+    policies = {role: setting(topics, name, "cleanup.policy") for role, name in names.items()}
+    assert policies == {**dict.fromkeys(ROLES, "delete"), "statistics": "compact"}
+    assert int(setting(topics, names["calibration"], "retention.ms")) >= 2 * 24 * 3600 * 1000
+
+
+def test_a_second_run_changes_nothing(run: Run, names: dict[str, str]) -> None:
+    run()
+    again = run()
+    assert again.exit_code == 0
+    assert fates(again) == dict.fromkeys(names.values(), "exists")
+
+
+def test_a_dry_run_creates_nothing(run: Run, names: dict[str, str], topics: Topics) -> None:
+    result = run("--dry-run")
+    assert result.exit_code == 0
+    assert fates(result) == dict.fromkeys(names.values(), "create")
+    assert not set(names.values()) & topics.admin.list_topics(timeout=10).topics.keys()
+
+
+def test_the_output_follows_an_existing_input(kafka: str, topics: Topics, tmp_path: Path) -> None:
+    names = {role: topics.name(role) for role in ROLES} | {"input": topics("input", partitions=5)}
+    result = runner(kafka, names, tmp_path)("--partitions", "2")
+    assert fates(result)[names["input"]] == "exists"
+    assert partitions(topics, names["output"]) == 5
+
+
+def test_wrong_topics_are_an_error_and_nothing_is_created(kafka: str, topics: Topics, tmp_path: Path) -> None:
+    names = {role: topics.name(role) for role in ROLES} | {
+        "input": topics("input", partitions=2),
+        "output": topics("output", partitions=1),
+        "calibration": topics("calibration", partitions=2),
+        "statistics": topics("statistics"),
+    }
+    result = runner(kafka, names, tmp_path)()
+    assert result.exit_code == 1
+    assert "3 of 6 topics" in result.output
+    assert {role: fates(result)[name] for role, name in names.items()} == {
+        "input": "exists",
+        "output": "wrong",
+        "rejected": "create",
+        "calibration": "wrong",
+        "statistics": "wrong",
+        "drift": "create",
+    }
+    assert names["drift"] not in topics.admin.list_topics(timeout=10).topics
+
+
+def test_a_refusal_of_the_broker_names_the_topic(run: Run, names: dict[str, str]) -> None:
+    result = run("--replication-factor", "7")
+    assert result.exit_code == 1
+    assert names["input"] in result.output
+    assert "replication" in result.output.lower()
+
+
+def test_replication_is_the_brokers_default(kafka_cluster: Cluster, cluster_topics: Topics, tmp_path: Path) -> None:
+    names = {role: cluster_topics.name(role) for role in ROLES}
+    assert runner(kafka_cluster.bootstrap, names, tmp_path)().exit_code == 0
+    for name in names.values():
+        cluster_topics.wait(name, 4 if name in (names["input"], names["output"], names["rejected"]) else 1)
+    metadata = cluster_topics.admin.list_topics(timeout=10).topics
+    assert {len(p.replicas) for name in names.values() for p in metadata[name].partitions.values()} == {3}

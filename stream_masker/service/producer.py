@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum, StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ from stream_masker.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = list[tuple[str, bytes | None]]
 
 SLICE = 5.0
 """Seconds of one attempt at a step; between attempts the process shows that it is alive."""

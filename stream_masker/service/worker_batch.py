@@ -190,12 +190,12 @@ class Writer:
     def _reject(self, partition: int, rejected: Rejected) -> None:
         value = encode_rejection(rejected, topic=self._to.input, partition=partition)
         key = f"{self._to.input}:{partition}:{rejected.offset}".encode()
-        self._send(self._to.rejected, value, key, partition % self._to.rejected_partitions, 0, ())
+        self._send(self._to.rejected, value, key, partition % self._to.rejected_partitions, 0, [])
         self._written.rejected[str(rejected.reason)] += 1
 
     def _write_block(self, block: Block) -> None:
         value = encode_block(block, self._to.taxonomies, configuration=self._to.configuration)
-        if self._send(self._to.calibration, value, block_key(block), CALIBRATION_PARTITION, 0, ()):
+        if self._send(self._to.calibration, value, block_key(block), CALIBRATION_PARTITION, 0, []):
             self._written.blocks += 1
         else:
             self._written.blocks_left_out += 1

@@ -15,6 +15,8 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka_clients import confluent_properties
 
 log = logging.getLogger("stream_masker.kafka")
+log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
+"""librdkafka's own log; without what it says of properties that are for other kinds of clients."""
 
 TRANSACTION_MS = 20_000
 """How long a dead worker's open transaction keeps committed readers waiting, at most."""

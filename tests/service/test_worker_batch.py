@@ -201,7 +201,7 @@ def test_a_rejection_says_why_and_where() -> None:
         "offset": 8,
         "field": "diagnoses.principal.code",
     }
-    assert (key, partition, headers) == (b"in:3:8", 1, ())
+    assert (key, partition, headers) == (b"in:3:8", 1, [])
     assert written.rejected == {"missing": 1}
     assert sent.to("out") == []
 

@@ -1,0 +1,373 @@
+"""The mask worker on a real Apache Kafka, seen from the consumer's side."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from kafka_records import Record, write
+from processes import Processes, terminate
+from workers import CODES, Setting, event, running, setting, value, wait
+
+from stream_masker.service import worker_run
+from stream_masker.service.producer import Outcome, StepError, TransactionalProducer, Verdict
+from stream_masker.service.worker_clients import (
+    connect_consumer,
+    connect_producer,
+    consumer_properties,
+    producer_properties,
+)
+from stream_masker.service.worker_source import Source
+
+BAD = {
+    "not_json": b"{",
+    "not_an_object": b"[1]",
+    "not_utf8": b'{"id": 1, "first": "\xff"}',
+    "missing": b'{"id": 1, "second": "C11"}',
+    "unknown_code": b'{"id": 1, "first": "Z99", "second": "C11"}',
+    "empty": b'{"id": 1, "first": "", "second": "C11"}',
+    "not_a_code": b'{"id": 1, "first": 7, "second": "C11"}',
+    "duplicate_key": b'{"id": 1, "id": 2, "first": "C11", "second": "C11"}',
+}
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    made = setting(kafka, tmp_path)
+    yield made
+    made.remove()
+
+
+def ids(records: list[Record]) -> list[int]:
+    return [record.json["id"] for record in records if record.value is not None]
+
+
+def test_every_record_ends_once_as_masked_rejected_or_tombstone(here: Setting) -> None:
+    here.create()
+    here.publish(1)
+    here.produce(range(400))
+    bad = [{"value": raw, "partition": i % 4, "key": b"k"} for i, raw in enumerate(BAD.values())]
+    write(here.bootstrap, here.topics["input"], [*bad, {"value": None, "key": b"gone", "partition": 2}])
+    here.produce(range(400, 500))
+    with running(here.configuration()) as worker:
+        worker.reaches(500 + len(BAD) + 1)
+        assert worker.health.reasons == ()
+        wait(lambda: worker.metric("consumer_lag_assigned") == 0, "a lag of zero")
+        assert worker.metric("assigned_partitions") == 4
+        assert worker.metric("records_masked_total") == 500
+        assert worker.metric("tombstones_total") == 1
+        assert {reason: worker.metric("records_rejected_total", reason=reason) for reason in BAD} == dict.fromkeys(
+            BAD, 1
+        )
+    masked = here.read("output")
+    assert sorted(ids(masked)) == list(range(500))
+    keeps_places_and_times(masked)
+    rejections_say_where(here)
+    blocks_count_everything(here)
+
+
+def keeps_places_and_times(masked: list[Record]) -> None:
+    events = [record for record in masked if record.value is not None]
+    for partition in range(4):
+        assert ids([r for r in events if r.partition == partition]) == [i for i in range(500) if i % 4 == partition]
+    for record in events:
+        assert record.timestamp == 10**12 + record.json["id"]
+        assert record.headers["stream-masker-version"] == b"1"
+        assert record.headers["stream-masker-mechanism"] == b"semantic_noise"
+        assert set(record.json) == {"id", "patient", "first", "second"}
+        assert record.json["patient"]["id"] != event(record.json["id"])["patient"]["id"]
+    changed = sum(record.json["first"] != event(record.json["id"])["first"] for record in events)
+    assert changed > 100
+    [tombstone] = [record for record in masked if record.value is None]
+    assert (tombstone.partition, tombstone.key is None or tombstone.key != b"gone") == (2, True)
+
+
+def rejections_say_where(here: Setting) -> None:
+    before = {(r.partition, r.offset): r.value for r in here.read("input")}
+    for record in here.read("rejected"):
+        told = record.json
+        assert before[told["partition"], told["offset"]] == BAD[told["reason"]]
+        assert told["topic"] == here.topics["input"]
+        assert "Z99" not in record.value.decode()
+    assert Counter(r.json["reason"] for r in here.read("rejected")) == Counter(BAD.keys())
+
+
+def blocks_count_everything(here: Setting) -> None:
+    blocks = here.read("calibration")
+    assert sum(block.json["records"] + sum(block.json["rejected"].values()) for block in blocks) >= 500 + len(BAD)
+    for name in ("first", "second"):
+        counts = [dict(zip(*b.json["attributes"][name]["original"].values(), strict=True)) for b in blocks]
+        total = sum(map(Counter, counts), Counter())
+        assert total == Counter(event(i)[name] for i in range(500))
+    for block in blocks:
+        where = block.json
+        assert block.key == f"{where['topic']}:{where['partition']}:{where['first_offset']}".encode()
+        assert block.partition == 0
+
+
+def test_without_statistics_nothing_is_written_until_they_come(here: Setting) -> None:
+    here.create()
+    here.produce(range(100))
+    with running(here.configuration()) as worker:
+        wait(lambda: worker.metric("consumer_lag_assigned") == 100, "the lag of held partitions")
+        wait(lambda: worker.health.reasons == ("no statistics yet: none are published",), "the reason")
+        assert worker.metric("held") == 1
+        assert here.ended() == len(here.read("calibration")) == 0
+        here.publish(3)
+        worker.reaches(100)
+        wait(lambda: not worker.health.reasons, "readiness")
+        assert (worker.metric("held"), worker.metric("statistics_version")) == (0, 3)
+    assert {r.headers["stream-masker-version"] for r in here.read("output")} == {b"3"}
+
+
+def test_statistics_over_another_taxonomy_are_refused_and_the_worker_says_why(here: Setting) -> None:
+    here.create()
+    here.publish(1, taxonomies={"first": "0" * 16, "second": "0" * 16})
+    here.produce(range(10))
+    with running(here.configuration()) as worker:
+        wait(lambda: any("another taxonomy of first, second" in r for r in worker.health.reasons), "the reason")
+        assert worker.metric("statistics_refused_total") == 1
+        assert here.ended() == 0
+        here.publish(2)
+        worker.reaches(10)
+
+
+def test_a_new_version_masks_from_its_arrival_on(here: Setting) -> None:
+    here.create()
+    here.publish(1)
+    here.produce(range(100))
+    with running(here.configuration()) as worker:
+        worker.reaches(100)
+        here.publish(2)
+        wait(lambda: worker.metric("statistics_version") == 2, "the new version")
+        here.produce(range(100, 200))
+        worker.reaches(200)
+    versions = {r.json["id"]: r.headers["stream-masker-version"] for r in here.read("output")}
+    assert versions == {i: b"1" if i < 100 else b"2" for i in range(200)}
+
+
+def test_a_worker_goes_on_where_the_last_one_stopped(here: Setting) -> None:
+    here.create()
+    here.publish(1)
+    here.produce(range(200))
+    with running(here.configuration()) as worker:
+        worker.reaches(200)
+    here.produce(range(200, 300))
+    with running(here.configuration()) as worker:
+        worker.reaches(100)
+    assert sorted(ids(here.read("output"))) == list(range(300))
+
+
+def test_two_workers_share_the_partitions_and_hand_them_over(here: Setting) -> None:
+    here.create()
+    here.publish(1)
+    with running(here.configuration()) as one, running(here.configuration(worker={"instance": "two"})) as two:
+        shared = lambda: one.metric("assigned_partitions") == two.metric("assigned_partitions") == 2  # noqa: E731
+        wait(shared, "a share for each")
+        here.produce(range(400))
+        one.reaches(200)
+        two.reaches(200)
+        two.end()
+        wait(lambda: one.metric("assigned_partitions") == 4, "the other's share")
+        here.produce(range(400, 500))
+        one.reaches(300)
+    assert sorted(ids(here.read("output"))) == list(range(500))
+
+
+def test_an_aborted_batch_leaves_nothing_to_see_and_is_masked_again(
+    here: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.create()
+    here.publish(1)
+    here.produce(range(100))
+    sent = [0]
+    send = TransactionalProducer.send
+
+    def failing(self: TransactionalProducer, *message: object) -> bool:
+        sent[0] += 1
+        if sent[0] == 60:
+            self._client.flush(10)
+            raise StepError("produce", Verdict.ABORT, KafkaError(KafkaError._FAIL, "as the test wants it"))
+        return send(self, *message)
+
+    monkeypatch.setattr(TransactionalProducer, "send", failing)
+    with running(here.configuration()) as worker:
+        worker.reaches(100)
+        assert worker.metric("transactions_total", outcome="aborted") == 1
+    assert sorted(ids(here.read("output"))) == list(range(100))
+    uncommitted = here.read("output", "read_uncommitted") + here.read("calibration", "read_uncommitted")
+    committed = here.read("output") + here.read("calibration")
+    assert len(uncommitted) - len(committed) == 59
+
+
+class Undecided:
+    """A producer whose first commit ends without a known result, whether or not it was made."""
+
+    def __init__(self, producer: Producer, *, made: bool, left: list[int]) -> None:
+        self.producer, self.made, self.left = producer, made, left
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.producer, name)
+
+    def commit_transaction(self, timeout: float) -> None:
+        if not self.left:
+            return self.producer.commit_transaction(timeout)
+        self.left.clear()
+        if self.made:
+            self.producer.commit_transaction(timeout)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", True))
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["was made", "was not made"])
+def test_a_commit_without_a_known_result_loses_and_doubles_nothing(
+    here: Setting, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    here.create()
+    here.publish(1)
+    here.produce(range(100))
+    left = [1]
+    connect = worker_run.connect_producer
+    monkeypatch.setattr(worker_run, "connect_producer", lambda p: Undecided(connect(p), made=made, left=left))
+    with running(here.configuration()) as worker:
+        wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
+        here.produce(range(100, 120))
+        worker.reaches(20 if made else 120)
+    assert sorted(ids(here.read("output"))) == list(range(120))
+
+
+def producer_of(here: Setting) -> TransactionalProducer:
+    properties = producer_properties(here.configuration(), "same")
+    made = TransactionalProducer(
+        connect=lambda: connect_producer(properties), transactional_id="same", turn=lambda: True
+    )
+    assert made.open()
+    return made
+
+
+def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -> None:
+    here.create()
+    zombie, successor = producer_of(here), producer_of(here)
+    consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
+    group = consumer.consumer_group_metadata()
+    output = here.topics["output"]
+    assert zombie.write(lambda send: send(output, b"zombie", None, 0, 0, []), [], group) is Outcome.UNKNOWN
+    assert successor.write(lambda send: send(output, b"late", None, 0, 0, []), [], group) is Outcome.UNKNOWN
+    assert successor.write(lambda send: send(output, b"alive", None, 0, 0, []), [], group) is Outcome.COMMITTED
+    assert [record.value for record in here.read("output")] == [b"alive"]
+    consumer.close()
+
+
+def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> None:
+    here.create()
+    consumer = connect_consumer(consumer_properties(here.configuration()))
+    source = Source(client=consumer, topic=here.topics["input"], turn=lambda: True)
+    source.subscribe()
+    wait(lambda: source.idle(0.1) or len(source.assigned) == 4, "the first assignment")
+    stale = source.group()
+    other = connect_consumer(consumer_properties(here.configuration()))
+    second = Source(client=other, topic=here.topics["input"], turn=lambda: True)
+    second.subscribe()
+    wait(lambda: (source.idle(0.1), second.idle(0.1)) and len(second.assigned) == 2, "the second one's share")
+    producer, output = producer_of(here), here.topics["output"]
+    offsets = [TopicPartition(here.topics["input"], 0, 5)]
+    assert producer.write(lambda send: send(output, b"stale", None, 0, 0, []), offsets, stale) is Outcome.ABORTED
+    assert (
+        producer.write(lambda send: send(output, b"fresh", None, 0, 0, []), offsets, source.group())
+        is Outcome.COMMITTED
+    )
+    assert [record.value for record in here.read("output")] == [b"fresh"]
+    source.close()
+    second.close()
+
+
+def test_a_message_larger_than_the_client_takes_spoils_no_transaction(here: Setting) -> None:
+    here.create()
+    here.publish(1)
+    labels = {"id": 1, "first": "C11", "second": "C12", "patient": {"id": "p" * 20}}
+    here.data["kafka"]["properties"]["message.max.bytes"] = 1000
+    here.data["fields"] = {"keep": ["id", "note"], "unlisted": "drop"}
+    large = json.dumps({**labels, "note": "n" * 950}).encode()
+    write(here.bootstrap, here.topics["input"], [{"value": v, "partition": 0} for v in (value(0), large, value(2))])
+    with running(here.configuration()) as worker:
+        worker.reaches(3)
+    assert ids(here.read("output")) == [0, 2]
+    assert [record.json["reason"] for record in here.read("rejected")] == ["too_large"]
+
+
+def get(port: int, path: str) -> tuple[int, dict]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def http_port(processes: Processes, name: str) -> int:
+    wait(lambda: "http://127.0.0.1:" in processes.log(name), "the log line with the port")
+    return int(re.search(r"http://127\.0\.0\.1:(\d+)", processes.log(name))[1])
+
+
+def test_the_command_masks_serves_and_stops_in_order(here: Setting, tmp_path: Path) -> None:
+    here.create()
+    here.produce(range(50))
+    with Processes(tmp_path) as processes:
+        worker = processes.start("worker", "worker", "--config", str(here.path), "--http-port", "0")
+        port = http_port(processes, "worker")
+        processes.wait(lambda: "none are published" in str(get(port, "/readyz")), "the reason for holding")
+        assert get(port, "/readyz")[0] == 503
+        assert get(port, "/healthz")[0] == 200
+        here.publish(1)
+        processes.wait(lambda: here.ended() == 50, "all records")
+        processes.wait(lambda: get(port, "/readyz")[0] == 200, "readiness")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b"stream_masker_records_masked_total 50.0" in answer.read()
+        assert terminate(worker) == 0, processes.log("worker")
+        log = processes.log("worker")
+    assert "SIGTERM: stopping" in log
+    assert "left the group" in log
+    assert not [code for code in CODES if code in log]
+
+
+def test_the_command_names_missing_topics_and_what_creates_them(here: Setting, tmp_path: Path) -> None:
+    with Processes(tmp_path) as processes:
+        done = processes.run("worker", "--config", str(here.path), code=1)
+    assert here.topics["input"] in done.stderr
+    assert "stream-masker topics" in done.stderr
+
+
+def test_the_command_refuses_an_output_that_is_too_narrow(here: Setting, tmp_path: Path) -> None:
+    here.create(partitions=4, output=3)
+    with Processes(tmp_path) as processes:
+        done = processes.run("worker", "--config", str(here.path), code=1)
+    assert "has 3 partitions" in done.stderr
+
+
+def test_the_command_waits_for_a_broker_and_says_so(tmp_path: Path) -> None:
+    here = setting("127.0.0.1:1", tmp_path)
+    with Processes(tmp_path) as processes:
+        worker = processes.start("worker", "worker", "--config", str(here.path))
+        port = http_port(processes, "worker")
+        processes.wait(lambda: "no broker answers" in str(get(port, "/readyz")), "the reason")
+        assert get(port, "/healthz")[0] == 200
+        worker.send_signal(signal.SIGINT)
+        assert worker.wait(60) == 0
+
+
+def test_the_command_says_that_its_port_is_taken(tmp_path: Path) -> None:
+    here = setting("127.0.0.1:1", tmp_path)
+    with socket.socket() as taken, Processes(tmp_path) as processes:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = processes.run("worker", "--config", str(here.path), "--http-port", port, code=2)
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "http.port" in done.stderr

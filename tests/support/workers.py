@@ -1,0 +1,201 @@
+"""Mask workers on a real broker: topics, a configuration over a small ontology, statistics, and workers in threads."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from kafka_records import QUIET, Record, read_all, write
+from prometheus_client import CollectorRegistry
+
+from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics, fingerprints
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.health import Health
+from stream_masker.service.worker_run import Masking, run_worker
+
+SECRET = b"a secret of the worker's tests"
+BRANCHES, LEAVES = 9, 9
+CODES = [f"C{i}{j}" for i in range(BRANCHES) for j in range(LEAVES)]
+
+
+def ontology() -> str:
+    """CSV of a tree of three levels: root, C0 … C8, C00 … C88."""
+    branches = [f"C{i},root,branch {i}" for i in range(BRANCHES)]
+    return "\n".join(["concept,parent,label", "root,,all", *branches, *(f"{c},{c[:2]},leaf {c[1:]}" for c in CODES)])
+
+
+def event(number: int, seed: int = 1) -> dict[str, Any]:
+    """A discharge event; its id is its number."""
+    rng = random.Random(seed * 1_000_003 + number)
+    first, second = rng.choice(CODES), rng.choice(CODES)
+    return {"id": number, "patient": {"id": f"p{number % 7}"}, "first": first, "second": second}
+
+
+def value(number: int) -> bytes:
+    return orjson.dumps(event(number))
+
+
+@dataclass
+class Setting:
+    """Topics of one test and the configuration that names them."""
+
+    bootstrap: str
+    folder: Path
+    data: dict[str, Any]
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "discharges.yaml"
+
+    @property
+    def topics(self) -> Mapping[str, str]:
+        return self.data["topics"]
+
+    def configuration(self, **sections: Any) -> Configuration:
+        """The configuration, with whole sections replaced; it is also written to ``path``."""
+        self.path.write_text(yaml.safe_dump({**self.data, **sections}))
+        return load_configuration(self.path, {})
+
+    def create(self, partitions: int = 4, **others: int) -> None:
+        """Creates the worker's topics; ``others``: partitions of one of them."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+        counts = {"input": partitions, "output": partitions, "rejected": 1, "calibration": 1, "statistics": 1, **others}
+        new = [NewTopic(self.topics[role], count) for role, count in counts.items() if count]
+        for future in admin.create_topics(new).values():
+            future.result(30)
+
+    def alter(self, role: str, **config: str) -> None:
+        """Sets properties of a topic, written with underscores."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+        named = {name.replace("_", "."): setting for name, setting in config.items()}
+        resource = ConfigResource(ResourceType.TOPIC, self.topics[role], set_config=named)
+        for future in admin.alter_configs([resource]).values():
+            future.result(30)
+
+    def remove(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+        there = admin.list_topics(timeout=10).topics
+        names = [name for name in self.topics.values() if name in there]
+        for future in admin.delete_topics(names).values() if names else ():
+            future.result(30)
+
+    def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
+        """Publishes events; each goes to the partition of its number, modulo their number."""
+        records = ({"value": value(i), "partition": i % partitions, "timestamp": 10**12 + i, **more} for i in numbers)
+        write(self.bootstrap, self.topics["input"], records)
+
+    def publish(self, version: int, **changes: Any) -> None:
+        """Publishes statistics of a sample of events; ``changes``: fields of the message."""
+        write(self.bootstrap, self.topics["statistics"], [statistics_record(self.configuration(), version, **changes)])
+
+    def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
+        return read_all(self.bootstrap, self.topics[role], isolation=isolation)
+
+    def ended(self) -> int:
+        """How many records have been masked or rejected."""
+        return len(self.read("output")) + len(self.read("rejected"))
+
+
+def setting(bootstrap: str, folder: Path) -> Setting:
+    """Topic names that no other test has; nothing is created yet."""
+    (folder / "ontology.csv").write_text(ontology())
+    (folder / "secret").write_bytes(SECRET)
+    (folder / "secret").chmod(0o600)
+    unique = uuid.uuid4().hex[:8]
+    roles = ("input", "output", "rejected", "calibration", "statistics", "drift")
+    attributes = {name: {"path": name, "ontology": "small"} for name in ("first", "second")}
+    data = {
+        "kafka": {"bootstrap_servers": bootstrap, "properties": {"session.timeout.ms": 6_000}},
+        "topics": {role: f"{role}-{unique}" for role in roles},
+        "ontologies": {"small": {"source": "ontology.csv"}},
+        "attributes": attributes,
+        "fields": {"keep": ["id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+        "mechanism": {"reference": "mean"},
+        "secret": {"file": "secret"},
+        "http": {"port": 0},
+        "worker": {"batch_delay": 0.2, "instance": f"one-{unique}"},
+    }
+    made = Setting(bootstrap, folder, data)
+    made.configuration()
+    return made
+
+
+def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
+    """Key and value of a statistics message over a sample of events."""
+    masking = Masking(configuration)
+    counts = masking.masker.count([value(number) for number in range(300)]).counts
+    fields = {
+        "version": version,
+        "mechanism": masking.mechanism.name,
+        "configuration": configuration.hash,
+        "published": time.time_ns() // 1_000_000,
+        "source": "file",
+        "blocks": None,
+        "taxonomies": fingerprints(masking.taxonomies),
+        "baseline": 1,
+        "snapshot": masking.mechanism.snapshot_of(masking.mechanism.compute(counts, version=version)),
+    }
+    message = StatisticsMessage(**{**fields, **changes})
+    return {"key": message.key, "value": encode_statistics(message)}
+
+
+class Running:
+    """A worker in a thread of its own."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.registry = CollectorRegistry()
+        self.health = Health()
+        self.stop = threading.Event()
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, args=(configuration,), daemon=True)
+
+    def _run(self, configuration: Configuration) -> None:
+        try:
+            run_worker(configuration, registry=self.registry, health=self.health, stop=self.stop)
+        except BaseException as failure:
+            logging.getLogger(__name__).exception("the worker failed")
+            self.failure = failure
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
+
+    def reaches(self, records: int) -> None:
+        """Waits until so many input records are committed; more would be too many."""
+        wait(lambda: self.failure is not None or self.metric("records_in_total") >= records, f"{records} records")
+        assert (self.failure, self.metric("records_in_total")) == (None, records)
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join(60)
+        assert not self.thread.is_alive(), "the worker does not stop"
+
+
+@contextmanager
+def running(configuration: Configuration) -> Iterator[Running]:
+    """A worker for as long as the block runs; it must stop in order."""
+    worker = Running(configuration)
+    worker.thread.start()
+    try:
+        yield worker
+    finally:
+        worker.end()
+    assert worker.failure is None, worker.failure
+
+
+def wait(reached: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+    """Waits until ``reached``."""
+    deadline = time.monotonic() + timeout
+    while not reached():
+        assert time.monotonic() < deadline, f"no {what} after {timeout} s"
+        time.sleep(0.1)

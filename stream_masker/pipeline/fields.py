@@ -95,7 +95,7 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
     ``unlisted: drop``, a filter's own field is kept beside what the filter's path keeps.
     """
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-    return _Compiler(pseudonyms).treat_object((_tree(plan),), inherited)
+    return _Compiler(pseudonyms).treat_object((_tree(plan),), inherited, _drop)
 
 
 def _tree(plan: Plan) -> _Node:
@@ -144,13 +144,19 @@ class _Compiler:
             made = self._made[nodes, inherited] = self._make(nodes, inherited)
         return made
 
-    def treat_object(self, nodes: Nodes, own: Action) -> Treat:
-        """The members of an object: those that a node holds by their names, all others by ``own``."""
-        listed = {key: self._member(nodes, key, own) for node in nodes for key in node.names}
+    def treat_object(self, nodes: Nodes, own: Action, other: Treat) -> Treat:
+        """The members of an object: those that a node holds by their names, all others by ``own``.
+
+        ``other``: what becomes of a value that is no object.
+        """
+        members = {key: self._member(nodes, key, own) for node in nodes for key in node.names}
         if own is Action.PSEUDONYMIZE:
-            return _every_member(listed, self._leaf(own))
-        special = [(key, treat) for key, treat in listed.items() if treat is not _keep]
-        return _some_members(special) if own is Action.KEEP else _listed_members(frozenset(listed), special)
+            return _every_member(members, self._leaf(own), other)
+        special = [(key, treat) for key, treat in members.items() if treat is not _keep]
+        if own is Action.KEEP:
+            return _some_members(special, other)
+        listed = frozenset(key for key, treat in members.items() if treat is not _drop)
+        return _listed_members(listed, _some_members([one for one in special if one[0] in listed], other), other)
 
     def _member(self, nodes: Nodes, key: str, own: Action) -> Treat:
         return self.treat(tuple(node.names[key] for node in nodes if key in node.names), own)
@@ -163,17 +169,9 @@ class _Compiler:
 
     def _inner(self, nodes: Nodes, own: Action) -> Treat:
         astray = self._leaf(max(own, *(node.strongest() for node in nodes)))
-        members = self.treat_object(nodes, own) if any(node.names for node in nodes) else astray
         elements = self._list(nodes, own) if any(node.in_list for node in nodes) else astray
-
-        def inner(value: Json) -> Any:
-            if type(value) is dict:
-                return members(value)
-            if type(value) is list:
-                return elements(value)
-            return None if value is None else astray(value)
-
-        return inner
+        other = _other(elements, astray)
+        return self.treat_object(nodes, own, other) if any(node.names for node in nodes) else _no_object(other, astray)
 
     def _list(self, nodes: Nodes, own: Action) -> Treat:
         if all(node.in_every_element for node in nodes):
@@ -216,28 +214,58 @@ def _places_held(treated: list[Any]) -> list[Json]:
 Special: TypeAlias = Iterable[tuple[str, Treat]]
 
 
-def _apply(members: dict[str, Any], special: Special) -> dict[str, Any]:
-    for key, treat in special:
-        if key in members:
-            new = treat(members[key])
-            if new is GONE:
-                del members[key]
-            else:
-                members[key] = new
-    return members
+def _some_members(special: Special, other: Treat) -> Treat:
+    """Some members of an object, in place."""
+
+    def treat(value: Json) -> Any:
+        if type(value) is not dict:
+            return other(value)
+        for key, member in special:
+            if key in value:
+                new = member(value[key])
+                if new is GONE:
+                    del value[key]
+                else:
+                    value[key] = new
+        return value
+
+    return treat
 
 
-def _some_members(special: Special) -> Treat:
-    return lambda value: _apply(value, special)
+def _listed_members(listed: frozenset[str], some: Treat, other: Treat) -> Treat:
+    """Only the listed members of an object; it is copied where it has others."""
+    covers = listed.issuperset
+
+    def treat(value: Json) -> Any:
+        if type(value) is not dict:
+            return other(value)
+        if covers(value):
+            return some(value)
+        return some({key: member for key, member in value.items() if key in listed})
+
+    return treat
 
 
-def _listed_members(listed: frozenset[str], special: Special) -> Treat:
-    return lambda value: _apply({key: member for key, member in value.items() if key in listed}, special)
-
-
-def _every_member(listed: dict[str, Treat], rest: Treat) -> Treat:
-    def treat(value: dict[str, Any]) -> dict[str, Any]:
-        treated = ((key, listed.get(key, rest)(member)) for key, member in value.items())
+def _every_member(members: dict[str, Treat], rest: Treat, other: Treat) -> Treat:
+    def treat(value: Json) -> Any:
+        if type(value) is not dict:
+            return other(value)
+        treated = ((key, members.get(key, rest)(member)) for key, member in value.items())
         return {key: member for key, member in treated if member is not GONE}
 
     return treat
+
+
+def _other(elements: Treat, astray: Treat) -> Treat:
+    """What is no object: a list, null (kept, for it tells nothing), or anything else."""
+
+    def treat(value: Json) -> Any:
+        if type(value) is list:
+            return elements(value)
+        return None if value is None else astray(value)
+
+    return treat
+
+
+def _no_object(other: Treat, astray: Treat) -> Treat:
+    return lambda value: astray(value) if type(value) is dict else other(value)

@@ -26,8 +26,8 @@ class Intake:
     """What came of n records, in their order.
 
     Of those that can be masked: ``indices`` among the n, decoded ``documents``, per record what each attribute's
-    reader found, noise ``keys`` and own ``alphas`` (empty when the plan has none). ``rejected``: by index;
-    ``unknown[j]``: rejected records to blame on an unknown code of attribute j. Tombstones are in neither.
+    reader found, noise ``keys`` and own ``alphas`` (empty when the plan has none). ``rejected``: by index. Tombstones
+    are in neither.
     """
 
     indices: list[int] = field(default_factory=list)
@@ -47,33 +47,38 @@ class Reader:
         self._readers = [part.reader() for part in self.attributes]
         self._key = noise_key(plan.noise_key) if controls and plan.noise_key is not None else None
         self._alpha = own_alpha(plan.alpha) if controls and plan.alpha is not None else None
+        self._controlled = self._key is not None or self._alpha is not None
 
     def take(self, records: Sequence[InputRecord]) -> Intake:
         """Decodes and reads records. Whatever goes wrong with one of them rejects that one only."""
         taken = Intake()
+        decode, readers = self._decode, self._readers
         for index, record in enumerate(records):
+            if record.value is None:
+                continue
             try:
-                self._take(taken, index, record)
+                document = decode(record.value)
+                found = [read(document) for read in readers]
+                if self._controlled:
+                    self._take_controls(taken, document, record)
             except Unfit as unfit:
                 taken.rejected[index] = Rejected(record.offset, unfit.reason.value, unfit.field)
+                continue
             except Exception as error:  # noqa: BLE001
                 _log.error("reading the record at offset %d failed (%s)", record.offset, type(error).__name__)
                 taken.rejected[index] = Rejected(record.offset, Reason.INTERNAL_ERROR.value)
+                continue
+            taken.indices.append(index)
+            taken.documents.append(document)
+            taken.found.append(found)
         return taken
 
-    def _take(self, taken: Intake, index: int, record: InputRecord) -> None:
-        if record.value is None:
-            return
-        document = self._decode(record.value)
-        found = [read(document) for read in self._readers]
+    def _take_controls(self, taken: Intake, document: dict[str, Any], record: InputRecord) -> None:
         key = None if self._key is None else self._key(document)
         if self._alpha is not None:
             taken.alphas.append(self._alpha(document, record))
         if key is not None:
             taken.keys.append(key)
-        taken.indices.append(index)
-        taken.documents.append(document)
-        taken.found.append(found)
 
     def gather(self, taken: Intake) -> list[Reading]:
         """Each attribute's codes of the records that can be masked."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -84,13 +86,10 @@ class RecordMasker:
             mechanism=self._mechanism.name,
             configuration=self._plan.configuration,
         )
-        result = Result([], [])
-        for start in range(0, len(records), BLOCK_RECORDS):
-            part = records[start : start + BLOCK_RECORDS]
-            done = self._mask_run(_Run(topic, partition, part, statistics_version, headers))
-            result.outcomes.extend(done.outcomes)
-            result.blocks.extend(done.blocks)
-        return result
+        parts = (records[start : start + BLOCK_RECORDS] for start in range(0, len(records), BLOCK_RECORDS))
+        with _no_cycle_search():
+            done = [self._mask_run(_Run(topic, partition, part, statistics_version, headers)) for part in parts]
+        return Result([o for result in done for o in result.outcomes], [b for result in done for b in result.blocks])
 
     def count(self, values: Iterable[bytes | None]) -> Sample:
         """The counts of records' values, for a first calibration; tombstones are passed over.
@@ -165,18 +164,16 @@ class RecordMasker:
 
     def _outcomes(self, run: _Run, taken: Intake) -> list[Outcome]:
         treat_headers = header_treatment(self._plan.message, run.stamp)
-        treat_key, treat_fields = self._treat_key, self._treat_fields
-        values = dict(zip(taken.indices, taken.documents, strict=True))
-
-        def outcome(index: int, record: InputRecord) -> Outcome:
-            rejected = taken.rejected.get(index)
-            if rejected is not None:
-                return rejected
-            value = None if record.value is None else orjson.dumps(treat_fields(values[index]))
-            headers = treat_headers(record.headers)
-            return Masked(record.offset, value, treat_key(record.key), headers, record.timestamp)
-
-        return [outcome(index, record) for index, record in enumerate(run.records)]
+        treat_key, treat_fields, rejected = self._treat_key, self._treat_fields, taken.rejected
+        values: list[bytes | None] = [None] * len(run.records)
+        for index, document in zip(taken.indices, taken.documents, strict=True):
+            values[index] = orjson.dumps(treat_fields(document))
+        return [
+            rejected[index]
+            if index in rejected
+            else Masked(record.offset, value, treat_key(record.key), treat_headers(record.headers), record.timestamp)
+            for index, (record, value) in enumerate(zip(run.records, values, strict=True))
+        ]
 
     def _block(self, run: _Run, taken: Intake, batch: Batch, masked: MaskedBatch, unknown: Sequence[int]) -> Block:
         return Block(
@@ -191,6 +188,18 @@ class RecordMasker:
             tallies=masked.tallies,
             rejected=_by_reason(taken.rejected.values()),
         )
+
+
+@contextmanager
+def _no_cycle_search() -> Iterator[None]:
+    """Holds back Python's search for reference cycles: a batch of records has none, but objects that cause searches."""
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if searching:
+            gc.enable()
 
 
 def _check(before: Column, after: Column, size: int) -> None:

@@ -19,11 +19,11 @@ class Pseudonyms:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._fresh = hashlib.blake2b(digest_size=16, key=checked_secret(secret), person=b"masker-pseudonym")
+        self._start = hashlib.blake2b(digest_size=16, key=checked_secret(secret), person=b"masker-pseudonym").copy
 
     def of_bytes(self, value: bytes) -> str:
         """The pseudonym of a text's bytes."""
-        state = self._fresh.copy()
+        state = self._start()
         state.update(value)
         return state.hexdigest()
 

@@ -1,7 +1,7 @@
 """What a replacement is chosen from, and the contract of those who choose.
 
-The rule (2017: algorithms 1 to 3; DESIGN of this package in words): a value a with noise ε and reference r is replaced
-by a candidate c ≠ a that is *admissible*: farther from r than a is where ε > 0, nearer where ε < 0.
+The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is replaced by a candidate c ≠ a that is
+*admissible*: farther from r than a is where ε > 0, nearer where ε < 0.
 
 * ε = 0 keeps a. Without a reference, or with a = r, every candidate is admissible.
 * The admissible distances sd(c, a) are levels. ``ceil`` takes the least level ≥ |ε|, as the papers do.

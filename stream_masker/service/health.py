@@ -22,19 +22,22 @@ log = logging.getLogger(__name__)
 
 JSON = "application/json"
 
+START = "start"
+"""The part of a process that is not ready until all is loaded and connected."""
+
 
 class Health:
     """Whether a process is alive and ready; written by its main loop, read by the server's threads.
 
-    Alive: the loop beat within the last ``stale_after`` seconds. Ready: alive, and no part of the process has a
-    reason against it. Notes tell what is amiss without making the process unready.
+    Alive: starting, or the loop beat within the last ``stale_after`` seconds. Ready: alive, and no part of the process
+    has a reason against it. Notes tell what is amiss without making the process unready.
     """
 
     def __init__(self, *, stale_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._stale_after = stale_after
         self._clock = clock
         self._beat = clock()
-        self._reasons: dict[str, str] = {"start": "starting"}
+        self._reasons: dict[str, str] = {START: "starting"}
         self._notes: dict[str, str] = {}
 
     def beat(self) -> None:
@@ -42,7 +45,7 @@ class Health:
         self._beat = self._clock()
 
     def reason(self, part: str, text: str | None) -> None:
-        """Sets why ``part`` is not ready; None: it is. The part ``start`` is not ready until it says so."""
+        """Sets why ``part`` is not ready; None: it is. The part ``start`` has a reason from the beginning."""
         self._reasons = _changed(self._reasons, part, text)
 
     def note(self, part: str, text: str | None) -> None:
@@ -55,7 +58,7 @@ class Health:
 
     @property
     def alive(self) -> bool:
-        return self.seconds_since_beat < self._stale_after
+        return START in self._reasons or self.seconds_since_beat < self._stale_after
 
     @property
     def reasons(self) -> tuple[str, ...]:

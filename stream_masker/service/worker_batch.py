@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Outcome, Rejected, Result
 
 Send = Callable[..., bool]
 """``send(topic, value, key, partition, timestamp, headers)``: False for a message larger than Kafka takes."""
@@ -73,11 +73,15 @@ class Gathered:
         """Bytes of a message, at least 1: what was expected while there are none."""
         return max(1, self.size // self.records if self.records else self._expected)
 
-    def add(self, message: Message) -> None:
-        """Takes a message, which follows the earlier ones of its partition."""
-        self._messages.setdefault(message.partition(), []).append(message)
-        self.records += 1
-        self.size += len(message)
+    def add(self, messages: Iterable[Message], *, partitions: Collection[int]) -> None:
+        """Takes messages of these partitions, which follow the earlier ones of their partition; passes over others."""
+        taken = self._messages
+        for message in messages:
+            partition = message.partition()
+            if partition in partitions:
+                taken.setdefault(partition, []).append(message)
+                self.size += len(message)
+        self.records = sum(map(len, taken.values()))
 
     def drop(self, partitions: Iterable[int]) -> None:
         """Forgets what came from these partitions: they are, or may be, somebody else's now."""
@@ -164,24 +168,21 @@ class Writer:
     def write(self, results: Mapping[int, Result]) -> None:
         """Sends every outcome, in order, and every block."""
         for partition, result in results.items():
-            for outcome in result.outcomes:
-                self._write_outcome(partition, outcome)
+            self._write_outcomes(partition, result.outcomes)
             for block in result.blocks:
                 self._write_block(block)
 
-    def _write_outcome(self, partition: int, outcome: Masked | Rejected) -> None:
-        if isinstance(outcome, Rejected):
-            self._reject(partition, outcome)
-        elif self._send_masked(partition, outcome):
-            self._count_masked(outcome)
-        else:
-            self._reject(partition, Rejected(outcome.offset, Reason.TOO_LARGE))
+    def _write_outcomes(self, partition: int, outcomes: Iterable[Outcome]) -> None:
+        send, output = self._send, self._to.output
+        for outcome in outcomes:
+            if isinstance(outcome, Rejected):
+                self._reject(partition, outcome)
+            elif send(output, outcome.value, outcome.key, partition, max(0, outcome.timestamp), outcome.headers):
+                self._count(outcome)
+            else:
+                self._reject(partition, Rejected(outcome.offset, Reason.TOO_LARGE))
 
-    def _send_masked(self, partition: int, masked: Masked) -> bool:
-        timestamp = max(0, masked.timestamp)
-        return self._send(self._to.output, masked.value, masked.key, partition, timestamp, masked.headers)
-
-    def _count_masked(self, masked: Masked) -> None:
+    def _count(self, masked: Masked) -> None:
         if masked.value is None:
             self._written.tombstones += 1
         else:

@@ -151,12 +151,13 @@ class Source:
     def _all(self) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in sorted(self._assigned)]
 
-    def _take(self, batch: Gathered, messages: Iterable[Any]) -> None:
-        for message in messages:
-            if message.error() is not None:
-                self._take_event(message)
-            elif message.partition() in self._assigned:
-                batch.add(message)
+    def _take(self, batch: Gathered, messages: list[Any]) -> None:
+        records = [message for message in messages if message.error() is None]
+        batch.add(records, partitions=self._assigned)
+        if len(records) < len(messages):
+            for message in messages:
+                if message.error() is not None:
+                    self._take_event(message)
 
     def _take_event(self, message: Any) -> None:
         error = message.error()

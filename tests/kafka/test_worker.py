@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import signal
-import socket
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -16,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_records import Record, write
 from processes import Processes, terminate
-from workers import CODES, Setting, event, running, setting, value, wait
+from workers import CODES, Setting, event, get, http_port, running, setting, value, wait
 
 from stream_masker.service import worker_run
 from stream_masker.service.producer import Outcome, StepError, TransactionalProducer, Verdict
@@ -61,7 +58,7 @@ def test_every_record_ends_once_as_masked_rejected_or_tombstone(here: Setting) -
     with running(here.configuration()) as worker:
         worker.reaches(500 + len(BAD) + 1)
         assert worker.health.reasons == ()
-        wait(lambda: worker.metric("consumer_lag_assigned") == 0, "a lag of zero")
+        worker.wait(lambda: worker.metric("consumer_lag_assigned") == 0, "a lag of zero")
         assert worker.metric("assigned_partitions") == 4
         assert worker.metric("records_masked_total") == 500
         assert worker.metric("tombstones_total") == 1
@@ -118,13 +115,13 @@ def test_without_statistics_nothing_is_written_until_they_come(here: Setting) ->
     here.create()
     here.produce(range(100))
     with running(here.configuration()) as worker:
-        wait(lambda: worker.metric("consumer_lag_assigned") == 100, "the lag of held partitions")
-        wait(lambda: worker.health.reasons == ("no statistics yet: none are published",), "the reason")
+        worker.wait(lambda: worker.metric("consumer_lag_assigned") == 100, "the lag of held partitions")
+        worker.wait(lambda: worker.health.reasons == ("no statistics yet: none are published",), "the reason")
         assert worker.metric("held") == 1
         assert here.ended() == len(here.read("calibration")) == 0
         here.publish(3)
         worker.reaches(100)
-        wait(lambda: not worker.health.reasons, "readiness")
+        worker.wait(lambda: not worker.health.reasons, "readiness")
         assert (worker.metric("held"), worker.metric("statistics_version")) == (0, 3)
     assert {r.headers["stream-masker-version"] for r in here.read("output")} == {b"3"}
 
@@ -134,7 +131,9 @@ def test_statistics_over_another_taxonomy_are_refused_and_the_worker_says_why(he
     here.publish(1, taxonomies={"first": "0" * 16, "second": "0" * 16})
     here.produce(range(10))
     with running(here.configuration()) as worker:
-        wait(lambda: any("another taxonomy of first, second" in r for r in worker.health.reasons), "the reason")
+        worker.worker.wait(
+            lambda: any("another taxonomy of first, second" in r for r in worker.health.reasons), "the reason"
+        )
         assert worker.metric("statistics_refused_total") == 1
         assert here.ended() == 0
         here.publish(2)
@@ -148,7 +147,7 @@ def test_a_new_version_masks_from_its_arrival_on(here: Setting) -> None:
     with running(here.configuration()) as worker:
         worker.reaches(100)
         here.publish(2)
-        wait(lambda: worker.metric("statistics_version") == 2, "the new version")
+        worker.wait(lambda: worker.metric("statistics_version") == 2, "the new version")
         here.produce(range(100, 200))
         worker.reaches(200)
     versions = {r.json["id"]: r.headers["stream-masker-version"] for r in here.read("output")}
@@ -238,7 +237,7 @@ def test_a_commit_without_a_known_result_loses_and_doubles_nothing(
     connect = worker_run.connect_producer
     monkeypatch.setattr(worker_run, "connect_producer", lambda p: Undecided(connect(p), made=made, left=left))
     with running(here.configuration()) as worker:
-        wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
+        worker.wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
         here.produce(range(100, 120))
         worker.reaches(20 if made else 120)
     assert sorted(ids(here.read("output"))) == list(range(120))
@@ -303,19 +302,6 @@ def test_a_message_larger_than_the_client_takes_spoils_no_transaction(here: Sett
     assert [record.json["reason"] for record in here.read("rejected")] == ["too_large"]
 
 
-def get(port: int, path: str) -> tuple[int, dict]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
-
-
-def http_port(processes: Processes, name: str) -> int:
-    wait(lambda: "http://127.0.0.1:" in processes.log(name), "the log line with the port")
-    return int(re.search(r"http://127\.0\.0\.1:(\d+)", processes.log(name))[1])
-
-
 def test_the_command_masks_serves_and_stops_in_order(here: Setting, tmp_path: Path) -> None:
     here.create()
     here.produce(range(50))
@@ -349,25 +335,3 @@ def test_the_command_refuses_an_output_that_is_too_narrow(here: Setting, tmp_pat
     with Processes(tmp_path) as processes:
         done = processes.run("worker", "--config", str(here.path), code=1)
     assert "has 3 partitions" in done.stderr
-
-
-def test_the_command_waits_for_a_broker_and_says_so(tmp_path: Path) -> None:
-    here = setting("127.0.0.1:1", tmp_path)
-    with Processes(tmp_path) as processes:
-        worker = processes.start("worker", "worker", "--config", str(here.path))
-        port = http_port(processes, "worker")
-        processes.wait(lambda: "no broker answers" in str(get(port, "/readyz")), "the reason")
-        assert get(port, "/healthz")[0] == 200
-        worker.send_signal(signal.SIGINT)
-        assert worker.wait(60) == 0
-
-
-def test_the_command_says_that_its_port_is_taken(tmp_path: Path) -> None:
-    here = setting("127.0.0.1:1", tmp_path)
-    with socket.socket() as taken, Processes(tmp_path) as processes:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        done = processes.run("worker", "--config", str(here.path), "--http-port", port, code=2)
-    assert f"127.0.0.1:{port}" in done.stderr
-    assert "http.port" in done.stderr

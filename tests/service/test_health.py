@@ -92,6 +92,11 @@ def test_a_loop_that_does_not_turn_is_neither_alive_nor_ready(server: HttpServer
     assert get(server, "/healthz")[0] == 200
 
 
+def test_a_long_start_is_alive_and_not_ready(server: HttpServer, clock: Clock) -> None:
+    clock.now = 600.0
+    assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503)
+
+
 def test_metrics_are_those_of_the_registry(server: HttpServer) -> None:
     status, body = get(server, "/metrics?debug=1")
     assert (status, b"stream_masker_held 1.0" in body) == (200, True)

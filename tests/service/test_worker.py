@@ -76,8 +76,7 @@ class FakeSource:
     def gather(self, limits: Limits) -> Gathered:
         batch = Gathered(limits)
         if self.waiting:
-            for number in (self.offset, self.offset + 1, self.offset + 2):
-                batch.add(FakeMessage(number))
+            batch.add([FakeMessage(self.offset + i) for i in range(3)], partitions={0})
         return batch
 
     def group(self) -> str | None:

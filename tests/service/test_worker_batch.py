@@ -47,8 +47,7 @@ class FakeMessage:
 
 def gathered(*places: tuple[int, int]) -> Gathered:
     batch = Gathered(LIMITS)
-    for place in places:
-        batch.add(FakeMessage(*place))
+    batch.add([FakeMessage(*place) for place in places], partitions={0, 1})
     return batch
 
 
@@ -58,6 +57,10 @@ def test_messages_are_grouped_by_partition_in_order() -> None:
     assert batch.next_offsets() == {1: 11, 0: 4}
     assert batch.first_offsets() == {1: 7, 0: 3}
     assert (batch.records, batch.size) == (4, 40)
+
+
+def test_messages_of_other_partitions_are_passed_over() -> None:
+    assert gathered((7, 1), (0, 3)).next_offsets() == {0: 4}
 
 
 def test_a_partition_given_up_leaves_nothing_behind() -> None:
@@ -70,16 +73,16 @@ def test_a_partition_given_up_leaves_nothing_behind() -> None:
 def test_a_batch_is_full_by_records_or_by_bytes() -> None:
     batch = gathered(*((0, i) for i in range(9)))
     assert not batch.full
-    batch.add(FakeMessage(0, 9))
+    batch.add([FakeMessage(0, 9)], partitions={0})
     assert batch.full
     large = Gathered(LIMITS)
-    large.add(FakeMessage(0, 0, b"x" * 1000))
+    large.add([FakeMessage(0, 0, b"x" * 1000)], partitions={0})
     assert large.full
 
 
 def test_a_tombstone_is_a_record_of_no_bytes() -> None:
     batch = Gathered(LIMITS)
-    batch.add(FakeMessage(0, 0, None))
+    batch.add([FakeMessage(0, 0, None)], partitions={0})
     assert (batch.records, batch.size) == (1, 0)
 
 
@@ -89,7 +92,7 @@ def test_room_is_what_records_and_bytes_leave() -> None:
     assert Gathered(LIMITS, mean=100_000).room == 1
     assert gathered((0, 0), (0, 1)).room == 8
     big = Gathered(LIMITS, mean=1)
-    big.add(FakeMessage(0, 0, b"x" * 300))
+    big.add([FakeMessage(0, 0, b"x" * 300)], partitions={0})
     assert big.room == 2
 
 

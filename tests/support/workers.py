@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
+import re
 import threading
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +21,7 @@ import orjson
 import yaml
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_records import QUIET, Record, read_all, write
+from processes import Processes
 from prometheus_client import CollectorRegistry
 
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics, fingerprints
@@ -172,8 +177,13 @@ class Running:
 
     def reaches(self, records: int) -> None:
         """Waits until so many input records are committed; more would be too many."""
-        wait(lambda: self.failure is not None or self.metric("records_in_total") >= records, f"{records} records")
-        assert (self.failure, self.metric("records_in_total")) == (None, records)
+        self.wait(lambda: self.metric("records_in_total") >= records, f"{records} records")
+        assert self.metric("records_in_total") == records
+
+    def wait(self, reached: Callable[[], bool], what: str) -> None:
+        """Waits until ``reached``; fails at once when the worker does."""
+        wait(lambda: self.failure is not None or reached(), what)
+        assert self.failure is None, self.failure
 
     def end(self) -> None:
         self.stop.set()
@@ -199,3 +209,18 @@ def wait(reached: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
     while not reached():
         assert time.monotonic() < deadline, f"no {what} after {timeout} s"
         time.sleep(0.1)
+
+
+def get(port: int, path: str) -> tuple[int, Any]:
+    """The status and JSON of a process's answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def http_port(processes: Processes, name: str) -> int:
+    """The port that a process took, out of its log."""
+    wait(lambda: "http://127.0.0.1:" in processes.log(name), "the log line with the port")
+    return int(re.search(r"http://127\.0\.0\.1:(\d+)", processes.log(name))[1])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
@@ -19,6 +20,9 @@ from stream_masker.service.kafka_clients import kafka_python_admin
 PARTITIONS = 4
 BROKERS_DEFAULT = -1
 """The replication factor that asks for the broker's default."""
+
+KNOWN_SECONDS = 30.0
+"""How long it may take until a broker knows the new topics."""
 
 WEEK_MS = 7 * 24 * 3600 * 1000
 SUMMARY_BYTES = 8 * 1024 * 1024
@@ -159,9 +163,9 @@ def _prepare(
     lines = plan(wanted, existing)
     if dry_run or any(line.fate is Fate.WRONG for line in lines):
         return lines
-    missing = [topic for topic in wanted if topic.name not in existing]
-    create(admin, missing, replication_factor)
-    return [Line(Fate.CREATED if line.fate is Fate.CREATE else line.fate, line.name, line.detail) for line in lines]
+    created = create(admin, [topic for topic in wanted if topic.name not in existing], replication_factor)
+    settled = plan(wanted, await_topics(admin, [topic.name for topic in wanted]))
+    return [_told(before, after, created) for before, after in zip(lines, settled, strict=True)]
 
 
 def plan(wanted: Sequence[Wanted], existing: Mapping[str, Existing]) -> list[Line]:
@@ -176,6 +180,11 @@ def _line(topic: Wanted, existing: Existing | None) -> Line:
     if problems:
         return Line(Fate.WRONG, topic.name, "; ".join(problems))
     return Line(Fate.EXISTS, topic.name, _described(existing.partitions, {CLEANUP: existing.cleanup}))
+
+
+def _told(before: Line, after: Line, created: Collection[str]) -> Line:
+    well_made = before.name in created and after.fate is Fate.EXISTS
+    return replace(before, fate=Fate.CREATED) if well_made else after
 
 
 def _described(partitions: int, settings: Mapping[str, str]) -> str:
@@ -193,7 +202,17 @@ def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, 
         raise ServiceError(f"the topics cannot be looked up: {_reason(error)}") from error
     except ValueError as error:
         raise ServiceError("the topics cannot be looked up: this broker answers as Apache Kafka does not") from error
-    return {name: _existing(count, settings[name]) for name, count in counts.items()}
+    return {name: _existing(counts[name], found) for name, found in settings.items()}
+
+
+def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, Existing]:
+    """The named topics, once the broker knows them. Raises ServiceError when it does not within ``KNOWN_SECONDS``."""
+    deadline = time.monotonic() + KNOWN_SECONDS
+    while len(existing := existing_topics(admin, names)) < len(names):
+        if time.monotonic() > deadline:
+            raise ServiceError(f"the broker does not know the new topics after {KNOWN_SECONDS:.0f} s")
+        time.sleep(0.1)
+    return existing
 
 
 def _existing(partitions: int, settings: Mapping[str, str]) -> Existing:
@@ -205,23 +224,38 @@ def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[s
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names]
     answers = admin.describe_configs(resources) if resources else []
     rows = [row for answer in answers for row in answer.to_object()["resources"]]
-    return {row["resource_name"]: _entries(row) for row in rows}
+    return {row["resource_name"]: _entries(row) for row in rows if _is_known(row)}
+
+
+def _is_known(row: Mapping[str, Any]) -> bool:
+    """False where the broker that was asked has not heard of the topic yet."""
+    error = for_code(row["error_code"])
+    if error in {NoError, UnknownTopicOrPartitionError}:
+        return error is NoError
+    raise error
 
 
 def _entries(row: Mapping[str, Any]) -> dict[str, str]:
-    if row["error_code"]:
-        raise for_code(row["error_code"])
     return {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
 
 
-def create(admin: KafkaAdminClient, topics: Sequence[Wanted], replication_factor: int) -> None:
-    """Creates topics one by one, so that an error names its topic. Raises ServiceError."""
-    for topic in topics:
-        new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=dict(topic.settings))
-        try:
-            admin.create_topics([new])
-        except KafkaError as error:
-            raise ServiceError(f"topic {topic.name} cannot be created: {_reason(error)}") from error
+def create(admin: KafkaAdminClient, topics: Iterable[Wanted], replication_factor: int) -> set[str]:
+    """Creates topics one by one, so that an error names its topic; gives the names of the new ones.
+
+    A topic that another process has made meanwhile is left alone. Raises ServiceError.
+    """
+    return {topic.name for topic in topics if _create(admin, topic, replication_factor)}
+
+
+def _create(admin: KafkaAdminClient, topic: Wanted, replication_factor: int) -> bool:
+    new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=dict(topic.settings))
+    try:
+        admin.create_topics([new])
+    except TopicAlreadyExistsError:
+        return False
+    except KafkaError as error:
+        raise ServiceError(f"topic {topic.name} cannot be created: {_reason(error)}") from error
+    return True
 
 
 def _reason(error: KafkaError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from kafka_broker import Cluster
 from kafka_records import Topics
 
 from stream_masker.cli import main
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.kafka_clients import kafka_python_admin
+from stream_masker.service.topics import BROKERS_DEFAULT, Wanted, await_topics, create
 
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 Run = Callable[..., Result]
@@ -70,7 +74,7 @@ def test_topics_are_created_as_the_service_needs_them(run: Run, names: dict[str,
 def test_a_second_run_changes_nothing(run: Run, names: dict[str, str]) -> None:
     run()
     again = run()
-    assert again.exit_code == 0
+    assert again.exit_code == 0, again.output
     assert fates(again) == dict.fromkeys(names.values(), "exists")
 
 
@@ -123,3 +127,20 @@ def test_replication_is_the_brokers_default(kafka_cluster: Cluster, cluster_topi
         cluster_topics.wait(name, 4 if name in (names["input"], names["output"], names["rejected"]) else 1)
     metadata = cluster_topics.admin.list_topics(timeout=10).topics
     assert {len(p.replicas) for name in names.values() for p in metadata[name].partitions.values()} == {3}
+
+
+def test_topics_that_another_process_has_made_meanwhile_are_left_alone(kafka: str, topics: Topics) -> None:
+    configuration = parse_configuration(
+        {
+            "kafka": {"bootstrap_servers": kafka},
+            "ontologies": {"icd": {"source": "icd10cm"}},
+            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
+            "mechanism": {"reference": "mean"},
+            "fields": {"unlisted": "keep"},
+        }
+    )
+    there, new = topics("there"), topics.name("new")
+    with closing(kafka_python_admin(configuration)) as admin:
+        wanted = [Wanted("drift", name, 1, {}) for name in (there, new)]
+        assert create(admin, wanted, BROKERS_DEFAULT) == {new}
+        assert await_topics(admin, [there, new]).keys() == {there, new}

@@ -44,7 +44,7 @@ rootLogger.appenderRef.stdout.ref = STDOUT
 appender.stdout.type = Console
 appender.stdout.name = STDOUT
 appender.stdout.layout.type = PatternLayout
-appender.stdout.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n
+appender.stdout.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n%throwable{1}
 """
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 

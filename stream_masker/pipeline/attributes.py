@@ -1,230 +1,287 @@
-"""Reading attributes' codes out of decoded records, and writing masked ones in their places."""
+"""Reading attributes' codes out of decoded records, leaving numbered gaps in their places.
+
+Long-lived is the ``Attribute``, with its caches; of one batch is its ``Ledger``, which holds what was read. The gaps
+of all attributes are numbered together, in one list: what a gap is for is one integer (``Gap``).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.batch import Column
+from stream_masker.core.batch import Column, MaskedBatch
 from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.paths import Each, Json, Path, Step
 from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import Reason, Unfit
-from stream_masker.pipeline.style import STYLE_BITS, Codes, Labels, borrow, shown, style_of
+from stream_masker.pipeline.stencil import GAPS
+from stream_masker.pipeline.style import OWN_CASE, STYLE_BITS, Codes, Labels, borrow, letter_case, shown, style_of
 from stream_masker.pipeline.walk import Slot, descend, names, slots
 
-Packed: TypeAlias = NDArray[np.int64]
+Ints: TypeAlias = NDArray[np.int64]
+Read: TypeAlias = Callable[[dict[str, Any]], None]
 Aside: TypeAlias = tuple[Any, Any, bool]
 """Where something stands that belongs to a code: container, key, and whether it is a label (else a copy)."""
-
-Hit: TypeAlias = tuple[int, Any, Any, Sequence[Aside] | None]
-"""A code that was read: packed, container, key, and what belongs to it; None: at most the label beside it.
-
-Packed: ``position << SHIFT | UNLISTED (known by a prefix only) | style``; negative: nothing to mask there.
-"""
 
 SHIFT: Final = STYLE_BITS + 1
 UNLISTED: Final = 1 << STYLE_BITS
 STYLE: Final = UNLISTED - 1
 NOTHING: Final = -1 << SHIFT
 SUPPRESSED: Final = NOTHING | UNLISTED
+"""A value as one integer: ``position << SHIFT | UNLISTED (known by a prefix only) | style``; or one of these two."""
+
+CODE: Final = 0
+COPY: Final = 1 << STYLE_BITS
+LABEL: Final = 2 << STYLE_BITS
+KIND: Final = COPY | LABEL
+GAP_SHIFT: Final = STYLE_BITS + 2
+"""A gap: ``(value's number · attributes + attribute) << GAP_SHIFT | kind | style``; a code's style is its value's."""
 
 CACHED_TEXTS: Final = 200_000
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One attribute of n records: their codes as a column; every code's hit and style (the column's order).
+class Attribute:
+    """One attribute of a plan, ``number`` of ``total``: how its texts are understood and written."""
 
-    rows: (m,) int64, the record of each code; unknown: how many values found no concept.
-    """
-
-    column: Column
-    hits: list[Hit]
-    styles: Packed
-    rows: Packed
-    unknown: int
-
-
-class Attribute(ABC):
-    """One attribute of a plan: ``read`` finds its codes in a record, ``gather`` makes columns, ``write`` masks."""
-
-    def __init__(self, plan: AttributePlan) -> None:
+    def __init__(self, plan: AttributePlan, number: int, total: int) -> None:
         self.plan = plan
-        self.concepts = plan.concepts
-        self._known: dict[str, int] = {}
-        self._codes = Codes(plan.concepts)
-        self._labels = Labels(plan.concepts.taxonomy.labels)
-        self._beside = _key_beside(plan)
-        self._simple = not plan.copies and (plan.label is None or self._beside is not None)
+        self.number = number
+        self.total = total
+        self.known: dict[str, int] = {}
+        self.codes = Codes(plan.concepts)
+        self.labels = Labels(plan.concepts.taxonomy.labels)
+        self.beside = _key_beside(plan)
+        self.simple = not plan.copies and (plan.label is None or self.beside is not None)
+        self._ids = plan.concepts.taxonomy.ids
 
-    @abstractmethod
-    def reader(self) -> Callable[[dict[str, Any]], Any]:
-        """A function from a record to its hit (array attribute: list of hits).
+    def ledger(self, gaps: list[int]) -> Ledger:
+        """A ledger for one batch, whose gaps it appends to ``gaps``."""
+        return (ArrayLedger if self.plan.is_array else ScalarLedger)(self, gaps)
 
-        It raises Unfit, and it blanks what belongs to a code that is suppressed or may be missing.
-        """
-
-    @abstractmethod
-    def gather(self, found: Sequence[Any]) -> Reading:
-        """What ``reader`` found in n records, as one column."""
-
-    def write(self, hits: Sequence[Hit], masked: NDArray[np.int32], styles: Packed) -> None:
-        """Writes (m,) masked positions in the places of m hits, each in its style, with labels and copies."""
-        keys = (masked.astype(np.int64) << STYLE_BITS | styles).tolist()
-        codes, beside = self._codes, self._beside
-        for (_, container, key, asides), written in zip(hits, keys, strict=True):
-            container[key] = codes[written]
-            if asides is not None:
-                self._write_asides(asides, written)
-            elif beside is not None and beside in container:
-                container[beside] = self._labels.like(container[beside], written >> STYLE_BITS)
-
-    def _write_asides(self, asides: Iterable[Aside], written: int) -> None:
-        position = written >> STYLE_BITS
-        for container, key, is_label in asides:
-            original = container[key]
-            if is_label:
-                container[key] = self._labels.like(original, position)
-            elif original is not None:
-                container[key] = self._codes[position << STYLE_BITS | self._style(original, written)]
-
-    def _style(self, copy: Json, written: int) -> int:
-        match = self.concepts.find(copy) if type(copy) is str else None
-        if match is None or match.position == UNKNOWN:
-            return written & STYLE
-        return style_of(copy, self.concepts.taxonomy.ids[match.position], match.how)
-
-    def _settle(self, found: Sequence[Slot], asides: Sequence[Aside]) -> Hit | None:
-        """The hit of the first slot, or None where nothing is; further slots are treated as copies."""
-        if not found or self._is_absent(*found[0]):
-            self._absent(asides)
-            return None
-        container, key = found[0]
-        copies = [(*slot, False) for slot in found[1:]]
-        return self._judge(container, key, [*asides, *copies])
-
-    def _is_absent(self, container: Any, key: Any) -> bool:
-        return container[key] is None and self.plan.missing == "keep"
-
-    def _judge(self, container: Any, key: Any, asides: Sequence[Aside]) -> Hit:
-        packed = self._pack(container[key])
-        if packed >= 0:
-            return packed, container, key, asides
-        _blank([*asides, (container, key, False)])
-        return packed, None, None, None
-
-    def _absent(self, asides: Sequence[Aside]) -> None:
-        if self.plan.missing == "reject":
-            raise self._unfit(Reason.MISSING)
-        _blank(asides)
-
-    def _pack(self, text: Json) -> int:
+    def value(self, text: Json) -> int:
+        """A text as a value. Raises Unfit when it is no code."""
         if type(text) is not str:
-            raise self._unfit(Reason.NOT_A_CODE)
-        known = self._known.get(text)
+            raise self.unfit(Reason.NOT_A_CODE)
+        known = self.known.get(text)
         return self._look_up(text) if known is None else known
 
     def _look_up(self, text: str) -> int:
         if not text or text.isspace():
-            raise self._unfit(Reason.EMPTY)
-        match = self.concepts.find(text)
+            raise self.unfit(Reason.EMPTY)
+        match = self.plan.concepts.find(text)
         if match.position == UNKNOWN:
             return self._unknown()
-        style = style_of(text, self.concepts.taxonomy.ids[match.position], match.how)
-        packed = match.position << SHIFT | (UNLISTED if match.how == "ancestor" else 0) | style
-        return self._remember(text, packed)
+        style = style_of(text, self._ids[match.position], match.how)
+        return self._remember(text, match.position << SHIFT | (UNLISTED if match.how == "ancestor" else 0) | style)
 
     def _unknown(self) -> int:
-        if self.concepts.unknown != "suppress":
-            raise self._unfit(Reason.UNKNOWN_CODE)
+        if self.plan.concepts.unknown != "suppress":
+            raise self.unfit(Reason.UNKNOWN_CODE)
         return SUPPRESSED
 
-    def _remember(self, text: str, packed: int) -> int:
-        if len(self._known) >= CACHED_TEXTS:
-            self._known.clear()
-        self._known[text] = packed
-        return packed
+    def _remember(self, text: str, value: int) -> int:
+        if len(self.known) >= CACHED_TEXTS:
+            self.known.clear()
+        self.known[text] = value
+        return value
 
-    def _unfit(self, reason: Reason) -> Unfit:
+    def aside(self, text: Json, *, is_label: bool) -> int:
+        """The kind and style of what is to replace a label or a copy that reads so."""
+        if is_label:
+            return LABEL | (letter_case(text) if type(text) is str else OWN_CASE)
+        match = self.plan.concepts.find(text) if type(text) is str else None
+        if match is None or match.position == UNKNOWN:
+            return CODE
+        return COPY | style_of(text, self._ids[match.position], match.how)
+
+    def unfit(self, reason: Reason) -> Unfit:
+        """The exception that blames this attribute."""
         return Unfit(reason, self.plan.path.text)
 
 
-class ScalarAttribute(Attribute):
-    """An attribute of one code a record."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One attribute of n records: their codes as a column, and more of each of the m values that were looked at.
 
-    def __init__(self, plan: AttributePlan) -> None:
-        super().__init__(plan)
-        self._find = slots(plan.path)
-        self._asides = [(slots(path), is_label) for path, is_label in _asides(plan)]
+    there: (m,) bool, the values that are in the column; styles: (m,) int64; rows: (m,) int64, each value's record;
+    unknown: how many values found no concept.
+    """
 
-    def reader(self) -> Callable[[dict[str, Any]], Hit]:
-        keys = names(self.plan.path.steps)
-        if keys is None or not self._simple:
+    column: Column
+    there: NDArray[np.bool_]
+    styles: Ints
+    rows: Ints
+    unknown: int
+
+
+class Ledger(ABC):
+    """What was read of one attribute in one batch: ``values``, one integer each."""
+
+    def __init__(self, attribute: Attribute, gaps: list[int]) -> None:
+        self.attribute = attribute
+        self.values: list[int] = []
+        self._gaps = gaps
+
+    @abstractmethod
+    def reader(self) -> Read:
+        """A function that reads a record's codes, or raises Unfit and then notes nothing.
+
+        It leaves gaps in the place of codes and of what belongs to them, and blanks what belongs to no code.
+        """
+
+    @abstractmethod
+    def cut_back(self, records: int) -> None:
+        """Forgets all but the first records."""
+
+    @abstractmethod
+    def gather(self, records: int) -> Reading:
+        """What was read of so many records."""
+
+    def _settle(self, found: Sequence[Slot], asides: Sequence[Aside], number: int) -> int:
+        """The value of the first slot, as value ``number``; further slots are treated as copies."""
+        if not found or self._is_absent(*found[0]):
+            self._absent(asides)
+            return NOTHING
+        (container, key), *further = found
+        value = self.attribute.value(container[key])
+        self._replace(value, [(container, key, CODE)], number)
+        copies = [*asides, *((*slot, False) for slot in further)]
+        self._replace(value, [(c, k, self.attribute.aside(c[k], is_label=label)) for c, k, label in copies], number)
+        return value
+
+    def _is_absent(self, container: Any, key: Any) -> bool:
+        return container[key] is None and self.attribute.plan.missing == "keep"
+
+    def _absent(self, asides: Iterable[Aside]) -> None:
+        if self.attribute.plan.missing == "reject":
+            raise self.attribute.unfit(Reason.MISSING)
+        _blank(asides)
+
+    def _replace(self, value: int, places: Iterable[tuple[Any, Any, int]], number: int) -> None:
+        """Leaves a gap, of the given kind and style, in each place; null where the value is suppressed, or was null."""
+        base = (number * self.attribute.total + self.attribute.number) << GAP_SHIFT
+        for container, key, kind in places:
+            if value < 0 or container[key] is None:
+                container[key] = None
+            else:
+                container[key] = GAPS[len(self._gaps)]
+                self._gaps.append(base | kind)
+
+    def _leave(self, key: str) -> Callable[[dict[str, Any], int], None]:
+        """A fast function that leaves gaps for a code and the label beside it, given their object."""
+        total, offset, beside, gaps = self.attribute.total, self.attribute.number, self.attribute.beside, self._gaps
+
+        def leave(container: dict[str, Any], number: int) -> None:
+            base = (number * total + offset) << GAP_SHIFT
+            container[key] = GAPS[len(gaps)]
+            gaps.append(base)
+            label = None if beside is None else container.get(beside)
+            if label is not None:
+                container[beside] = GAPS[len(gaps)]
+                gaps.append(base | LABEL | (letter_case(label) if type(label) is str else OWN_CASE))
+
+        return leave
+
+
+class ScalarLedger(Ledger):
+    """Of an attribute of one code a record: as many values as records."""
+
+    def __init__(self, attribute: Attribute, gaps: list[int]) -> None:
+        super().__init__(attribute, gaps)
+        self._find = slots(attribute.plan.path)
+        self._asides = [(slots(path), is_label) for path, is_label in _asides(attribute.plan)]
+
+    def reader(self) -> Read:
+        keys = names(self.attribute.plan.path.steps)
+        if keys is None or not self.attribute.simple:
             return self._read
-        return _fast(descend(keys[:-1]), keys[-1], self._known, self._read)
+        walk, key, leave = descend(keys[:-1]), keys[-1], self._leave(keys[-1])
+        known, values, slowly = self.attribute.known, self.values, self._read
 
-    def gather(self, found: Sequence[Hit]) -> Reading:
-        packed = _packed(found)
-        present = packed >= 0
-        hits = list(found) if present.all() else list(compress(found, present.tolist()))
-        column = Column((packed >> SHIFT).astype(np.int32))
-        return Reading(column, hits, packed[present] & STYLE, np.flatnonzero(present), _unknown(packed))
-
-    def _read(self, document: dict[str, Any]) -> Hit:
-        asides = [(*slot, is_label) for find, is_label in self._asides for slot in find(document)]
-        return self._settle(self._find(document), asides) or (NOTHING, None, None, None)
-
-
-class ArrayAttribute(Attribute):
-    """An attribute of any number of codes a record: one for each element of a list."""
-
-    def __init__(self, plan: AttributePlan) -> None:
-        super().__init__(plan)
-        self._rows = _Rows(plan.path)
-        self._asides = [(_Rows(path), is_label) for path, is_label in _asides(plan)]
-
-    def reader(self) -> Callable[[dict[str, Any]], list[Hit]]:
-        around, inside = _split(self.plan.path)
-        outer, inner = names(around), names(inside)
-        if outer is None or not inner or not self._simple:
-            return self._read
-        to_list, read_slowly = descend(outer), self._read
-        read = _fast(descend(inner[:-1]), inner[-1], self._known, _astray)
-
-        def read_all(document: dict[str, Any]) -> list[Hit]:
+        def read(document: dict[str, Any]) -> None:
             try:
-                return [read(element) for element in _list(to_list(document))]
+                container = walk(document)
+                value = known[container[key]]
             except (KeyError, TypeError):
-                return read_slowly(document)
+                slowly(document)
+            else:
+                leave(container, len(values))
+                values.append(value)
 
-        return read_all
+        return read
 
-    def gather(self, found: Sequence[list[Hit]]) -> Reading:
-        every = [hit for hits in found for hit in hits]
-        packed = _packed(every)
-        present = packed >= 0
-        rows = np.repeat(np.arange(len(found)), [len(hits) for hits in found])[present]
-        offsets = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(found))))).astype(np.int64)
-        column = Column((packed[present] >> SHIFT).astype(np.int32), offsets)
-        hits = list(compress(every, present.tolist()))
-        return Reading(column, hits, packed[present] & STYLE, rows, _unknown(packed))
+    def cut_back(self, records: int) -> None:
+        del self.values[records:]
 
-    def _read(self, document: dict[str, Any]) -> list[Hit]:
+    def gather(self, records: int) -> Reading:
+        values = np.array(self.values, dtype=np.int64)
+        column = Column((values >> SHIFT).astype(np.int32))
+        return Reading(column, values >= 0, values & STYLE, np.arange(records), _unknown(values))
+
+    def _read(self, document: dict[str, Any]) -> None:
+        asides = [(*slot, is_label) for find, is_label in self._asides for slot in find(document)]
+        self.values.append(self._settle(self._find(document), asides, len(self.values)))
+
+
+class ArrayLedger(Ledger):
+    """Of an attribute of any number of codes a record, one for each element of a list; ``lengths``: their numbers."""
+
+    def __init__(self, attribute: Attribute, gaps: list[int]) -> None:
+        super().__init__(attribute, gaps)
+        self.lengths: list[int] = []
+        self._rows = _Rows(attribute.plan.path)
+        self._asides = [(_Rows(path), is_label) for path, is_label in _asides(attribute.plan)]
+
+    def reader(self) -> Read:
+        around, inside = (names(steps) for steps in _split(self.attribute.plan.path))
+        if around is None or not inside or not self.attribute.simple:
+            return self._read
+        to_list, walk, key, leave = descend(around), descend(inside[:-1]), inside[-1], self._leave(inside[-1])
+        known, slowly = self.attribute.known, self._read
+
+        def read(document: dict[str, Any]) -> None:
+            try:
+                containers = [walk(element) for element in _list(to_list(document))]
+                values = [known[container[key]] for container in containers]
+            except (KeyError, TypeError):
+                slowly(document)
+            else:
+                for number, container in enumerate(containers, start=len(self.values)):
+                    leave(container, number)
+                self._note(values)
+
+        return read
+
+    def cut_back(self, records: int) -> None:
+        del self.lengths[records:]
+        del self.values[sum(self.lengths) :]
+
+    def gather(self, records: int) -> Reading:
+        values = np.array(self.values, dtype=np.int64)
+        there = values >= 0
+        rows = np.repeat(np.arange(records), self.lengths)
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(rows[there], minlength=records)))).astype(np.int64)
+        column = Column((values[there] >> SHIFT).astype(np.int32), offsets)
+        return Reading(column, there, values & STYLE, rows, _unknown(values))
+
+    def _note(self, values: Sequence[int]) -> None:
+        self.values.extend(values)
+        self.lengths.append(len(values))
+
+    def _read(self, document: dict[str, Any]) -> None:
         lists = self._rows.lists(document)
         asides = self._asides_by_element(document, lists[1:])
         if not lists:
-            self._absent([aside for element in asides.values() for aside in element])
-            return []
-        settled = [self._settle(self._rows.inside(lists[0], k), asides.pop(k, ())) for k in range(len(lists[0]))]
+            self._absent(aside for element in asides.values() for aside in element)
+        elements = lists[0] if lists else []
+        numbered = enumerate(range(len(elements)), start=len(self.values))
+        self._note([self._settle(self._rows.inside(elements, k), asides.pop(k, ()), n) for n, k in numbered])
         _blank(aside for element in asides.values() for aside in element)
-        return [hit for hit in settled if hit is not None]
 
     def _asides_by_element(self, document: dict[str, Any], further: Sequence[list[Json]]) -> dict[int, list[Aside]]:
         found: dict[int, list[Aside]] = {}
@@ -255,35 +312,42 @@ class _Rows:
         return [(elements, k)] if self._inside is None else self._inside(elements[k])
 
 
-def attribute(plan: AttributePlan) -> Attribute:
-    """The reader and writer of a planned attribute."""
-    return ArrayAttribute(plan) if plan.is_array else ScalarAttribute(plan)
+def gap_texts(
+    gaps: Sequence[int],
+    attributes: Sequence[Attribute],
+    readings: Sequence[Reading],
+    masked: MaskedBatch,
+) -> list[bytes]:
+    """What fills each gap, as JSON."""
+    texts: list[bytes] = [b"null"] * len(gaps)
+    owners, what = np.divmod(np.array(gaps, dtype=np.int64), 1 << GAP_SHIFT)
+    numbers, owners = np.divmod(owners, len(attributes))
+    styles = _shared_styles(attributes, readings)
+    for attribute, reading, column, style in zip(attributes, readings, masked.columns, styles, strict=True):
+        mine = np.flatnonzero(owners == attribute.number)
+        positions = np.full(len(reading.there), -1, dtype=np.int64)
+        positions[reading.there] = column.codes[column.codes >= 0]
+        kinds = what[mine]
+        own = np.where(kinds & KIND, kinds & STYLE, style[numbers[mine]])
+        keys = positions[numbers[mine]] << STYLE_BITS | own
+        _write(texts, attribute.labels, mine, keys, kinds & LABEL > 0)
+        _write(texts, attribute.codes, mine, keys, kinds & LABEL == 0)
+    return texts
 
 
-def shared_styles(attributes: Sequence[Attribute], readings: Sequence[Reading], records: int) -> list[Packed]:
-    """Every reading's styles, completed by what the other codes of the record show of the same taxonomy's style."""
-    kinds = [part.concepts.taxonomy.fingerprint for part in attributes]
+def _write(texts: list[bytes], written: Mapping[int, bytes], gaps: Ints, keys: Ints, chosen: NDArray[np.bool_]) -> None:
+    for gap, key in zip(gaps[chosen].tolist(), keys[chosen].tolist(), strict=True):
+        texts[gap] = written[key]
+
+
+def _shared_styles(attributes: Sequence[Attribute], readings: Sequence[Reading]) -> list[Ints]:
+    """Every value's style, completed by what the other codes of its record show of the same taxonomy's style."""
+    kinds = [attribute.plan.concepts.taxonomy.fingerprint for attribute in attributes]
+    records = max((int(row) + 1 for reading in readings for row in reading.rows[-1:]), default=0)
     seen = {kind: np.zeros(records, dtype=np.int64) for kind in kinds}
     for kind, reading in zip(kinds, readings, strict=True):
         np.bitwise_or.at(seen[kind], reading.rows, shown(reading.styles))
     return [borrow(r.styles, seen[kind][r.rows]) for kind, r in zip(kinds, readings, strict=True)]
-
-
-def _fast(
-    walk: Callable[[Any], Any], key: str, known: dict[str, int], slow: Callable[[Any], Hit]
-) -> Callable[[Any], Hit]:
-    def read(value: Any) -> Hit:
-        try:
-            container = walk(value)
-            return known[container[key]], container, key, None
-        except (KeyError, TypeError):
-            return slow(value)
-
-    return read
-
-
-def _astray(_: Json) -> Hit:
-    raise KeyError
 
 
 def _list(value: Json) -> list[Json]:
@@ -315,9 +379,5 @@ def _blank(asides: Iterable[Aside]) -> None:
         container[key] = None
 
 
-def _packed(hits: Sequence[Hit]) -> Packed:
-    return np.fromiter((hit[0] for hit in hits), np.int64, len(hits))
-
-
-def _unknown(packed: Packed) -> int:
-    return int(np.count_nonzero(packed & UNLISTED))
+def _unknown(values: Ints) -> int:
+    return int(np.count_nonzero(values & UNLISTED))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
-from stream_masker.pipeline.attributes import Reading, attribute
+from stream_masker.pipeline.attributes import Attribute, Ledger, Reading
 from stream_masker.pipeline.controls import noise_key, own_alpha
 from stream_masker.pipeline.events import decoder
+from stream_masker.pipeline.fields import Treat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Unfit
 from stream_masker.pipeline.records import InputRecord, Rejected
+from stream_masker.pipeline.stencil import cut
 
 _log = logging.getLogger(__name__)
 
@@ -25,76 +27,115 @@ _log = logging.getLogger(__name__)
 class Intake:
     """What came of n records, in their order.
 
-    Of those that can be masked: ``indices`` among the n, decoded ``documents``, per record what each attribute's
-    reader found, noise ``keys`` and own ``alphas`` (empty when the plan has none). ``rejected``: by index. Tombstones
-    are in neither.
+    Of those that can be masked: ``indices`` among the n; ``pieces``, their JSON cut at its gaps; ``gaps``, what each
+    of these is for; one ledger an attribute; noise ``keys`` and own ``alphas`` (empty when the plan has none).
+    ``rejected``: by index. Tombstones are in neither.
     """
 
+    ledgers: list[Ledger]
+    gaps: list[int]
     indices: list[int] = field(default_factory=list)
-    documents: list[dict[str, Any]] = field(default_factory=list)
-    found: list[list[Any]] = field(default_factory=list)
+    pieces: list[list[bytes]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     alphas: list[float] = field(default_factory=list)
     rejected: dict[int, Rejected] = field(default_factory=dict)
 
+    @property
+    def size(self) -> int:
+        return len(self.indices)
+
+    def readings(self) -> list[Reading]:
+        """Each attribute's codes."""
+        return [ledger.gather(self.size) for ledger in self.ledgers]
+
+    def batch(self, readings: Sequence[Reading]) -> Batch:
+        """The records as a batch."""
+        return Batch(self.size, tuple(reading.column for reading in readings), _alphas(self.alphas))
+
+    def unknown(self, readings: Sequence[Reading]) -> list[int]:
+        """Each attribute's values that found no concept, those of rejected records included."""
+        blamed = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
+        parts = zip(self.ledgers, readings, strict=True)
+        return [reading.unknown + blamed.count(ledger.attribute.plan.path.text) for ledger, reading in parts]
+
+    def cut_back(self, gaps: int) -> None:
+        """Forgets what was read of a record that is not among the indices."""
+        del self.gaps[gaps:]
+        del self.keys[self.size :]
+        del self.alphas[self.size :]
+        for ledger in self.ledgers:
+            ledger.cut_back(self.size)
+
 
 class Reader:
-    """Takes records in as a plan says; ``controls``: whether their noise keys and own alphas are read as well."""
+    """Takes records in as a plan says.
 
-    def __init__(self, plan: Plan, *, controls: bool = True) -> None:
-        self.attributes: Final = tuple(attribute(part) for part in plan.attributes)
+    ``treat``: from a record with gaps to what is emitted of it; ``controls``: whether the records' noise keys and own
+    alphas are read as well.
+    """
+
+    def __init__(self, plan: Plan, *, treat: Treat, controls: bool = True) -> None:
+        total = len(plan.attributes)
+        self.attributes: Final = tuple(Attribute(part, number, total) for number, part in enumerate(plan.attributes))
         self._decode = decoder(plan.limits)
-        self._readers = [part.reader() for part in self.attributes]
+        self._treat = treat
         self._key = noise_key(plan.noise_key) if controls and plan.noise_key is not None else None
         self._alpha = own_alpha(plan.alpha) if controls and plan.alpha is not None else None
-        self._controlled = self._key is not None or self._alpha is not None
 
     def take(self, records: Sequence[InputRecord]) -> Intake:
         """Decodes and reads records. Whatever goes wrong with one of them rejects that one only."""
-        taken = Intake()
-        decode, readers = self._decode, self._readers
+        taken = self._open()
+        gaps, read = taken.gaps, self._one(taken)
         for index, record in enumerate(records):
             if record.value is None:
                 continue
+            mark = len(gaps)
             try:
-                document = decode(record.value)
-                found = [read(document) for read in readers]
-                if self._controlled:
-                    self._take_controls(taken, document, record)
+                pieces = read(record, record.value)
             except Unfit as unfit:
                 taken.rejected[index] = Rejected(record.offset, unfit.reason.value, unfit.field)
-                continue
+                taken.cut_back(mark)
             except Exception as error:  # noqa: BLE001
                 _log.error("reading the record at offset %d failed (%s)", record.offset, type(error).__name__)
                 taken.rejected[index] = Rejected(record.offset, Reason.INTERNAL_ERROR.value)
-                continue
-            taken.indices.append(index)
-            taken.documents.append(document)
-            taken.found.append(found)
+                taken.cut_back(mark)
+            else:
+                taken.indices.append(index)
+                taken.pieces.append(pieces)
         return taken
 
-    def _take_controls(self, taken: Intake, document: dict[str, Any], record: InputRecord) -> None:
-        key = None if self._key is None else self._key(document)
-        if self._alpha is not None:
-            taken.alphas.append(self._alpha(document, record))
+    def refuse(self, rejected: Rejected) -> Intake:
+        """What comes of one record that is rejected unread."""
+        taken = self._open()
+        taken.rejected[0] = rejected
+        return taken
+
+    def _open(self) -> Intake:
+        gaps: list[int] = []
+        return Intake([attribute.ledger(gaps) for attribute in self.attributes], gaps)
+
+    def _one(self, taken: Intake) -> Callable[[InputRecord, bytes], list[bytes]]:
+        """A function that decodes and reads one record, and cuts at its gaps what is emitted of it."""
+        decode, treat = self._decode, self._treat
+        readers = [ledger.reader() for ledger in taken.ledgers]
+        controls = [*self._controls(taken)]
+
+        def read(record: InputRecord, value: bytes) -> list[bytes]:
+            document = decode(value)
+            for control in controls:
+                control(document, record)
+            for reader in readers:
+                reader(document)
+            return cut(treat(document))
+
+        return read
+
+    def _controls(self, taken: Intake) -> Iterator[Callable[[dict[str, Any], InputRecord], None]]:
+        key, alpha = self._key, self._alpha
         if key is not None:
-            taken.keys.append(key)
-
-    def gather(self, taken: Intake) -> list[Reading]:
-        """Each attribute's codes of the records that can be masked."""
-        columns = zip(*taken.found, strict=True) if taken.found else ([] for _ in self.attributes)
-        return [part.gather(list(column)) for part, column in zip(self.attributes, columns, strict=True)]
-
-    def unknown(self, taken: Intake, readings: Sequence[Reading]) -> list[int]:
-        """Each attribute's values that found no concept, those of rejected records included."""
-        blamed = [r.field for r in taken.rejected.values() if r.reason == Reason.UNKNOWN_CODE]
-        parts = zip(self.attributes, readings, strict=True)
-        return [reading.unknown + blamed.count(part.plan.path.text) for part, reading in parts]
-
-
-def encoded(taken: Intake, readings: Sequence[Reading]) -> Batch:
-    """The records that can be masked, as a batch."""
-    return Batch(len(taken.indices), tuple(reading.column for reading in readings), _alphas(taken.alphas))
+            yield lambda document, record: taken.keys.append(key(document))
+        if alpha is not None:
+            yield lambda document, record: taken.alphas.append(alpha(document, record))
 
 
 def _alphas(alphas: Sequence[float]) -> NDArray[np.float64] | None:

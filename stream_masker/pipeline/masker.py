@@ -9,24 +9,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-import orjson
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.randomness import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.attributes import Reading, shared_styles
+from stream_masker.pipeline.attributes import gap_texts
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
 from stream_masker.pipeline.fields import field_treatment
-from stream_masker.pipeline.intake import Intake, Reader, encoded
+from stream_masker.pipeline.intake import Intake, Reader
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Outcome, Rejected, Result
+from stream_masker.pipeline.stencil import fill
 
 BLOCK_RECORDS: Final = 5_000
 """The most records that one block counts."""
@@ -70,9 +70,8 @@ class RecordMasker:
         self._mechanism = mechanism
         self._secret = secret
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        self._reader = Reader(plan)
-        self._sampler = Reader(plan, controls=False)
-        self._treat_fields = field_treatment(plan, pseudonyms)
+        self._reader = Reader(plan, treat=field_treatment(plan, pseudonyms))
+        self._sampler = Reader(plan, treat=_nothing, controls=False)
         self._treat_key = key_treatment(plan.message, pseudonyms)
 
     def mask(self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int) -> Result:
@@ -102,8 +101,8 @@ class RecordMasker:
 
     def _count(self, records: Sequence[InputRecord]) -> Sample:
         taken = self._sampler.take(records)
-        readings = self._sampler.gather(taken)
-        counts = count_batch(encoded(taken, readings), self._sizes, self._sampler.unknown(taken, readings))
+        readings = taken.readings()
+        counts = count_batch(taken.batch(readings), self._sizes, taken.unknown(readings))
         return Sample(counts, _by_reason(taken.rejected.values()))
 
     def _mask_run(self, run: _Run) -> Result:
@@ -129,18 +128,19 @@ class RecordMasker:
             offset = run.records[0].offset
             place = f"topic {run.topic}, partition {run.partition}, offset {offset}"
             _log.error("masking the record at %s failed (%s)", place, type(error).__name__)
-            return self._finish(run, Intake(rejected={0: Rejected(offset, Reason.INTERNAL_ERROR.value)}))
+            return self._finish(run, self._reader.refuse(Rejected(offset, Reason.INTERNAL_ERROR.value)))
 
     def _attempt(self, run: _Run) -> Result:
         return self._finish(run, self._reader.take(run.records))
 
     def _finish(self, run: _Run, taken: Intake) -> Result:
-        readings = self._reader.gather(taken)
-        batch = encoded(taken, readings)
+        readings = taken.readings()
+        batch = taken.batch(readings)
         masked = self._mask_batch(run, taken, batch)
-        self._write(batch, masked, readings)
-        unknown = self._reader.unknown(taken, readings)
-        return Result(self._outcomes(run, taken), [self._block(run, taken, batch, masked, unknown)])
+        texts = gap_texts(taken.gaps, self._reader.attributes, readings, masked)
+        values = [fill(pieces, texts) for pieces in taken.pieces]
+        block = self._block(run, taken, batch, masked, taken.unknown(readings))
+        return Result(self._outcomes(run, taken, values), [block])
 
     def _mask_batch(self, run: _Run, taken: Intake, batch: Batch) -> MaskedBatch:
         if not batch.size:
@@ -156,23 +156,17 @@ class RecordMasker:
         offsets = [run.records[index].offset for index in taken.indices]
         return PositionKeys(self._secret, run.topic, run.partition, np.array(offsets, dtype=np.int64))
 
-    def _write(self, batch: Batch, masked: MaskedBatch, readings: Sequence[Reading]) -> None:
-        styles = shared_styles(self._reader.attributes, readings, batch.size)
-        parts = zip(self._reader.attributes, readings, masked.columns, styles, strict=True)
-        for attribute, reading, column, style in parts:
-            attribute.write(reading.hits, column.codes[reading.column.codes >= 0], style)
+    def _outcomes(self, run: _Run, taken: Intake, values: Sequence[bytes]) -> list[Outcome]:
+        treat_key, treat_headers = self._treat_key, header_treatment(self._plan.message, run.stamp)
+        masked, rejected = dict(zip(taken.indices, values, strict=True)), taken.rejected
 
-    def _outcomes(self, run: _Run, taken: Intake) -> list[Outcome]:
-        treat_headers = header_treatment(self._plan.message, run.stamp)
-        treat_key, treat_fields, rejected = self._treat_key, self._treat_fields, taken.rejected
-        values: list[bytes | None] = [None] * len(run.records)
-        for index, document in zip(taken.indices, taken.documents, strict=True):
-            values[index] = orjson.dumps(treat_fields(document))
+        def passed(record: InputRecord, value: bytes | None) -> Masked:
+            headers = treat_headers(record.headers)
+            return Masked(record.offset, value, treat_key(record.key), headers, record.timestamp)
+
         return [
-            rejected[index]
-            if index in rejected
-            else Masked(record.offset, value, treat_key(record.key), treat_headers(record.headers), record.timestamp)
-            for index, (record, value) in enumerate(zip(run.records, values, strict=True))
+            rejected[index] if index in rejected else passed(record, None if record.value is None else masked[index])
+            for index, record in enumerate(run.records)
         ]
 
     def _block(self, run: _Run, taken: Intake, batch: Batch, masked: MaskedBatch, unknown: Sequence[int]) -> Block:
@@ -200,6 +194,10 @@ def _no_cycle_search() -> Iterator[None]:
     finally:
         if searching:
             gc.enable()
+
+
+def _nothing(_: dict[str, Any]) -> dict[str, Any]:
+    return {}
 
 
 def _check(before: Column, after: Column, size: int) -> None:

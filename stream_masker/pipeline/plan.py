@@ -182,10 +182,15 @@ class Plan:
                 raise ConfigurationError(f"attributes: the paths {both} can select the same value")
 
     def _check_fields(self) -> None:
-        written = {path for a in self.attributes for path in a.written}
+        written = {path.steps for a in self.attributes for path in a.written}
         for path in (*self.fields.drop, *self.fields.pseudonymize):
-            if path in written:
+            if path.steps in written:
                 raise ConfigurationError(f"fields: path {path.text!r} belongs to an attribute, which is masked instead")
+        for path in (*self.fields.keep, *self.fields.drop, *self.fields.pseudonymize):
+            if any(path.steps[:end] in written for end in range(1, len(path.steps))):
+                raise ConfigurationError(
+                    f"fields: path {path.text!r} goes on inside an attribute's code, label or copy"
+                )
 
 
 def _allowed(key: str, given: str, allowed: tuple[str, ...]) -> None:

@@ -9,14 +9,15 @@ ontology.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from stream_masker.core.ontology import ConceptMap, Match
+    from stream_masker.core.ontology import ConceptMap
 
 Bits: TypeAlias = NDArray[np.int64]
 
@@ -88,8 +89,8 @@ def shown(styles: Bits) -> Bits:
     return np.where(styles & NAME, 0, styles)
 
 
-class Codes(dict[int, str]):
-    """Written codes by ``position << STYLE_BITS | style``, filled on first use.
+class Codes(dict[int, bytes]):
+    """Written codes, as JSON, by ``position << STYLE_BITS | style``, filled on first use.
 
     A code is written in its style only where the attribute's ``ConceptMap`` leads from the text back to the concept
     (without dot and zeros, 008.45 would be 845, another code). Ranges and chapters, which are no codes, are written
@@ -100,8 +101,8 @@ class Codes(dict[int, str]):
         super().__init__()
         self._concepts = concepts
 
-    def __missing__(self, key: int) -> str:
-        text = self[key] = self._write(key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1))
+    def __missing__(self, key: int) -> bytes:
+        text = self[key] = orjson.dumps(self._write(key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)))
         return text
 
     def _write(self, position: int, style: int) -> str:
@@ -127,27 +128,17 @@ class Codes(dict[int, str]):
         return match.position == position and match.how != "ancestor"
 
 
-class Labels(dict[int, str | None]):
-    """Written labels by ``position << STYLE_BITS | style``, filled on first use; None for a concept without one."""
+class Labels(dict[int, bytes]):
+    """Written labels, as JSON, by ``position << STYLE_BITS | style``, filled on first use; null where there is none."""
 
     def __init__(self, labels: tuple[str, ...]) -> None:
         super().__init__()
         self._labels = labels
 
-    def __missing__(self, key: int) -> str | None:
+    def __missing__(self, key: int) -> bytes:
         label = self._labels[key >> STYLE_BITS]
-        text = self[key] = in_case(label, key) if label else None
+        text = self[key] = orjson.dumps(in_case(label, key) if label else None)
         return text
-
-    def like(self, original: Any, position: int) -> str | None:
-        """The concept's label in the letters of the original, which may be anything; null stays null."""
-        if original is None:
-            return None
-        style = letter_case(original) if type(original) is str else OWN_CASE
-        return self[position << STYLE_BITS | style]
-
-
-Find: TypeAlias = Callable[[str], "Match"]
 
 
 def _case(text: str, concept: str) -> int:

@@ -285,3 +285,25 @@ def test_a_defect_in_reading_costs_only_its_record(bench, caplog, monkeypatch):
     assert [getattr(outcome, "reason", None) for outcome in outcomes] == [None, "internal_error", None]
     assert "offset 101 failed (ZeroDivisionError)" in caplog.text
     assert "E03" not in caplog.text
+
+
+def test_what_looks_like_a_gap_is_none(bench):
+    on_bench = bench({"a": {"path": "code", "label": "text"}})
+    forged = {"x": "0" * 33, "code": "I10", "text": "000000001", "000000000": '"000000000"'}
+    assert on_bench.one(forged) == {**forged, "code": "E11.9", "text": "Type 2 diabetes"}
+
+
+def test_a_rejected_record_leaves_no_gap_behind(bench):
+    attributes = {"a": {"path": "a", "label": "text"}, "b": {"path": "b[*]"}, "c": {"path": "c"}}
+    on_bench = bench(attributes, noise_key="id", alpha={"path": "alpha"})
+    good = {"a": "I10", "text": "x", "b": ["E11.9", "i10"], "c": "E03", "id": 1, "alpha": 1}
+    bad = [{**good, **spoilt} for spoilt in ({"c": 1}, {"b": ["I10", 2]}, {"id": None}, {"alpha": 0}, {"a": None})]
+    outcomes = on_bench.mask(*[record for one in bad for record in (good, one, good)])
+    assert [o.reason for o in outcomes if hasattr(o, "reason")] == [
+        "not_a_code",
+        "not_a_code",
+        "missing_noise_key",
+        "alpha_out_of_range",
+        "not_a_code",
+    ]
+    assert {o.value for o in outcomes if hasattr(o, "value")} == {on_bench.mask(good)[0].value}

@@ -38,6 +38,8 @@ def test_attributes(bench, attributes, told):
         ({"keep": ["a.b"], "drop": ["a.b"]}, "'a.b' is in keep and in drop"),
         ({"keep": ["['a'].b"], "pseudonymize": ["a.b"]}, "is in keep and in pseudonymize"),
         ({"drop": ["d.code"]}, "'d.code' belongs to an attribute"),
+        ({"keep": ["d.code.coding"]}, "'d.code.coding' goes on inside an attribute's code"),
+        ({"drop": ["d.text.de[0]"]}, "goes on inside"),
         ({"pseudonymize": ["d.text"]}, "'d.text' belongs to an attribute"),
     ],
 )

@@ -24,11 +24,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Tally
-from stream_masker.core.ontology.taxonomy import Int32, Taxonomy
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import Words
 from stream_masker.errors import ParameterError
 
 Floats: TypeAlias = NDArray[np.float64]
+Int32: TypeAlias = NDArray[np.int32]
+Int64: TypeAlias = NDArray[np.int64]
 
 CANDIDATES = ("all", "leaves")
 ROUNDINGS = ("calibrated", "ceil")

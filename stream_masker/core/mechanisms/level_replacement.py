@@ -21,13 +21,14 @@ from stream_masker.core.mechanisms.candidates import (
     UNSIGNED,
     Candidates,
     Floats,
+    Int32,
+    Int64,
     Replacement,
     Task,
     admissible,
     index_below,
     settle,
 )
-from stream_masker.core.ontology.taxonomy import Int32, Int64
 from stream_masker.errors import ParameterError
 
 CACHE_BYTES = 256 << 20

@@ -12,12 +12,11 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
-from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Floats, Task, require_one_of
+from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Floats, Int32, Task, require_one_of
 from stream_masker.core.mechanisms.noise import DISTRIBUTIONS, Noise, lengths_of
 from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.mechanisms.words import ROUNDING, TIES, draw_words
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.taxonomy import Int32
 from stream_masker.core.randomness import FieldKeys, Keys, Words, checked_secret
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts

@@ -23,13 +23,14 @@ from stream_masker.core.mechanisms.candidates import (
     UNSIGNED,
     Candidates,
     Floats,
+    Int32,
+    Int64,
     Replacement,
     Task,
     admissible,
     index_below,
     settle,
 )
-from stream_masker.core.ontology.taxonomy import Int32, Int64
 
 
 class Tree(NamedTuple):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.ontology.taxonomy import Int64
+from stream_masker.core.mechanisms.candidates import Int64
 from stream_masker.core.randomness import Keys, Rows, Words, stream_words
 
 NORMAL = slice(0, 2)

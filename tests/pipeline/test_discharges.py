@@ -1,0 +1,96 @@
+"""The record masker with semantic noise, on the real discharges."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from support.data import discharges, icd9cm
+
+from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.ontology import UNKNOWN, ConceptMap
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
+from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+
+NAMES = ("diag_1", "diag_2")
+MASKED = 20_000
+
+
+class Hospital:
+    """The discharges as events, the plan to mask two diagnoses, and a mechanism calibrated on all of them."""
+
+    def __init__(self) -> None:
+        self.values = [orjson.dumps(row) for row in discharges()]
+        self.tau = icd9cm().taxonomy()
+        self.concepts = ConceptMap(self.tau, unknown="ancestor")
+        self.plan = Plan(
+            attributes=tuple(AttributePlan(name=n, path=compile_path(n), concepts=self.concepts) for n in NAMES),
+            fields=FieldPolicy(
+                unlisted="drop", keep=(compile_path("age"),), pseudonymize=(compile_path("patient_nbr"),)
+            ),
+            configuration="0123456789abcdef",
+            noise_key=compile_path("encounter_id"),
+        )
+        self.mechanism = SemanticNoise(
+            dict.fromkeys(NAMES, self.tau), alpha=0.3, reference="pair", rounding="ceil", seed=b"seed"
+        )
+        self.masker = RecordMasker(self.plan, self.mechanism, b"secret")
+        self.sample = self.masker.count(self.values)
+        statistics = self.mechanism.compute(self.sample.counts, version=1)
+        self.mechanism.restore(self.mechanism.snapshot_of(statistics))
+
+    def mask(self, first: int, last: int):
+        records = [InputRecord(i, self.values[i]) for i in range(first, last)]
+        return self.masker.mask("discharges", 0, records, statistics_version=1)
+
+
+@pytest.fixture(scope="module")
+def hospital():
+    return Hospital()
+
+
+def test_counts_of_events_give_the_statistics_of_the_pairs(hospital):
+    statistics = hospital.mechanism.statistics
+    assert (statistics.records, hospital.sample.rejected) == (101_388, {"unknown_code": 378})
+    assert round(float(statistics.correlation[0, 1]), 4) == 0.2587
+    assert round(float(statistics.covariance[0, 1]), 5) == 0.03736
+    assert statistics.covariance.diagonal().round(4).tolist() == [0.1371, 0.1521]
+
+
+def test_every_discharge_is_masked_or_rejected(hospital):
+    rows = discharges()[:MASKED]
+    result = hospital.mask(0, MASKED)
+    for row, outcome in zip(rows, result.outcomes, strict=True):
+        if isinstance(outcome, Rejected):
+            assert "?" in (row["diag_1"], row["diag_2"])
+            assert (outcome.reason, outcome.field) == ("unknown_code", "diag_1" if row["diag_1"] == "?" else "diag_2")
+        else:
+            check(hospital, row, orjson.loads(outcome.value))
+    assert sum(block.masked.records + sum(block.rejected.values()) for block in result.blocks) == MASKED
+    assert sum(block.tallies[0].values for block in result.blocks) == sum(
+        isinstance(o, Masked) for o in result.outcomes
+    )
+
+
+def check(hospital, row, masked):
+    """``ceil`` never keeps a value, each code leads to a concept, and nothing unlisted is left."""
+    assert list(masked) == ["patient_nbr", "age", "diag_1", "diag_2"]
+    assert masked["age"] == row["age"]
+    assert masked["patient_nbr"] != row["patient_nbr"]
+    for name in NAMES:
+        before, after = hospital.concepts.find(row[name]), hospital.concepts.find(masked[name])
+        assert after.position not in (UNKNOWN, before.position)
+        assert masked[name] == "ICD9CM" or "-" in masked[name] or not shows_zeros(hospital, row[name], masked[name])
+
+
+def shows_zeros(hospital, before, after):
+    """Whether a code has leading zeros where the one that it replaces shows that they are dropped."""
+    concept = hospital.tau.ids[hospital.concepts.find(before).position]
+    return concept.startswith("0") and not before.startswith("0") and after.startswith("0")
+
+
+def test_a_replay_gives_the_same_bytes_in_batches_of_any_size(hospital):
+    whole = hospital.mask(0, 700).outcomes
+    assert [o for first in range(0, 700, 70) for o in hospital.mask(first, first + 70).outcomes] == whole
+    assert [hospital.mask(i, i + 1).outcomes[0] for i in range(0, 700, 100)] == whole[::100]

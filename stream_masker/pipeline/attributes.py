@@ -181,7 +181,7 @@ class Ledger(ABC):
             container[key] = GAPS[len(gaps)]
             gaps.append(base)
             label = None if beside is None else container.get(beside)
-            if label is not None:
+            if beside is not None and label is not None:
                 container[beside] = GAPS[len(gaps)]
                 gaps.append(base | LABEL | (letter_case(label) if type(label) is str else OWN_CASE))
 

@@ -9,7 +9,7 @@ ontology.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -131,7 +131,7 @@ class Codes(dict[int, bytes]):
 class Labels(dict[int, bytes]):
     """Written labels, as JSON, by ``position << STYLE_BITS | style``, filled on first use; null where there is none."""
 
-    def __init__(self, labels: tuple[str, ...]) -> None:
+    def __init__(self, labels: Sequence[str]) -> None:
         super().__init__()
         self._labels = labels
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
+import threading
 from collections import Counter
 from typing import Any
 
@@ -32,9 +32,10 @@ def group_of(configuration: Configuration) -> str:
 def transactional_id(configuration: Configuration) -> str:
     """The group, and the worker's instance: ``worker.instance``, or the host's name and the process's number.
 
-    A worker that comes back under the same id settles at once what it left open; two must never share one.
+    In a thread that is not the process's main one it is the thread's number. A worker that comes back under the same
+    id settles at once what it left open; two must never share one.
     """
-    instance = configuration.worker.instance or f"{socket.gethostname()}-{os.getpid()}"
+    instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
     return f"{group_of(configuration)}.{instance}"
 
 

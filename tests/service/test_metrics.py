@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from stream_masker.service import metrics_table
 from stream_masker.service.metrics import Metrics
 from stream_masker.service.metrics_table import TABLE, readme_table
 
@@ -80,3 +82,10 @@ def test_two_processes_in_one_program_share_nothing() -> None:
     one, other = (Metrics(CollectorRegistry(), "worker") for _ in range(2))
     one.add("records_in_total")
     assert "stream_masker_records_in_total 0.0" in generate_latest(other.registry).decode()
+
+
+@pytest.mark.parametrize("declared", TABLE, ids=lambda d: d.name)
+def test_everything_declared_is_measured_somewhere(declared) -> None:
+    service = Path(metrics_table.__file__).parent
+    code = [path.read_text() for path in service.rglob("*.py") if path.name != "metrics_table.py"]
+    assert any(f'"{declared.name}"' in text for text in code)

@@ -30,6 +30,9 @@ from stream_masker.service.health import Health
 from stream_masker.service.worker_run import Masking, run_worker
 
 SECRET = b"a secret of the worker's tests"
+START = time.time_ns() // 1_000_000 - 3_600_000
+"""The time of the first event, an hour ago: what is older than a topic's retention is deleted."""
+
 BRANCHES, LEAVES = 9, 9
 CODES = [f"C{i}{j}" for i in range(BRANCHES) for j in range(LEAVES)]
 
@@ -97,7 +100,7 @@ class Setting:
 
     def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
         """Publishes events; each goes to the partition of its number, modulo their number."""
-        records = ({"value": value(i), "partition": i % partitions, "timestamp": 10**12 + i, **more} for i in numbers)
+        records = ({"value": value(i), "partition": i % partitions, "timestamp": START + i, **more} for i in numbers)
         write(self.bootstrap, self.topics["input"], records)
 
     def publish(self, version: int, **changes: Any) -> None:

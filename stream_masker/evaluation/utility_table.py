@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
-from stream_masker.core.distance import distance_by_name
+from stream_masker.core.batch import Batch, Tally
+from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import PositionKeys
-from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
+from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
 from stream_masker.core.utility import Utility, utility
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
 """The noise levels of the paper's tables."""
 
 REFERENCES = ("mean", "pair", "root")
+SOURCE = "evaluation"
+"""Stands for the topic in the noise's key."""
+
 ROUNDINGS = ("ceil", "calibrated")
 
 
@@ -34,47 +38,54 @@ class UtilityRow:
 
 
 def utility_rows(
-    batch: Batch,
+    batches: Sequence[Batch],
     taxonomies: Mapping[str, Taxonomy],
     *,
     secret: bytes,
     alphas: Sequence[float] = ALPHAS,
     references: Sequence[str] = REFERENCES,
     roundings: Sequence[str] = ROUNDINGS,
-    correlated: bool = True,
-    distribution: str = "normal",
-    candidates: str = "all",
+    pairs: Sequence[tuple[str, str]] | None = None,
     distance: str = "wu_palmer",
+    **options: Any,
 ) -> Iterator[UtilityRow]:
     """One row for each reference, rounding and α, in this order; the same noise (``secret``) throughout.
 
-    ``batch``: the data, in the order of ``taxonomies``. Raises ParameterError where the mechanism does, such as for
-    reference ``pair`` on attributes that are no pair.
+    ``batches``: the data, columns in the order of ``taxonomies``. ``pairs``: for reference ``pair``. ``options``: further
+    parameters of ``SemanticNoise``. Raises ParameterError where the mechanism does, such as for reference ``pair`` on
+    attributes that are no pair.
     """
     distances = [distance_by_name(distance, tau) for tau in taxonomies.values()]
-    sizes = [len(tau) for tau in taxonomies.values()]
-    original = compute_statistics(count_batch(batch, sizes), tuple(taxonomies), distances, version=1)
+    original = compute_statistics(_counts(batches, distances), tuple(taxonomies), distances, version=1)
     for reference, rounding, alpha in product(references, roundings, alphas):
         noise = SemanticNoise(
             taxonomies,
             alpha=alpha,
-            correlated=correlated,
             reference=reference,
-            distribution=distribution,
             rounding=rounding,
-            candidates=candidates,
+            pairs=pairs if reference == "pair" else None,
             distance=distance,
             seed=secret,
+            **options,
         )
-        yield UtilityRow(alpha, reference, rounding, _utility(noise, batch, original, secret))
+        yield UtilityRow(alpha, reference, rounding, _utility(noise, batches, original, secret))
 
 
-def _utility(noise: SemanticNoise, batch: Batch, original: Statistics, secret: bytes) -> Utility:
-    noise.restore({**noise.snapshot_of(original)})
-    masked = noise.mask_batch(batch, PositionKeys(secret, "evaluation", 0, np.arange(batch.size, dtype=np.int64)))
-    counts = count_batch(Batch(batch.size, masked.columns), [len(d.taxonomy) for d in noise.distances])
-    after = compute_statistics(counts, noise.attributes, noise.distances, version=1)
-    return utility(original, after, masked.tallies, noise.alpha, noise.distances)
+def _utility(noise: SemanticNoise, batches: Sequence[Batch], original: Statistics, secret: bytes) -> Utility:
+    noise.restore(noise.snapshot_of(original))
+    starts = np.cumsum([0, *(batch.size for batch in batches)])
+    masked = [
+        noise.mask_batch(batch, PositionKeys(secret, SOURCE, 0, np.arange(start, start + batch.size, dtype=np.int64)))
+        for batch, start in zip(batches, starts[:-1], strict=True)
+    ]
+    after = [Batch(before.size, done.columns) for before, done in zip(batches, masked, strict=True)]
+    statistics = compute_statistics(_counts(after, noise.distances), noise.attributes, noise.distances, version=1)
+    tallies = [sum(column, Tally()) for column in zip(*(done.tallies for done in masked), strict=True)]
+    return utility(original, statistics, tallies, noise.alpha, noise.distances)
+
+
+def _counts(batches: Sequence[Batch], distances: Sequence[Distance]) -> Counts:
+    return merge(count_batch(batch, [len(d.taxonomy) for d in distances]) for batch in batches)
 
 
 def utility_markdown(rows: Sequence[UtilityRow]) -> str:

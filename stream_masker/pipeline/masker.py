@@ -99,6 +99,12 @@ class RecordMasker:
         rejected = sum((Counter(sample.rejected) for sample in samples), Counter[str]())
         return Sample(merge(sample.counts for sample in samples), dict(rejected))
 
+    def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
+        """The records' codes as batches of positions, of the records that ``count`` counts."""
+        for run in _runs(values):
+            taken = self._sampler.take(run)
+            yield taken.batch(taken.readings())
+
     def _count(self, records: Sequence[InputRecord]) -> Sample:
         taken = self._sampler.take(records)
         readings = taken.readings()

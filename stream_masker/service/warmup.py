@@ -16,7 +16,7 @@ def warm_up(configuration: Configuration) -> Mechanism:
     """
     mechanism = build_mechanism(configuration)
     records = [_record(configuration, k) for k in range(RECORDS)]
-    mechanism.learn_many(records)
+    mechanism.learn_many(records, time=0.0)
     mechanism.calibrate()
     mechanism.mask_many(records, keys=[bytes([k]) for k in range(RECORDS)])
     return mechanism

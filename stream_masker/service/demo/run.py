@@ -14,9 +14,9 @@ from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.demo.children import Children
 from stream_masker.service.demo.embedded import EmbeddedBroker
-from stream_masker.service.demo.setting import Setting, prepare
-from stream_masker.service.demo.view import View, statistics_lines
-from stream_masker.service.demo.watch import Seen, Watcher
+from stream_masker.service.demo.setting import Setting, is_served, prepare
+from stream_masker.service.demo.view import View, say, statistics_lines
+from stream_masker.service.demo.watch import POLL_SECONDS, Seen, Watcher
 from stream_masker.service.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
 
@@ -33,7 +33,7 @@ class DemoOptions:
     """
 
     records: int = 20_000
-    rate: float = 2_000.0
+    rate: float = 1_000.0
     correlation: float = 0.7
     seed: int = 1
     bootstrap_servers: str = ""
@@ -49,7 +49,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
         setting = prepare(folder, bootstrap_servers=servers, records=options.records, port=options.port)
-        console.print("preparing ICD-10-CM and compiled kernels (the first time takes a minute) …", highlight=False)
+        say(console, "preparing ICD-10-CM and compiled kernels (the first time takes a minute) …")
         warm_up(setting.configuration)
         if options.bootstrap_servers:
             prepare_topics(setting.configuration)
@@ -57,10 +57,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
 
 
 def _embedded(stack: ExitStack, console: Console) -> str:
-    console.print(
-        "no --bootstrap-servers: this uses librdkafka's embedded broker, in memory, for trying out only",
-        highlight=False,
-    )
+    say(console, "no --bootstrap-servers: this uses librdkafka's embedded broker, in memory, for trying out only")
     return stack.enter_context(EmbeddedBroker()).address
 
 
@@ -70,22 +67,35 @@ def _watch(options: DemoOptions, setting: Setting, stack: ExitStack, console: Co
     children = stack.enter_context(Children(setting.folder))
     _start(options, setting, children)
     for name, port in (("calibrator", setting.calibrator_port), ("worker", setting.worker_port)):
-        console.print(f"{name}: http://127.0.0.1:{port}/metrics", highlight=False)
+        say(console, f"{name}: http://127.0.0.1:{port}/metrics")
     start = time.monotonic()
     taxonomies = build_taxonomies(setting.configuration)
     with View(console, options.records, taxonomies) as view:
         _follow(watcher, children, view, options.records)
     _summarise(watcher.seen, time.monotonic() - start, console)
-    console.print("\n".join(statistics_lines(watcher.seen, taxonomies)), highlight=False, soft_wrap=True)
+    say(console, "\n".join(statistics_lines(watcher.seen, taxonomies)))
 
 
 def _start(options: DemoOptions, setting: Setting, children: Children) -> None:
     config = ["--config", str(setting.file)]
     children.start("calibrator", config)
     children.start("worker", [*config, "--http-port", str(setting.worker_port)])
+    _until_served(children, setting)
     events = ["--records", str(options.records), "--rate", str(options.rate), "--seed", str(options.seed)]
     drift = ["--correlation", str(options.correlation), "--drift-after", str(options.records // 2)]
     children.start("simulate", [*config, *events, *drift])
+
+
+def _until_served(children: Children, setting: Setting) -> None:
+    """Waits until both processes serve their metrics, so that events do not pile up before they start."""
+    waiting = {setting.calibrator_port, setting.worker_port}
+    deadline = time.monotonic() + STALL_SECONDS
+    while waiting:
+        children.check()
+        waiting = {port for port in waiting if not is_served(port)}
+        if time.monotonic() > deadline:
+            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s at the ports {sorted(waiting)}")
+        time.sleep(POLL_SECONDS)
 
 
 def _follow(watcher: Watcher, children: Children, view: View, records: int) -> None:
@@ -116,4 +126,4 @@ def _summarise(seen: Seen, seconds: float, console: Console) -> None:
         f"{seen.outcomes:,} accounted for, in {seconds:.1f} s",
         f"{version} statistics versions; peak drift from the baseline (Jensen-Shannon) {seen.peak_divergence:.3f}",
     ]
-    console.print("\n".join(lines), highlight=False, soft_wrap=True)
+    say(console, "\n".join(lines))

@@ -94,3 +94,9 @@ def free_port(wanted: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise AssertionError("the system gave no port")
+
+
+def is_served(port: int) -> bool:
+    """Whether something answers at a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

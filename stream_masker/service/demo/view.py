@@ -23,6 +23,11 @@ SECONDARIES = 2
 Figures = Mapping[str, Any]
 
 
+def say(console: Console, text: str) -> None:
+    """Prints text as it is, unwrapped."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
 class View:
     """Shows ``Seen``; a context manager. ``taxonomies``: for the labels of concepts."""
 
@@ -45,10 +50,6 @@ class View:
         if self._live is not None:
             self._live.stop()
 
-    def say(self, text: str) -> None:
-        """A line of its own."""
-        self._console.print(text, highlight=False, soft_wrap=True)
-
     def update(self, seen: Seen) -> None:
         """Shows what was seen by now; on no terminal only what is new."""
         if self._live is not None:
@@ -59,14 +60,17 @@ class View:
     def _tell(self, seen: Seen) -> None:
         if time.monotonic() - self._told >= PLAIN_SECONDS:
             self._told = time.monotonic()
-            self.say(f"{seen.produced:,} produced, {seen.outcomes:,} masked or rejected, {self._rate(seen):,.0f}/s")
+            say(
+                self._console,
+                f"{seen.produced:,} produced, {seen.outcomes:,} masked or rejected, {self._rate(seen):,.0f}/s",
+            )
         version = 0 if seen.drift is None else seen.drift.version
         if version > self._told_version:
             self._told_version = version
-            self.say("\n".join(statistics_lines(seen, self._taxonomies)))
+            say(self._console, "\n".join(statistics_lines(seen, self._taxonomies)))
         if seen.pair is not None and not self._told_pair:
             self._told_pair = True
-            self.say("\n".join(pair_lines(*seen.pair)))
+            say(self._console, "\n".join(pair_lines(*seen.pair)))
 
     def _rate(self, seen: Seen) -> float:
         return seen.outcomes / max(time.monotonic() - self._start, 1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import orjson
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import (
     DriftReport,
     StatisticsMessage,
@@ -24,6 +26,14 @@ from stream_masker.service.kafka_clients import confluent_properties
 REMEMBERED = 500
 POLL_SECONDS = 0.1
 METADATA_SECONDS = 10.0
+
+READER = {
+    "group.id": "stream-masker-demo",
+    "enable.auto.commit": False,
+    "isolation.level": "read_committed",
+    "allow.auto.create.topics": True,
+    "log_level": 2,
+}
 
 Event = dict[str, Any]
 Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
@@ -94,19 +104,19 @@ class Watcher:
     def __init__(self, configuration: Configuration) -> None:
         self.seen = Seen()
         self._handlers = _handlers(configuration.topics, self.seen)
-        self._consumer = Consumer(
-            confluent_properties(
-                configuration,
-                group_id="stream-masker-demo",
-                enable_auto_commit=False,
-                isolation_level="read_committed",
-                log_level=2,
-            )
-        )
-        for topic in self._handlers:
-            self._consumer.list_topics(topic, timeout=METADATA_SECONDS)
-        topics = self._consumer.list_topics(timeout=METADATA_SECONDS).topics
-        self._consumer.assign([TopicPartition(t, p, 0) for t in self._handlers for p in topics[t].partitions])
+        self._consumer = Consumer({**confluent_properties(configuration), **READER})
+        self._partitions(configuration.topics.calibration)
+        self._consumer.assign([part for topic in self._handlers for part in self._partitions(topic)])
+
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic, which appears by being asked for where the broker is the embedded one."""
+        deadline = time.monotonic() + METADATA_SECONDS
+        while time.monotonic() < deadline:
+            found = self._consumer.list_topics(topic, timeout=METADATA_SECONDS).topics[topic].partitions
+            if found:
+                return [TopicPartition(topic, number, 0) for number in found]
+            time.sleep(POLL_SECONDS)
+        raise ServiceError(f"topic {topic} has no partitions after {METADATA_SECONDS:.0f} s")
 
     def poll(self) -> None:
         """Takes in what came, for a tenth of a second at most."""

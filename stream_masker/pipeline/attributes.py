@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Column, MaskedBatch
 from stream_masker.core.ontology import UNKNOWN
-from stream_masker.pipeline.paths import Each, Json, Path, Step
+from stream_masker.pipeline.paths import Each, Json, Name, Path, Step
 from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import Reason, Unfit
 from stream_masker.pipeline.stencil import GAPS
 from stream_masker.pipeline.style import OWN_CASE, STYLE_BITS, Codes, Labels, borrow, letter_case, shown, style_of
-from stream_masker.pipeline.walk import Slot, descend, names, slots
+from stream_masker.pipeline.walk import Slot, descend, listed, slots
 
 Ints: TypeAlias = NDArray[np.int64]
 Read: TypeAlias = Callable[[dict[str, Any]], None]
@@ -172,16 +172,16 @@ class Ledger(ABC):
                 container[key] = GAPS[len(self._gaps)]
                 self._gaps.append(base | kind)
 
-    def _leave(self, key: str) -> Callable[[dict[str, Any], int], None]:
-        """A fast function that leaves gaps for a code and the label beside it, given their object."""
+    def _leave(self) -> Callable[[Any, Any, int], None]:
+        """A fast function that leaves gaps for a code and the label beside it, given their container."""
         total, offset, beside, gaps = self.attribute.total, self.attribute.number, self.attribute.beside, self._gaps
 
-        def leave(container: dict[str, Any], number: int) -> None:
+        def leave(container: Any, key: Any, number: int) -> None:
             base = (number * total + offset) << GAP_SHIFT
             container[key] = GAPS[len(gaps)]
             gaps.append(base)
             label = None if beside is None else container.get(beside)
-            if beside is not None and label is not None:
+            if label is not None:
                 container[beside] = GAPS[len(gaps)]
                 gaps.append(base | LABEL | (letter_case(label) if type(label) is str else OWN_CASE))
 
@@ -197,10 +197,10 @@ class ScalarLedger(Ledger):
         self._asides = [(slots(path), is_label) for path, is_label in _asides(attribute.plan)]
 
     def reader(self) -> Read:
-        keys = names(self.attribute.plan.path.steps)
-        if keys is None or not self.attribute.simple:
+        *way, last = self.attribute.plan.path.steps
+        if not isinstance(last, Name) or not self.attribute.simple:
             return self._read
-        walk, key, leave = descend(keys[:-1]), keys[-1], self._leave(keys[-1])
+        walk, key, leave = descend(way), last.key, self._leave()
         known, values, slowly = self.attribute.known, self.values, self._read
 
         def read(document: dict[str, Any]) -> None:
@@ -210,7 +210,7 @@ class ScalarLedger(Ledger):
             except (KeyError, TypeError):
                 slowly(document)
             else:
-                leave(container, len(values))
+                leave(container, key, len(values))
                 values.append(value)
 
         return read
@@ -238,21 +238,21 @@ class ArrayLedger(Ledger):
         self._asides = [(_Rows(path), is_label) for path, is_label in _asides(attribute.plan)]
 
     def reader(self) -> Read:
-        around, inside = (names(steps) for steps in _split(self.attribute.plan.path))
-        if around is None or not inside or not self.attribute.simple:
+        around, inside = _split(self.attribute.plan.path)
+        if (inside and not isinstance(inside[-1], Name)) or not self.attribute.simple:
             return self._read
-        to_list, walk, key, leave = descend(around), descend(inside[:-1]), inside[-1], self._leave(inside[-1])
+        to_list, places, leave = descend(around), _places(inside), self._leave()
         known, slowly = self.attribute.known, self._read
 
         def read(document: dict[str, Any]) -> None:
             try:
-                containers = [walk(element) for element in _list(to_list(document))]
-                values = [known[container[key]] for container in containers]
+                found = places(listed(to_list(document)))
+                values = [known[container[key]] for container, key in found]
             except (KeyError, TypeError):
                 slowly(document)
             else:
-                for number, container in enumerate(containers, start=len(self.values)):
-                    leave(container, number)
+                for number, (container, key) in enumerate(found, start=len(self.values)):
+                    leave(container, key, number)
                 self._note(values)
 
         return read
@@ -350,10 +350,13 @@ def _shared_styles(attributes: Sequence[Attribute], readings: Sequence[Reading])
     return [borrow(r.styles, seen[kind][r.rows]) for kind, r in zip(kinds, readings, strict=True)]
 
 
-def _list(value: Json) -> list[Json]:
-    if type(value) is not list:
-        raise TypeError
-    return value
+def _places(inside: Sequence[Step]) -> Callable[[list[Json]], list[Slot]]:
+    """A fast function from a list to where each element's code stands."""
+    if not inside:
+        return lambda elements: [(elements, position) for position in range(len(elements))]
+    *way, last = inside
+    walk, key = descend(way), last.key if isinstance(last, Name) else None
+    return lambda elements: [(walk(element), key) for element in elements]
 
 
 def _split(path: Path) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
@@ -367,11 +370,11 @@ def _asides(plan: AttributePlan) -> list[tuple[Path, bool]]:
 
 
 def _key_beside(plan: AttributePlan) -> str | None:
-    """The label's name where it stands in the same object as the code, both under names; otherwise None."""
+    """The label's name where it stands in the same object as the code; otherwise None."""
     if plan.label is None or plan.label.steps[:-1] != plan.path.steps[:-1]:
         return None
-    last = names((plan.path.steps[-1], plan.label.steps[-1]))
-    return None if last is None else last[1]
+    code, label = plan.path.steps[-1], plan.label.steps[-1]
+    return label.key if isinstance(code, Name) and isinstance(label, Name) else None
 
 
 def _blank(asides: Iterable[Aside]) -> None:

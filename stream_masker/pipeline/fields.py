@@ -49,6 +49,10 @@ class _Node:
     def in_every_element(self) -> bool:
         return not self.places and not self.wheres
 
+    @property
+    def is_filter(self) -> bool:
+        return len(self.wheres) == 1 and not self.places and self.each is None
+
     def children(self) -> Iterator[_Node]:
         yield from self.names.values()
         yield from self.places.values()
@@ -176,6 +180,9 @@ class _Compiler:
     def _list(self, nodes: Nodes, own: Action) -> Treat:
         if all(node.in_every_element for node in nodes):
             return _every_element(self.treat(tuple(node.each for node in nodes if node.each), own))
+        if len(nodes) == 1 and nodes[0].is_filter:
+            ((where, node),) = nodes[0].wheres
+            return _matching_elements(where, self.treat((node,), own), self.treat((), own))
         settle = _places_held if any(node.places for node in nodes) else _remaining
         return lambda value: settle([self._element(nodes, own, at, element) for at, element in enumerate(value)])
 
@@ -199,6 +206,11 @@ def _drop(_: Json) -> Any:
 
 def _every_element(treat: Treat) -> Treat:
     return lambda value: _remaining([treat(element) for element in value])
+
+
+def _matching_elements(where: Where, treat: Treat, rest: Treat) -> Treat:
+    matches = where.matches
+    return lambda value: _remaining([treat(element) if matches(element) else rest(element) for element in value])
 
 
 def _remaining(treated: list[Any]) -> list[Json]:

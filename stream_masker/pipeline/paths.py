@@ -57,9 +57,9 @@ class Where:
     def matches(self, element: Json) -> bool:
         """Whether ``element`` is an object that has the value in the field."""
         for key in self.field:
-            if type(element) is not dict or key not in element:
+            if type(element) is not dict:
                 return False
-            element = element[key]
+            element = element.get(key)
         return element == self.value if type(element) is str else not self.quoted and self._written(element)
 
     def _written(self, element: Json) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from operator import getitem
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from stream_masker.pipeline.paths import Each, Index, Json, Name, Path, Step, Where
@@ -35,23 +35,57 @@ def slots(path: Path, steps: Sequence[Step] | None = None) -> Callable[[Json], l
     return find
 
 
-def names(steps: Sequence[Step]) -> tuple[str, ...] | None:
-    """The names that the steps are; None when there are others among them."""
-    keys = tuple(step.key for step in steps if isinstance(step, Name))
-    return keys if len(keys) == len(steps) else None
+def descend(steps: Sequence[Step]) -> Callable[[Json], Json]:
+    """A fast function to the one value that steps without ``[*]`` select.
 
-
-def descend(keys: Sequence[str]) -> Callable[[Json], Json]:
-    """A fast function for a path of names: ``value[k1][k2]…``; KeyError or TypeError where it does not lead on."""
-    match tuple(keys):
+    KeyError or TypeError where they do not lead on, lead on by several ways, or meet another shape than they need.
+    """
+    match tuple(_quick(step) for step in steps):
         case ():
             return lambda value: value
         case (first,):
-            return lambda value: value[first]
+            return first
         case (first, second):
-            return lambda value: value[first][second]
+            return lambda value: second(first(value))
         case every:
-            return lambda value: reduce(getitem, every, value)
+            return lambda value: reduce(_call, every, value)
+
+
+def _call(value: Json, step: Callable[[Json], Json]) -> Json:
+    return step(value)
+
+
+def _quick(step: Step) -> Callable[[Json], Json]:
+    match step:
+        case Name(key):
+            return itemgetter(key)
+        case Index(position):
+            return lambda value: listed(value)[position] if position < len(value) else _astray()
+        case Where():
+            return _the_one(step)
+        case Each():
+            raise ValueError("[*] selects several values")
+
+
+def _the_one(step: Where) -> Callable[[Json], Json]:
+    matches, only_objects = step.matches, {dict}.issuperset
+
+    def find(value: Json) -> Json:
+        found = [element for element in listed(value) if matches(element)]
+        return found[0] if len(found) == 1 and only_objects(map(type, value)) else _astray()
+
+    return find
+
+
+def listed(value: Json) -> list[Json]:
+    """The value, which is a list. TypeError if it is none."""
+    if type(value) is not list:
+        raise TypeError
+    return value
+
+
+def _astray() -> Json:
+    raise KeyError
 
 
 def _selector(step: Step, path: Path) -> Select:

@@ -77,6 +77,8 @@ def test_missing_attributes(bench, path, record):
         ("a[0].code", {"a": {"0": {"code": "I10"}}}),
         ("a[?s=x].code", {"a": {"s": "x", "code": "I10"}}),
         ("a[?s=x].code", {"a": ["I10"]}),
+        ("a[?s=x].code", {"a": ["I10", {"s": "x", "code": "I10"}]}),
+        ("a[*].b[?s=x].code", {"a": [{"b": [{"s": "x", "code": "I10"}, ["I10"]]}]}),
         ("codes[*]", {"codes": "I10"}),
         ("codes[*]", {"codes": {}}),
         ("codes[*].code", {"codes": ""}),

@@ -65,6 +65,22 @@ class EmptyOntologyError(OntologyError):
     """There is no concept in the source."""
 
 
+class InactiveParentError(OntologyError):
+    """An active is-a link leads to a concept that is inactive."""
+
+
+class SourceFormatError(OntologyError):
+    """A file is not in the format that it should be in: encoding, header, a truncated line, a malformed value."""
+
+
+class MissingFileError(OntologyError):
+    """A source of several files lacks one of them."""
+
+
+class CompiledOntologyError(OntologyError):
+    """A compiled ontology is truncated, damaged, of another format, or none at all."""
+
+
 def name_some(names: tuple[str, ...], most: int = 5) -> str:
     """``: a, b, c`` for up to ``most`` names, with the number of those left out; empty for no names."""
     if not names:

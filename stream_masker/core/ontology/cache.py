@@ -24,20 +24,31 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker"
 
 
+def place(key: str) -> Path:
+    """Where the compiled form of a source with this key is kept."""
+    return folder() / f"{key}-{compiled.FORMAT}{compiled.SUFFIX}"
+
+
 def through_cache(key: str, source: str, parse: Callable[[], Ontology]) -> Ontology:
     """The compiled ontology of this key, parsed and written first where there is none (or no readable one)."""
-    path = folder() / f"{key}-{compiled.FORMAT}.ontology"
+    path = place(key)
     try:
         return compiled.read(path)
     except OntologyError as error:
         log.debug("parsing %s: %s", source, error)
     ontology = parse()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        compiled.write(ontology, path, source=source)
+        return kept(ontology, path, source)
     except OSError as error:
         log.debug("the compiled form of %s is not kept: %s", source, error)
-    return ontology
+        return ontology
+
+
+def kept(ontology: Ontology, path: Path, source: str) -> Ontology:
+    """The ontology as its compiled form at ``path``, which is written first. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    compiled.write(ontology, path, source=source)
+    return compiled.read(path)
 
 
 def file_key(path: Path) -> str:

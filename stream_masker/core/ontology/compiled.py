@@ -1,112 +1,186 @@
 """Ontologies compiled to one file of arrays, which every process maps into memory and shares the pages of.
 
-A file is the magic, the length of a JSON header, the header (format version, source, digest of the data, and each
-array's type, place and size), then the arrays. What does not fit together raises OntologyError: a truncated file, one
-of another version, or one whose data was damaged is never opened.
+A file is a line that says what it is and its format, the length and the checksum of a JSON header, the header (source,
+size and checksum of the data, and each array's type, place and size), then the arrays, each at a multiple of 64 bytes.
+The checksums (CRC-32) cover every byte, and every opening compares them: a truncated file, one of another format, or
+one with a damaged byte raises CompiledOntologyError and is never used.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import mmap
 import os
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.ontology.lookup import Index
+from stream_masker.core.ontology.names import Indexes, Synonyms
 from stream_masker.core.ontology.ontology import Ontology
-from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.errors import OntologyError
+from stream_masker.core.ontology.taxonomy import Closure, Derived, Taxonomy, TreeTable
+from stream_masker.core.ontology.texts import Texts
+from stream_masker.errors import CompiledOntologyError
 
-MAGIC = b"stream-masker ontology\n"
-FORMAT = 1
-ALIGNMENT = 64
+FORMAT: Final = 2
+SUFFIX: Final = ".ontology"
+MAGIC: Final = b"stream-masker ontology %d\n" % FORMAT
+ALIGNMENT: Final = 64
+BLOCK: Final = 1 << 20
 
-Arrays = dict[str, NDArray[Any]]
+Array: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = Mapping[str, Array]
+Table = TypeVar("Table", Closure, TreeTable)
 
 
 def write(ontology: Ontology, path: Path, *, source: str) -> None:
-    """Writes the compiled form of an ontology; the file appears whole or not at all."""
+    """Writes the compiled form of an ontology; the file appears whole or not at all. Raises OSError."""
     arrays = _arrays(ontology)
-    blob = b"".join(_padded(array.tobytes()) for array in arrays.values())
-    header = json.dumps(_header(arrays, blob, source)).encode()
+    prefix = _prefix(arrays, {"source": source, "fingerprint": ontology.taxonomy().fingerprint})
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(_padded(MAGIC + len(header).to_bytes(8, "little") + header))
-        file.write(blob)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+        temporary = Path(file.name)
+        try:
+            file.writelines([prefix, *_blocks(arrays)])
+            file.flush()
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def read(path: Path) -> Ontology:
-    """Opens a compiled ontology. Raises OntologyError when the file is not what this version wrote, byte for byte."""
+    """Opens a compiled ontology: checks every byte, computes nothing, and maps its arrays.
+
+    Raises CompiledOntologyError when the file is not what this version wrote, byte for byte.
+    """
     try:
-        data = np.memmap(path, dtype=np.uint8, mode="r")
-    except (OSError, ValueError):
-        raise OntologyError(f"{path} cannot be opened as a compiled ontology") from None
-    header, start = _read_header(path, data)
-    arrays = {name: data[start + at : start + at + size].view(dtype) for name, dtype, at, size in header["arrays"]}
-    ids, labels, synonyms, owners = (_strings(arrays, name) for name in ("ids", "labels", "synonyms", "owners"))
-    named: dict[str, list[str]] = {}
-    for owner, name in zip(owners, synonyms, strict=True):
-        named.setdefault(owner, []).append(name)
-    return Ontology(Taxonomy(ids, labels, arrays["parent_offsets"], arrays["parents"]), named)
+        with path.open("rb") as file:
+            header, start = _checked(path, file)
+            data = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)[start:]
+    except OSError as error:
+        raise CompiledOntologyError(f"{path} cannot be opened: {error.strerror}") from None
+    arrays = {name: data[at : at + size].view(dtype) for name, dtype, at, size in header["arrays"]}
+    return _ontology(arrays, header["fingerprint"])
 
 
-def _read_header(path: Path, data: NDArray[np.uint8]) -> tuple[Mapping[str, Any], int]:
-    prefix = len(MAGIC) + 8
-    if data[: len(MAGIC)].tobytes() != MAGIC or data.size < prefix:
-        raise OntologyError(f"{path} is no compiled ontology")
-    length = int.from_bytes(data[len(MAGIC) : prefix].tobytes(), "little")
-    start = -(-(prefix + length) // ALIGNMENT) * ALIGNMENT
-    try:
-        header: Mapping[str, Any] = json.loads(data[prefix : prefix + length].tobytes())
-    except ValueError:
-        raise OntologyError(f"{path} is a damaged or truncated compiled ontology") from None
-    if header.get("format") != FORMAT:
-        raise OntologyError(f"{path} has format {header.get('format')}, this version reads format {FORMAT}")
-    if header["digest"] != hashlib.blake2b(data.data[start:], digest_size=16).hexdigest():
-        raise OntologyError(f"{path} is a damaged or truncated compiled ontology")
+def _checked(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """The header, and where the data starts; both are whole and what was written."""
+    _check_format(path, file.readline(BLOCK))
+    length, checksum = (int.from_bytes(file.read(size), "little") for size in (8, 4))
+    head = file.read(min(length, os.fstat(file.fileno()).st_size))
+    if len(head) < length or zlib.crc32(head) != checksum:
+        raise CompiledOntologyError(f"{path} is damaged or truncated: its header is not what was written")
+    header: dict[str, Any] = json.loads(head)
+    start = file.tell()
+    size = os.fstat(file.fileno()).st_size - start
+    if size != header["size"]:
+        raise CompiledOntologyError(f"{path} is truncated or damaged: {size} bytes of data instead of {header['size']}")
+    if _checksum(iter(lambda: file.read(BLOCK), b"")) != header["checksum"]:
+        raise CompiledOntologyError(f"{path} is damaged: its data is not what was written")
     return header, start
 
 
-def _header(arrays: Arrays, blob: bytes, source: str) -> dict[str, Any]:
+def _check_format(path: Path, line: bytes) -> None:
+    match = re.fullmatch(rb"stream-masker ontology(?: (\d+))?\n", line)
+    if match is None:
+        raise CompiledOntologyError(f"{path} is no compiled ontology")
+    if line != MAGIC:
+        other = int(match[1] or 1)
+        reads = f"but this version of stream-masker reads format {FORMAT}: compile its source anew"
+        raise CompiledOntologyError(f"{path} has format {other}, {reads}")
+
+
+def _checksum(blocks: Iterator[bytes | memoryview]) -> int:
+    checksum = 0
+    for block in blocks:
+        checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+def _prefix(arrays: Arrays, facts: Mapping[str, str]) -> bytes:
+    """All that stands before the data, which thus starts at a multiple of the alignment."""
     table, at = [], 0
     for name, array in arrays.items():
         table.append((name, array.dtype.str, at, array.nbytes))
-        at += len(_padded(array.tobytes()))
-    digest = hashlib.blake2b(blob, digest_size=16).hexdigest()
-    return {"format": FORMAT, "source": source, "digest": digest, "arrays": table}
+        at += array.nbytes + _gap(array.nbytes)
+    header = json.dumps({**facts, "size": at, "checksum": _checksum(_blocks(arrays)), "arrays": table}).encode()
+    header += b" " * _gap(len(MAGIC) + 8 + 4 + len(header))
+    return MAGIC + len(header).to_bytes(8, "little") + zlib.crc32(header).to_bytes(4, "little") + header
+
+
+def _gap(size: int) -> int:
+    return -size % ALIGNMENT
+
+
+def _blocks(arrays: Arrays) -> Iterator[bytes | memoryview]:
+    for array in arrays.values():
+        yield array.data
+        yield bytes(_gap(array.nbytes))
 
 
 def _arrays(ontology: Ontology) -> Arrays:
-    tau = ontology.taxonomy()
-    owned = [(concept, name) for concept, names in ontology.synonyms.items() for name in names]
-    arrays: Arrays = {"parent_offsets": tau.parent_offsets, "parents": tau.parents}
-    for name, texts in {
-        "ids": tau.ids,
-        "labels": tau.labels,
-        "owners": [concept for concept, _ in owned],
-        "synonyms": [name for _, name in owned],
-    }.items():
-        arrays |= _encoded(name, texts)
-    return arrays
+    tau, synonyms, indexes = ontology.taxonomy(), ontology.synonyms, ontology.indexes
+    made = tau.derived
+    return {
+        "parent_offsets": tau.parent_offsets,
+        "parents": tau.parents,
+        "child_offsets": made.child_offsets,
+        "children": made.children,
+        "depth": made.depth,
+        "slots": made.slots,
+        **_table("closure", made.closure),
+        **_table("tree", made.tree),
+        **_texts("ids", tau.ids),
+        **_texts("labels", tau.labels),
+        "synonyms.rows": synonyms.offsets,
+        **_texts("synonyms", synonyms.texts),
+        "codes.hashes": indexes.codes.hashes,
+        "codes.owners": indexes.codes.owners,
+        "names.hashes": indexes.names.hashes,
+        "names.owners": indexes.names.owners,
+    }
 
 
-def _encoded(name: str, texts: Sequence[str]) -> Arrays:
-    parts = [text.encode() for text in texts]
-    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    return {f"{name}.ends": ends, f"{name}.utf8": np.frombuffer(b"".join(parts), dtype=np.uint8)}
+def _table(name: str, table: Closure | TreeTable | None) -> Arrays:
+    return {} if table is None else {f"{name}.{field.name}": getattr(table, field.name) for field in fields(table)}
 
 
-def _strings(arrays: Arrays, name: str) -> list[str]:
-    blob = arrays[f"{name}.utf8"].tobytes()
-    ends = arrays[f"{name}.ends"].tolist()
-    return [blob[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
+def _texts(name: str, texts: Texts) -> Arrays:
+    compact = texts.compact()
+    return {f"{name}.offsets": np.append(compact.starts, compact.blob.size), f"{name}.utf8": compact.blob}
 
 
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % ALIGNMENT)
+def _ontology(arrays: Arrays, fingerprint: str) -> Ontology:
+    derived = Derived(
+        child_offsets=arrays["child_offsets"],
+        children=arrays["children"],
+        depth=arrays["depth"],
+        slots=arrays["slots"],
+        fingerprint=fingerprint,
+        closure=_opened(arrays, "closure", Closure),
+        tree=_opened(arrays, "tree", TreeTable),
+    )
+    ids, labels, texts = (_opened_texts(arrays, name) for name in ("ids", "labels", "synonyms"))
+    taxonomy = Taxonomy(ids, labels, arrays["parent_offsets"], arrays["parents"], derived=derived)
+    codes, names = (Index(arrays[f"{name}.hashes"], arrays[f"{name}.owners"]) for name in ("codes", "names"))
+    synonyms = Synonyms(taxonomy, arrays["synonyms.rows"], texts)
+    return Ontology(taxonomy, synonyms, indexes=Indexes(codes, names))
+
+
+def _opened(arrays: Arrays, name: str, kind: type[Table]) -> Table | None:
+    own = {field.name: f"{name}.{field.name}" for field in fields(kind)}
+    there = all(place in arrays for place in own.values())
+    return kind(**{field: arrays[place] for field, place in own.items()}) if there else None
+
+
+def _opened_texts(arrays: Arrays, name: str) -> Texts:
+    offsets = arrays[f"{name}.offsets"]
+    return Texts(arrays[f"{name}.utf8"], offsets[:-1], offsets[1:])

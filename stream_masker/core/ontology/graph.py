@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
+from stream_masker.core.ontology.arrays import Int32, Int64, offsets_of
 
 
 @njit(cache=True, nogil=True)
@@ -40,6 +38,32 @@ def longest_depths(parent_counts, child_offsets, children):  # type: ignore[no-u
                 queue[tail] = child
                 tail += 1
     return depth
+
+
+@njit(cache=True, nogil=True)
+def breadth_first(depth, child_offsets, children):  # type: ignore[no-untyped-def]
+    """(m,) int64: the concepts by depth, then by the place of their first parent in this order, then by number.
+
+    ``depth``: of ``longest_depths``, with one root. All parents of a concept have lesser depths, so their places are
+    known when it is met, the first time from the first of them.
+    """
+    m = depth.size
+    place = np.zeros(depth.max() + 2, np.int64)
+    for c in range(m):
+        place[depth[c] + 1] += 1
+    place = np.cumsum(place)
+    order = np.empty(m, np.int64)
+    met = np.zeros(m, np.bool_)
+    order[0] = np.argmin(depth)
+    for k in range(m):
+        c = order[k]
+        for j in range(child_offsets[c], child_offsets[c + 1]):
+            child = children[j]
+            if not met[child]:
+                met[child] = True
+                order[place[depth[child]]] = child
+                place[depth[child]] += 1
+    return order
 
 
 @njit(cache=True, nogil=True)
@@ -138,7 +162,5 @@ def level_ranges(parent):  # type: ignore[no-untyped-def]
 
 def compress(rows: Int64, columns: Int64, size: int) -> tuple[Int64, Int32]:
     """Compressed rows of the links (rows[k], columns[k]); within a row ascending. Offsets (size + 1,), indices."""
-    order = np.lexsort((columns, rows))
-    offsets = np.zeros(size + 1, np.int64)
-    np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
-    return offsets, columns[order].astype(np.int32)
+    links = np.sort(rows * size + columns)
+    return offsets_of(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)

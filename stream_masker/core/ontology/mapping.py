@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
+from stream_masker.core.ontology.names import fold_code
 from stream_masker.core.ontology.ontology import Ontology
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import OntologyError, ParameterError
@@ -55,17 +56,17 @@ class ConceptMap:
         mapping: Mapping[str, str] | None = None,
         ontology: Ontology | None = None,
     ) -> None:
-        """``mapping``: values to concept ids; ``ontology``: where synonyms are taken from.
+        """``mapping``: values to concept ids; ``ontology``: that of the taxonomy, where synonyms are taken from.
 
-        Raises ParameterError for another policy, OntologyError for a mapping to concepts outside the taxonomy.
+        Raises ParameterError for another policy or an ontology that does not hold the taxonomy, OntologyError for a
+        mapping to concepts outside the taxonomy.
         """
         if unknown not in get_args(UnknownPolicy):
             raise ParameterError(f"unknown={unknown!r} is not allowed: use {', '.join(get_args(UnknownPolicy))}")
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _positions_of(mapping or {}, taxonomy)
-        self._codes = _unambiguous((key, i) for i, c in enumerate(taxonomy.ids) for key in code_keys(c))
-        self._names = _unambiguous(_names(taxonomy, ontology))
+        self._names = _Names(taxonomy, Ontology(taxonomy) if ontology is None else ontology)
         self._cache: dict[str, tuple[int, bool]] = {}
 
     def find(self, value: str) -> Match:
@@ -92,19 +93,55 @@ class ConceptMap:
             return Match(self._mapping[value], "mapping")
         if value in self.taxonomy:
             return Match(self.taxonomy.position(value), "exact")
-        code = next((self._codes[key] for key in value_keys(value) if key in self._codes), UNKNOWN)
+        code = next((c for key in value_keys(value) if (c := self._names.of_code(key)) is not None), UNKNOWN)
         if code != UNKNOWN:
             return Match(code, "normalised")
-        name = self._names.get(value.strip().casefold(), UNKNOWN)
+        name = self._names.of_text(value.strip().casefold())
         return Match(name, "unknown" if name == UNKNOWN else "label")
 
     def _ancestor(self, value: str) -> Match:
         for key in value_keys(value):
             for end in range(len(key) - 1, SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
-                position = self._codes.get(key[:end], UNKNOWN)
-                if position != UNKNOWN:
+                position = self._names.of_code(key[:end])
+                if position is not None and position != UNKNOWN:
                     return Match(position, "ancestor")
         return Match(UNKNOWN, "unknown")
+
+
+class _Names:
+    """Positions in a taxonomy by the codes and names that its ontology's indexes hold."""
+
+    def __init__(self, taxonomy: Taxonomy, ontology: Ontology) -> None:
+        if taxonomy.root not in ontology:
+            raise ParameterError("ontology= must be the ontology that the taxonomy is of")
+        self._taxonomy = taxonomy
+        self._ontology = ontology
+        self._whole = ontology.taxonomy()
+
+    def of_code(self, key: str) -> int | None:
+        """The position of the one concept with this key (``code_keys``), UNKNOWN for several, None for none."""
+        owners = self._ontology.indexes.codes.candidates(fold_code(key))
+        return self._one({c for c in owners if key in code_keys(self._whole.ids[c])})
+
+    def of_text(self, name: str) -> int:
+        """The position of the one concept with this case-folded label or synonym, else UNKNOWN."""
+        owners = self._ontology.indexes.names.candidates(name) if name else set()
+        found = self._one({c for c in owners if self._is_called(c, name)})
+        return UNKNOWN if found is None else found
+
+    def _is_called(self, concept: int, name: str) -> bool:
+        names = (self._whole.labels[concept], *self._ontology.synonyms.at(concept))
+        return name in map(str.casefold, names)
+
+    def _one(self, concepts: set[int]) -> int | None:
+        found = self._inside(concepts) if concepts else ()
+        if not found:
+            return None
+        return found[0] if len(found) == 1 else UNKNOWN
+
+    def _inside(self, concepts: set[int]) -> Sequence[int]:
+        positions = self._taxonomy.find(self._whole.decode(concepts)).tolist()
+        return [position for position in positions if position >= 0]
 
 
 def code_keys(concept: str) -> set[str]:
@@ -158,18 +195,3 @@ def _positions_of(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, i
     if outside:
         raise OntologyError("the mapping leads to concepts outside the taxonomy", culprits=outside)
     return {value: taxonomy.position(concept) for value, concept in mapping.items()}
-
-
-def _names(taxonomy: Taxonomy, ontology: Ontology | None) -> Iterator[tuple[str, int]]:
-    synonyms = ontology.synonyms if ontology is not None else {}
-    for position, (concept, label) in enumerate(zip(taxonomy.ids, taxonomy.labels, strict=True)):
-        for name in (label, *synonyms.get(concept, ())):
-            if name:
-                yield name.casefold(), position
-
-
-def _unambiguous(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for name, position in pairs:
-        found[name] = position if found.get(name, position) == position else UNKNOWN
-    return found

@@ -9,15 +9,16 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 
-from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.taxonomy import Int32, Int64, Taxonomy
+from stream_masker.core.ontology import graph, links
+from stream_masker.core.ontology.arrays import Int64
+from stream_masker.core.ontology.names import Indexes, Synonyms
+from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.ontology.texts import Texts
 from stream_masker.errors import (
-    CycleError,
     DuplicateConceptError,
     EmptyOntologyError,
     OntologyError,
     ParameterError,
-    SeveralRootsError,
     UnknownParentError,
 )
 
@@ -30,16 +31,28 @@ class Ontology:
     Made by ``from_edges``, ``from_parents`` or ``load``.
     """
 
-    def __init__(self, taxonomy: Taxonomy, synonyms: Mapping[str, Sequence[str]] = NO_SYNONYMS) -> None:
-        """The whole hierarchy as a taxonomy, and other names of its concepts."""
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        synonyms: Mapping[str, Sequence[str]] = NO_SYNONYMS,
+        *,
+        indexes: Indexes | None = None,
+    ) -> None:
+        """The whole hierarchy as a taxonomy, other names of its concepts, and indexes over both, if made before."""
         self._taxonomy = taxonomy
-        self.synonyms = {concept: tuple(names) for concept, names in synonyms.items() if names and concept in taxonomy}
+        self.synonyms = Synonyms.of(taxonomy, synonyms)
+        if indexes is not None:
+            self.indexes = indexes
 
     @classmethod
     def load(cls, source: str | Path) -> Ontology:
-        """Loads an ontology by name (``icd10cm``) or from a file: CSV, TSV or OBO, each also gzipped.
+        """Loads an ontology by name (``icd10cm``), from a file or from a folder.
 
-        Raises OntologyError (or the subclass that says what is wrong with the links).
+        Edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs (``.json``) and OWL in RDF/XML (``.owl``), each also
+        gzipped; SNOMED CT RF2 snapshots: a release's folder or ``.zip``, or one of its files; ``.ontology``: what
+        ``stream-masker ontology compile`` wrote. Whatever is parsed is compiled and kept, so that it is parsed once.
+
+        Raises OntologyError (or the subclass that says what is wrong).
         """
         from stream_masker.core.ontology.sources import load
 
@@ -73,17 +86,19 @@ class Ontology:
 
         Raises like ``from_edges``, and UnknownParentError.
         """
-        _check_links(parents)
-        ids, offsets, indices = _order(parents)
+        ids = list(parents)
+        children, above = _indexed(ids, parents)
         names = labels or {}
-        return cls(Taxonomy(ids, [names.get(i, "") for i in ids], offsets, indices), synonyms or NO_SYNONYMS)
+        texts = Texts.of(names.get(concept, "") for concept in ids)
+        taxonomy, _ = links.taxonomy_of(Texts.of(ids), texts, children, above)
+        return cls(taxonomy, synonyms or NO_SYNONYMS)
 
     @property
     def root(self) -> str:
         return self._taxonomy.root
 
     @property
-    def concepts(self) -> tuple[str, ...]:
+    def concepts(self) -> Sequence[str]:
         """Every concept id, parents before children."""
         return self._taxonomy.ids
 
@@ -117,11 +132,16 @@ class Ontology:
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """The hierarchy as a directed graph, child → parent, labels as node attributes."""
-        links: nx.DiGraph[str] = nx.DiGraph()
+        network: nx.DiGraph[str] = nx.DiGraph()
         tau = self._taxonomy
-        links.add_nodes_from((c, {"label": label}) for c, label in zip(tau.ids, tau.labels, strict=True))
-        links.add_edges_from((c, p) for c in tau.ids for p in tau.parents_of(c))
-        return links
+        network.add_nodes_from((c, {"label": label}) for c, label in zip(tau.ids, tau.labels, strict=True))
+        network.add_edges_from((c, p) for c in tau.ids for p in tau.parents_of(c))
+        return network
+
+    @cached_property
+    def indexes(self) -> Indexes:
+        """Where codes, labels and synonyms are looked up however they are written; of the whole ontology."""
+        return Indexes.of(self._taxonomy, self.synonyms)
 
     @cached_property
     def _cuts(self) -> dict[int, Taxonomy]:
@@ -136,59 +156,34 @@ class Ontology:
         tau = self._taxonomy
         below = graph.descendants(position, tau.child_offsets, tau.children)
         kept = np.flatnonzero(below)
-        parents = {
-            tau.ids[c]: [p for p in tau.parents_of(tau.ids[c]) if below[tau.position(p)]] for c in kept if c != position
-        }
-        parents[tau.ids[position]] = []
-        ids, offsets, indices = _order(parents)
-        return Taxonomy(ids, [tau.label(i) for i in ids], offsets, indices)
+        rows = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
+        inside = below[rows] & below[tau.parents] & (rows != position)
+        number = np.cumsum(below) - 1
+        cut, _ = links.taxonomy_of(
+            tau.ids.take(kept), tau.labels.take(kept), number[rows[inside]], number[tau.parents[inside]]
+        )
+        return cut
 
 
-def _check_links(parents: Mapping[str, Sequence[str]]) -> None:
-    if not parents:
+def _indexed(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64, Int64]:
+    """The links as indices of ``ids``, checked: the concept and the parent of each."""
+    if not ids:
         raise EmptyOntologyError("the ontology holds no concept")
     if "" in parents:
         raise OntologyError("a concept has an empty id")
-    twice = [c for c, above in parents.items() if len(set(above)) < len(above)]
-    if twice:
-        raise DuplicateConceptError("these concepts have the same parent twice", culprits=twice)
-    unknown = sorted({p for above in parents.values() for p in above if p not in parents})
-    if unknown:
+    index = {concept: k for k, concept in enumerate(ids)}
+    above = np.array([index.get(p, -1) for own in parents.values() for p in own], dtype=np.int64)
+    if above.size and above.min() < 0:
+        unknown = sorted({p for own in parents.values() for p in own if p not in index})
         raise UnknownParentError("these parents are no concepts", culprits=unknown)
+    rows = np.repeat(np.arange(len(ids)), np.fromiter(map(len, parents.values()), np.int64, len(ids)))
+    _check_unique(ids, rows, above)
+    return rows, above
 
 
-def _order(parents: Mapping[str, Sequence[str]]) -> tuple[list[str], Int64, Int32]:
-    """Ids in position order, and the parents' compressed rows in it."""
-    given = list(parents)
-    depth = _depths(given, parents)
-    roots = [c for c in given if depth[c] == 1]
-    if len(roots) > 1:
-        raise SeveralRootsError("these concepts have no parent, but there must be one root", culprits=sorted(roots))
-    levels: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
-    for concept in given:
-        levels[depth[concept]].append(concept)
-    position: dict[str, int] = {}
-    for level in levels:
-        first = {c: min((position[p] for p in parents[c]), default=-1) for c in level}
-        for concept in sorted(level, key=lambda c: (first[c], c)):
-            position[concept] = len(position)
-    ids = list(position)
-    rows = np.array([position[c] for c in ids for _ in parents[c]], dtype=np.int64)
-    columns = np.array([position[p] for c in ids for p in parents[c]], dtype=np.int64)
-    return ids, *graph.compress(rows, columns, len(ids))
-
-
-def _depths(given: list[str], parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    index = {c: i for i, c in enumerate(given)}
-    rows = np.array([index[c] for c in given for _ in parents[c]], dtype=np.int64)
-    columns = np.array([index[p] for c in given for p in parents[c]], dtype=np.int64)
-    counts = np.array([len(parents[c]) for c in given], dtype=np.int64)
-    depth = graph.longest_depths(counts, *graph.compress(columns, rows, len(given)))
-    if not depth.all():
-        raise CycleError("the is-a links hold a cycle", culprits=_cycle(parents))
-    return dict(zip(given, depth.tolist(), strict=True))
-
-
-def _cycle(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    links: nx.DiGraph[str] = nx.DiGraph([(c, p) for c, above in parents.items() for p in above])
-    return [child for child, _ in nx.find_cycle(links)]
+def _check_unique(ids: Sequence[str], rows: Int64, above: Int64) -> None:
+    ordered = np.sort(rows * len(ids) + above)
+    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]] // len(ids))
+    if twice.size:
+        culprits = [ids[c] for c in twice]
+        raise DuplicateConceptError("these concepts have the same parent twice", culprits=culprits)

@@ -1,179 +1,129 @@
-"""Where ontologies come from: edge lists (CSV, TSV), OBO files, and ICD-10-CM by name."""
+"""Where ontologies come from: a name, a file of one of many formats, or a release of SNOMED CT."""
 
 from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
-import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO, cast
 
-from stream_masker.core.ontology import cache
+from stream_masker.core.ontology import cache, compiled, icd10cm, rf2, rf2_files
+from stream_masker.core.ontology.draft import Draft
+from stream_masker.core.ontology.edge_list import read_csv, read_tsv
+from stream_masker.core.ontology.obo import read_obo
+from stream_masker.core.ontology.obo_graph import read_graph
 from stream_masker.core.ontology.ontology import Ontology
-from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, OntologyError
+from stream_masker.core.ontology.owl import read_owl
+from stream_masker.errors import OntologyError, SourceFormatError
 
-ICD10CM_ROOT = "ICD10CM"
+ARCHIVE = ".zip"
 
 
-@dataclass(slots=True)
-class _Draft:
-    """Concepts as a source gives them: parents, label and synonyms of each."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An ontology to be parsed: what to call it, a key that changes with its content, and how to parse it."""
 
-    parents: dict[str, list[str]] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-    synonyms: dict[str, list[str]] = field(default_factory=dict)
-
-    def finish(self) -> Ontology:
-        return Ontology.from_parents(self.parents, self.labels, self.synonyms)
+    name: str
+    key: str
+    parse: Callable[[], Ontology]
 
 
 def load(source: str | Path) -> Ontology:
-    """The ontology of a name or a file. Raises OntologyError when it is neither, or does not hold one."""
+    """The ontology of a name, a file or a folder. Raises OntologyError when it is neither, or does not hold one."""
+    if is_compiled(source):
+        return compiled.read(Path(source))
+    found = find(source)
+    return cache.through_cache(found.key, found.name, found.parse)
+
+
+def compile_to(source: str | Path, path: Path | None = None) -> tuple[Path, Ontology]:
+    """Writes the compiled form of a source to a file, by default to its place in the cache; and opens that.
+
+    Raises OntologyError, and OSError where the file cannot be written.
+    """
+    if is_compiled(source):
+        raise OntologyError(f"{source} is compiled already: give the source that it was compiled from")
+    found = find(source)
+    place = cache.place(found.key) if path is None else path
+    return place, cache.kept(found.parse(), place, found.name)
+
+
+def is_compiled(source: str | Path) -> bool:
+    """Whether a source is a compiled ontology, by its name."""
+    return Path(source).suffix == compiled.SUFFIX
+
+
+def find(source: str | Path) -> Source:
+    """What a name, a file or a folder stands for. Raises OntologyError for what is none of these."""
     if str(source) in NAMED:
         return NAMED[str(source)]()
     path = Path(source)
-    reader = READERS.get(path.name.removesuffix(".gz")[-4:].lower())
-    if reader is None:
-        raise OntologyError(
-            f"{source} is no ontology: give a name ({', '.join(sorted(NAMED))}) "
-            f"or a file ending in {', '.join(sorted(READERS))}, each with or without .gz"
-        )
-    return _load_file(path, reader)
-
-
-def _load_file(path: Path, reader: Callable[[TextIO], _Draft]) -> Ontology:
     try:
-        key = cache.file_key(path) + path.name.removesuffix(".gz")[-4:].lower()
+        return _found(path)
     except OSError as error:
         raise OntologyError(f"{path} cannot be opened: {error.strerror}") from None
-    return cache.through_cache(key, path.name, lambda: _read(path, reader))
 
 
-def _read(path: Path, reader: Callable[[TextIO], _Draft]) -> Ontology:
+def _found(path: Path) -> Source:
+    if path.is_dir() or rf2_files.is_snapshot(path):
+        files = rf2_files.snapshots(path)
+        release = rf2_files.release_of(path, files)
+        return Source(path.name, f"{_joint_key(files)}.rf2", lambda: rf2.parse(release))
+    suffix = _suffix(path)
+    if suffix == ARCHIVE:
+        return Source(path.name, cache.file_key(path) + suffix, lambda: rf2.parse(rf2_files.release_in_archive(path)))
+    if suffix not in READERS:
+        raise OntologyError(f"{path} is no ontology: give a name ({', '.join(sorted(NAMED))}) or {ALLOWED}")
+    return Source(path.name, cache.file_key(path) + suffix, partial(_read, path, READERS[suffix]))
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _joint_key(files: Iterable[Path]) -> str:
+    with ThreadPoolExecutor() as pool:
+        keys = sorted(pool.map(cache.file_key, files))
+    return hashlib.blake2b("".join(keys).encode(), digest_size=16).hexdigest()
+
+
+def _read(path: Path, reader: Callable[[BinaryIO], Draft]) -> Ontology:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
-            return reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")).finish()
+            return reader(cast(BinaryIO, raw)).finish()
     except OntologyError as error:
         error.args = (f"{path}: {error}",)
         raise
     except UnicodeDecodeError:
-        raise OntologyError(f"{path} is not UTF-8 text") from None
+        raise SourceFormatError(f"{path} is not UTF-8 text") from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise OntologyError(f"{path} cannot be read: {error}") from None
 
 
-def read_csv(lines: TextIO) -> _Draft:
-    """An edge list with the header ``concept,parent,label``, separated by commas."""
-    return _read_edges(csv.reader(lines))
+def _text(reader: Callable[[TextIO], Draft]) -> Callable[[BinaryIO], Draft]:
+    return lambda raw: reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
 
 
-def read_tsv(lines: TextIO) -> _Draft:
-    """An edge list with the header ``concept	parent	label``, separated by tabs."""
-    return _read_edges(csv.reader(lines, delimiter="\t"))
+def _icd10cm() -> Source:
+    return Source("icd10cm", cache.package_key(icd10cm.PACKAGE), icd10cm.parse)
 
 
-def _read_edges(rows: Iterator[list[str]]) -> _Draft:
-    header = [name.strip().lower() for name in next(rows, [])]
-    if not header:
-        raise EmptyOntologyError("the file is empty")
-    if header[:2] != ["concept", "parent"]:
-        raise OntologyError("the first line must be concept,parent or concept,parent,label")
-    draft = _Draft()
-    for number, row in enumerate(rows, start=2):
-        if row:
-            _add_edge(draft, row, number)
-    _root_of_edges(draft)
-    return draft
-
-
-def _add_edge(draft: _Draft, row: list[str], number: int) -> None:
-    if len(row) < 2 or not row[0].strip():
-        raise OntologyError(f"line {number} does not name a concept and its parent")
-    concept, parent, label = (*(cell.strip() for cell in row[:3]), "")[:3]
-    known = draft.parents.setdefault(concept, [])
-    if parent in known or (not parent and concept in draft.labels):
-        raise DuplicateConceptError(f"line {number} repeats a concept with the same parent", culprits=[concept])
-    if draft.labels.get(concept, label) != label and label:
-        raise DuplicateConceptError(f"line {number} gives a concept another label", culprits=[concept])
-    if parent:
-        known.append(parent)
-    draft.labels[concept] = label or draft.labels.get(concept, "")
-
-
-def _root_of_edges(draft: _Draft) -> None:
-    """Where no row has an empty parent, the one parent that has no row of its own is the root."""
-    undeclared = {p for above in draft.parents.values() for p in above if p not in draft.parents}
-    if len(undeclared) == 1 and all(draft.parents.values()):
-        draft.parents[undeclared.pop()] = []
-
-
-def read_obo(lines: TextIO) -> _Draft:
-    """An OBO 1.2 or 1.4 file: its ``[Term]`` stanzas that are not obsolete; id, name, is_a, synonym and alt_id."""
-    draft = _Draft()
-    for stanza in _stanzas(lines):
-        if stanza.get("is_obsolete", ["false"])[0] != "true":
-            _add_term(draft, stanza)
-    return draft
-
-
-def _stanzas(lines: Iterable[str]) -> Iterator[dict[str, list[str]]]:
-    stanza: dict[str, list[str]] | None = None
-    for line in map(str.strip, lines):
-        if line.startswith("["):
-            if stanza:
-                yield stanza
-            stanza = {} if line == "[Term]" else None
-        elif stanza is not None and ":" in line:
-            tag, _, value = line.partition(":")
-            stanza.setdefault(tag, []).append(value.strip())
-    if stanza:
-        yield stanza
-
-
-def _add_term(draft: _Draft, stanza: dict[str, list[str]]) -> None:
-    concept = _identifier(stanza.get("id", [""])[0])
-    if not concept:
-        raise OntologyError("a [Term] has no id")
-    if concept in draft.parents:
-        raise DuplicateConceptError("a [Term] is given twice", culprits=[concept])
-    draft.parents[concept] = [_identifier(value) for value in stanza.get("is_a", [])]
-    draft.labels[concept] = stanza.get("name", [""])[0]
-    quoted = (re.match(r'"((?:[^"\\]|\\.)*)"', value) for value in stanza.get("synonym", []))
-    names = [re.sub(r"\\(.)", r"\1", match.group(1)) for match in quoted if match]
-    draft.synonyms[concept] = names + [_identifier(value) for value in stanza.get("alt_id", [])]
-
-
-def _identifier(value: str) -> str:
-    return re.split(r"\s|!|\{", value, maxsplit=1)[0]
-
-
-def icd10cm() -> Ontology:
-    """ICD-10-CM of the package simple-icd-10-cm: 98,505 chapters, blocks and codes, under the root ``ICD10CM``.
-
-    39 blocks hold a single category and go by its name; they are told apart as ranges (block ``B10-B10`` over ``B10``).
-    """
-    return cache.through_cache(cache.package_key("simple-icd-10-cm"), "icd10cm", lambda: _icd10cm().finish())
-
-
-def _icd10cm() -> _Draft:
-    import simple_icd_10_cm as icd
-
-    draft = _Draft({ICD10CM_ROOT: []}, {ICD10CM_ROOT: "ICD-10-CM"})
-    for code in icd.get_all_codes(with_dots=True):
-        parent = icd.get_parent(code) or ICD10CM_ROOT
-        concept = code
-        if parent == code:
-            parent = f"{code}-{code}"
-            if parent not in draft.parents:
-                concept, parent = parent, icd.get_ancestors(code)[-1]
-        draft.parents[concept] = [parent]
-        draft.labels[concept] = icd.get_description(code)
-    return draft
-
-
-NAMED: dict[str, Callable[[], Ontology]] = {"icd10cm": icd10cm}
-READERS: dict[str, Callable[[TextIO], _Draft]] = {".csv": read_csv, ".tsv": read_tsv, ".obo": read_obo}
+NAMED: dict[str, Callable[[], Source]] = {"icd10cm": _icd10cm}
+READERS: dict[str, Callable[[BinaryIO], Draft]] = {
+    ".csv": _text(read_csv),
+    ".json": _text(read_graph),
+    ".obo": _text(read_obo),
+    ".owl": read_owl,
+    ".tsv": _text(read_tsv),
+}
+ALLOWED = (
+    f"a file ending in {', '.join(sorted(READERS))} (each with or without .gz) or {compiled.SUFFIX}, "
+    "or a SNOMED CT RF2 snapshot: its folder, a .zip or one of its files"
+)

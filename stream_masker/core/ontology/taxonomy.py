@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.ontology import graph
+from stream_masker.core.ontology.arrays import Int32, Int64, frozen
+from stream_masker.core.ontology.lookup import Lookup
+from stream_masker.core.ontology.texts import Texts, encoded
 from stream_masker.errors import UnknownConceptError
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,22 @@ class Closure:
     paths: Int32
 
 
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What follows from a taxonomy's ids and links, computed before and kept in its compiled form.
+
+    ``slots`` are those of its ``Lookup``; a tree has ``tree`` and no ``closure``, which another one has.
+    """
+
+    child_offsets: Int64
+    children: Int32
+    depth: Int32
+    slots: Int32
+    fingerprint: str
+    closure: Closure | None
+    tree: TreeTable | None
+
+
 class Taxonomy:
     """τ(D(A)), m concepts under one root. Frozen; what is derived is computed on first use and kept.
 
@@ -50,27 +66,64 @@ class Taxonomy:
     So a parent's position is less than its children's, and in a tree the descendants of a concept at one depth are
     contiguous. Equal taxonomies have equal positions and fingerprints, however they were made.
 
-    ids, labels: (m,) by position. depth: (m,) int32, the nodes on the **longest** path from the root (root 1).
-    parents and children: compressed rows, ascending.
+    ids, labels: (m,) by position, decoded where they are read. depth: (m,) int32, the nodes on the **longest** path
+    from the root (root 1). parents and children: compressed rows, ascending. All arrays are read-only.
     """
 
-    def __init__(self, ids: Sequence[str], labels: Sequence[str], parent_offsets: Int64, parents: Int32) -> None:
+    def __init__(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[str],
+        parent_offsets: Int64,
+        parents: Int32,
+        *,
+        derived: Derived | None = None,
+    ) -> None:
         """Arrays in position order; made by ``Ontology.taxonomy``, which orders and checks them."""
-        self.ids = tuple(ids)
-        self.labels = tuple(labels)
-        self.parent_offsets = parent_offsets
-        self.parents = parents
-        m = len(self.ids)
-        rows = np.repeat(np.arange(m, dtype=np.int64), np.diff(parent_offsets))
-        self.child_offsets, self.children = graph.compress(parents.astype(np.int64), rows, m)
-        self.depth: Int32 = graph.longest_depths(np.diff(parent_offsets), self.child_offsets, self.children)
-        self._positions = {concept: position for position, concept in enumerate(self.ids)}
+        self.ids = Texts.of(ids)
+        self.labels = Texts.of(labels)
+        self.parent_offsets = frozen(parent_offsets)
+        self.parents = frozen(parents)
+        if derived is None:
+            self._derive()
+        else:
+            self._adopt(derived)
+
+    def _derive(self) -> None:
+        m, counts = len(self.ids), np.diff(self.parent_offsets)
+        rows = np.repeat(np.arange(m, dtype=np.int64), counts)
+        offsets, children = graph.compress(self.parents.astype(np.int64), rows, m)
+        self.child_offsets, self.children = frozen(offsets), frozen(children)
+        self.depth: Int32 = frozen(graph.longest_depths(counts, self.child_offsets, self.children))
+        self._lookup = Lookup(self.ids)
+
+    def _adopt(self, derived: Derived) -> None:
+        self.child_offsets, self.children, self.depth = derived.child_offsets, derived.children, derived.depth
+        self._lookup = Lookup(self.ids, derived.slots)
+        self.fingerprint = derived.fingerprint
+        if derived.closure is not None:
+            self.closure = derived.closure
+        if derived.tree is not None:
+            self.tree = derived.tree
+
+    @property
+    def derived(self) -> Derived:
+        """All that can be computed beforehand, so that opening the compiled form computes nothing."""
+        return Derived(
+            self.child_offsets,
+            self.children,
+            self.depth,
+            self._lookup.slots,
+            self.fingerprint,
+            None if self.is_tree else self.closure,
+            self.tree if self.is_tree else None,
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __contains__(self, concept: object) -> bool:
-        return concept in self._positions
+        return self._lookup.find(concept) >= 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and (self is other or self.fingerprint == other.fingerprint)
@@ -93,7 +146,7 @@ class Taxonomy:
     @cached_property
     def leaf(self) -> NDArray[np.bool_]:
         """(m,) bool: the concepts without children."""
-        return np.asarray(np.diff(self.child_offsets) == 0)
+        return frozen(np.diff(self.child_offsets) == 0)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -101,39 +154,42 @@ class Taxonomy:
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.parent_offsets, self.parents):
             digest.update(array.tobytes())
-        digest.update("\0".join(self.ids).encode())
+        digest.update(encoded("\0".join(self.ids)))
         return digest.hexdigest()
 
     @cached_property
     def closure(self) -> Closure:
         """Every concept's ancestors and the shortest paths to them."""
-        return Closure(*graph.closure(self.parent_offsets, self.parents))
+        return Closure(*map(frozen, graph.closure(self.parent_offsets, self.parents)))
 
     @cached_property
     def tree(self) -> TreeTable:
         """The tree's tables. Only for trees (``is_tree``)."""
-        parent = np.concatenate((np.array([-1], np.int32), self.parents))
-        return TreeTable(parent, *graph.level_ranges(parent))
+        parent = frozen(np.concatenate((np.array([-1], np.int32), self.parents)))
+        return TreeTable(parent, *map(frozen, graph.level_ranges(parent)))
 
     def position(self, concept: str) -> int:
         """The concept's position. Raises UnknownConceptError."""
-        found = self._positions.get(concept)
-        if found is None:
+        found = self._lookup.find(concept)
+        if found < 0:
             raise UnknownConceptError("no such concept in the taxonomy")
         return found
 
     def encode(self, values: Iterable[str]) -> Int32:
         """(n,) int32 positions of n concept ids. Raises UnknownConceptError with the index of the first unknown one."""
-        lookup = self._positions.get
-        codes = [lookup(value, -1) for value in values]
-        if -1 in codes:
-            index = codes.index(-1)
-            raise UnknownConceptError(f"value {index} of {len(codes)} is no concept of the taxonomy", position=index)
-        return np.array(codes, dtype=np.int32)
+        codes = self._lookup.find_all(values if isinstance(values, list) else list(values))
+        if codes.size and codes.min() < 0:
+            index = int(np.argmax(codes < 0))
+            raise UnknownConceptError(f"value {index} of {codes.size} is no concept of the taxonomy", position=index)
+        return codes
 
-    def decode(self, positions: Iterable[int]) -> list[str]:
+    def find(self, values: Sequence[object]) -> Int32:
+        """(n,) int32 positions of n values, -1 for those that are no concepts."""
+        return self._lookup.find_all(values)
+
+    def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """The concept ids at the given positions."""
-        return [self.ids[p] for p in positions]
+        return self.ids.pick(positions.tolist() if isinstance(positions, np.ndarray) else positions)
 
     def label(self, concept: str) -> str:
         """The concept's label, empty where it has none."""

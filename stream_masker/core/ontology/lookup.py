@@ -1,0 +1,121 @@
+"""From texts back to their indices, by hash tables that can be mapped from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from stream_masker.core.ontology import hashing
+from stream_masker.core.ontology.arrays import Bytes, Hashes, Int32, Int64, frozen, offsets_of
+from stream_masker.core.ontology.texts import KEPT, Texts, encoded
+
+CHUNK = 65_536
+SEPARATOR = "\0"
+NO_TEXT = b"\xff"
+"""What stands for a value that is no text: no UTF-8, so never found."""
+
+
+class Lookup:
+    """Finds the index of a text in a table of unique texts."""
+
+    def __init__(self, texts: Texts, slots: Int32 | None = None) -> None:
+        """slots: (s,) int32 as another ``Lookup`` over equal texts made them; made anew without."""
+        self.texts = texts
+        self.slots = frozen(_slots(texts) if slots is None else slots)
+        self._known: dict[object, int] = {}
+
+    def find(self, text: object) -> int:
+        """The text's index, or -1."""
+        known = self._known.get(text)
+        return self._search(text) if known is None else known
+
+    def find_all(self, texts: Sequence[object]) -> Int32:
+        """(n,) int32: each text's index, or -1."""
+        data, offsets, gap = _pieces(texts)
+        table = self.texts
+        found: Int32 = hashing.find_texts(data, offsets, gap, self.slots, table.blob, table.starts, table.ends)
+        return found
+
+    def _search(self, text: object) -> int:
+        index = int(self.find_all([text])[0])
+        if index >= 0:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            self._known[text] = index
+        return index
+
+
+def _slots(texts: Texts) -> Int32:
+    slots: Int32 = hashing.fill_slots(2 << len(texts).bit_length(), texts.blob, texts.starts, texts.ends)
+    return slots
+
+
+def _pieces(texts: Sequence[object]) -> tuple[Bytes, Int64, int]:
+    """The texts as one array, where they begin, and how many bytes lie between two of them.
+
+    Joined by zero bytes, which is fast; one by one where a text holds such a byte, or a value is none.
+    """
+    data = _joined(texts)
+    offsets, pieces = hashing.piece_offsets(data, len(texts))
+    if pieces == len(texts):
+        return data, offsets, 1
+    parts = [encoded(text) if isinstance(text, str) else NO_TEXT for text in texts]
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    return np.frombuffer(b"".join(parts), np.uint8), offsets_of(lengths), 0
+
+
+def _joined(texts: Sequence[object]) -> Bytes:
+    try:
+        joined = SEPARATOR.join(texts) + SEPARATOR  # type: ignore[arg-type]
+    except TypeError:
+        joined = ""
+    return np.frombuffer(encoded(joined), np.uint8)
+
+
+class Index:
+    """Which concepts have a name, names being folded: hashes (e,) uint64, ascending, and owners (e,) int32."""
+
+    def __init__(self, hashes: Hashes, owners: Int32) -> None:
+        self.hashes, self.owners = frozen(hashes), frozen(owners)
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[Texts, Int64]], fold: Callable[[str], str]) -> Index:
+        """Of tables of names, each with (n,) owners; empty names are left out.
+
+        ``fold`` must change each character by itself, since it gets many names at once; zero bytes between them stay.
+        """
+        hashes, owners = zip(*(_entries(texts, owners, fold) for texts, owners in named), strict=True)
+        joined = np.concatenate(hashes)
+        order = np.argsort(joined, kind="stable")
+        return cls(joined[order], np.concatenate(owners)[order])
+
+    def candidates(self, name: str) -> set[int]:
+        """The owners of names with the hash of this folded name: all that have it, and hardly ever another."""
+        data = np.frombuffer(encoded(name), np.uint8)
+        value = np.uint64(hashing.text_hash(data, 0, data.size))
+        first = int(self.hashes.searchsorted(value))
+        last = first
+        while last < self.hashes.size and self.hashes[last] == value:
+            last += 1
+        return set(self.owners[first:last].tolist())
+
+
+def _entries(texts: Texts, owners: Int64, fold: Callable[[str], str]) -> tuple[Hashes, Int32]:
+    there = np.flatnonzero(texts.ends > texts.starts)
+    hashes = [_hashes(chunk, fold) for chunk in _chunks(texts.take(there))]
+    return np.concatenate([np.empty(0, np.uint64), *hashes]), owners[there].astype(np.int32)
+
+
+def _chunks(texts: Texts) -> Iterator[list[str]]:
+    remaining = iter(texts)
+    while chunk := list(islice(remaining, CHUNK)):
+        yield chunk
+
+
+def _hashes(names: list[str], fold: Callable[[str], str]) -> Hashes:
+    folded = fold(SEPARATOR.join(names)).split(SEPARATOR)
+    data, offsets, gap = _pieces(folded if len(folded) == len(names) else list(map(fold, names)))
+    hashes: Hashes = hashing.text_hashes(data, offsets, gap)
+    return hashes

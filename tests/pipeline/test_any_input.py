@@ -115,6 +115,28 @@ def check_masked(before, after):
     assert "PATIENT-0001" not in str(after)
 
 
+QUICK = {
+    "principal": {"path": "d.principal.code", "label": "d.principal.text", "missing": "keep"},
+    "secondary": {"path": "d.secondary[*].code", "label": "d.secondary[*].text", "unknown": "suppress"},
+    "coding": {"path": "coding[?system=icd].code", "label": "coding[?system=icd].text", "unknown": "ancestor"},
+}
+
+
+@pytest.fixture(scope="module")
+def quick_and_thorough(bench):
+    """A masker of paths that have a quick way, and one that must go the thorough way for a copy that never is."""
+    never = {name: "never[*]." if "[*]" in given["path"] else "never." for name, given in QUICK.items()}
+    thorough = {name: {**given, "copies": [never[name] + name]} for name, given in QUICK.items()}
+    return bench(QUICK), bench(thorough)
+
+
+@settings(max_examples=300)
+@given(values=st.lists(VALUES, min_size=1, max_size=3))
+def test_the_quick_way_is_the_thorough_way(quick_and_thorough, values):
+    quick, thorough = (on_bench.mask(orjson.dumps(GOOD), *values) for on_bench in quick_and_thorough)
+    assert quick == thorough
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

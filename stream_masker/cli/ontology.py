@@ -1,4 +1,4 @@
-"""``stream-masker ontology``: look into an ontology."""
+"""``stream-masker ontology``: look into an ontology, or compile it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from stream_masker.core.distance import DISTANCES, distance_by_name
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+from stream_masker.core.ontology.compiled import SUFFIX
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
+from stream_masker.core.ontology.sources import compile_to, is_compiled
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
@@ -25,14 +27,43 @@ root_option = click.option("--root", metavar="CONCEPT", help="Only what stands b
 def command() -> None:
     """Look into an ontology: its concepts, their distances, and how values find them.
 
-    SOURCE is icd10cm (built in) or a file: an edge list (.csv or .tsv: concept,parent,label) or .obo, also with .gz.
+    SOURCE is icd10cm (built in), a file or a folder. Edge lists (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
+    Graphs (.json) and OWL in RDF/XML (.owl), also with .gz; SNOMED CT RF2 snapshots (the release's folder, its .zip or
+    one of its files); what the command compile wrote (.ontology).
 
     \b
     Examples:
       stream-masker ontology inspect icd10cm E11.9
       stream-masker ontology distance icd10cm E11.9 I10
       stream-masker ontology map icd10cm codes.txt --unknown ancestor
+      stream-masker ontology compile SnomedCT_International/ -o snomed.ontology
     """
+
+
+@command.command("compile")
+@click.argument("source")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to write, a name ending in .ontology. Default: the cache folder, by the hash of the source.",
+)
+def compile_source(source: str, output: Path | None) -> None:
+    """Parse an ontology once, for workers to open at once.
+
+    Writes the arrays that every worker maps into its memory, and prints where. Loading the source again uses them;
+    the FILE can be given as a source itself, without the files that it was made of.
+
+    \b
+    Examples:
+      stream-masker ontology compile diseases.obo
+      stream-masker ontology compile SnomedCT_International/ -o snomed.ontology
+    """
+    if output is not None and not is_compiled(output):
+        raise ParameterError(f"--output {output} must end in {SUFFIX}, so that it can be given as a source")
+    path, ontology = compile_to(source, output)
+    _print([("file", path), ("concepts", len(ontology)), ("bytes", path.stat().st_size)])
 
 
 @command.command()
@@ -68,7 +99,7 @@ def _summary(ontology: Ontology, taxonomy: Taxonomy) -> Iterator[tuple[str, obje
     yield "depth", int(taxonomy.depth.max())
     yield "with several parents", int((parents > 1).sum())
     yield "with a label", sum(map(bool, taxonomy.labels))
-    yield "synonyms", sum(map(len, ontology.synonyms.values()))
+    yield "synonyms", len(ontology.synonyms.texts)
 
 
 def _concept(taxonomy: Taxonomy, concept: str) -> Iterator[tuple[str, object]]:

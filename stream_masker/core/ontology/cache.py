@@ -38,14 +38,15 @@ def through_cache(key: str, source: str, parse: Callable[[], Ontology]) -> Ontol
         log.debug("parsing %s: %s", source, error)
     ontology = parse()
     try:
-        return kept(ontology, path, source)
+        return kept(ontology, key, source)
     except OSError as error:
         log.debug("the compiled form of %s is not kept: %s", source, error)
         return ontology
 
 
-def kept(ontology: Ontology, path: Path, source: str) -> Ontology:
-    """The ontology as its compiled form at ``path``, which is written first. Raises OSError."""
+def kept(ontology: Ontology, key: str, source: str) -> Ontology:
+    """The ontology as its compiled form in the cache folder, which is written first. Raises OSError."""
+    path = place(key)
     path.parent.mkdir(parents=True, exist_ok=True)
     compiled.write(ontology, path, source=source)
     return compiled.read(path)

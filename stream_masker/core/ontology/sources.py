@@ -44,15 +44,21 @@ def load(source: str | Path) -> Ontology:
 
 
 def compile_to(source: str | Path, path: Path | None = None) -> tuple[Path, Ontology]:
-    """Writes the compiled form of a source to a file, by default to its place in the cache; and opens that.
+    """Parses a source, writes its compiled form to a file, by default to its place in the cache, and opens that.
 
-    Raises OntologyError, and OSError where the file cannot be written.
+    Raises OntologyError, also where the file cannot be written.
     """
     if is_compiled(source):
         raise OntologyError(f"{source} is compiled already: give the source that it was compiled from")
     found = find(source)
-    place = cache.place(found.key) if path is None else path
-    return place, cache.kept(found.parse(), place, found.name)
+    ontology = found.parse()
+    try:
+        if path is None:
+            return cache.place(found.key), cache.kept(ontology, found.key, found.name)
+        compiled.write(ontology, path, source=found.name)
+    except OSError as error:
+        raise OntologyError(f"{path or cache.folder()} cannot be written: {error.strerror}") from None
+    return path, compiled.read(path)
 
 
 def is_compiled(source: str | Path) -> bool:

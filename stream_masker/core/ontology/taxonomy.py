@@ -16,6 +16,8 @@ from stream_masker.core.ontology.lookup import Lookup
 from stream_masker.core.ontology.texts import Texts, encoded
 from stream_masker.errors import UnknownConceptError
 
+__all__ = ["Closure", "Derived", "Int32", "Int64", "Taxonomy", "TreeTable"]
+
 
 @dataclass(frozen=True, slots=True)
 class TreeTable:

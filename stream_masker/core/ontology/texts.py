@@ -61,9 +61,12 @@ class Texts(Sequence[str]):
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
         """The text at an index; of a slice, a tuple. Raises IndexError."""
-        if isinstance(index, slice):
-            return tuple(Texts(self.blob, self.starts[index], self.ends[index]))
-        return self._decoded[index]
+        try:
+            return self._decoded[index]  # type: ignore[index]
+        except TypeError:
+            if not isinstance(index, slice):
+                raise
+        return tuple(Texts(self.blob, self.starts[index], self.ends[index]))
 
     def __iter__(self) -> Iterator[str]:
         """Every text, decoded one after another; none is kept."""

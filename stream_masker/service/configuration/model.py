@@ -57,7 +57,8 @@ class OntologySource(Section):
     """Where an ontology comes from."""
 
     source: Text = Field(
-        description="icd10cm (built in), or a .csv, .tsv (also .gz) or .obo file, relative to this file's folder"
+        description="icd10cm (built in), or, relative to this file's folder: a .csv, .tsv, .obo, .json (OBO Graph) or "
+        ".owl file (also .gz), a SNOMED CT RF2 snapshot (its folder, .zip or one of its files), or a compiled .ontology"
     )
 
 

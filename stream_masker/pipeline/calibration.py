@@ -16,6 +16,7 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility, utility
+from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration_window import CalibrationSettings, Window
 from stream_masker.pipeline.messages import BlockRange, DriftReport, Source, StatisticsMessage, Taxonomies, fingerprints
 
@@ -86,6 +87,11 @@ class History:
         self.versions.add(version)
         self.newest = max(self.newest, version)
 
+    def give_up(self) -> None:
+        """Takes note that the latest version is of no use after all."""
+        self.latest = None
+        self.refused += 1
+
     def expired(self, keep: int) -> tuple[int, ...]:
         """Versions that need not be kept beside the newest ``keep``; never the baseline or the latest that fits."""
         kept = {m.version for m in (self.baseline, self.latest) if m is not None} | {self.pinned}
@@ -114,7 +120,8 @@ class Calibration:
     """Computes the next version from a window, a sample or a snapshot. ``published`` is called once it is published.
 
     What is computed depends on the arguments and the versions in ``history`` alone: ``mechanism`` must be a new one,
-    and belongs to this object from now on.
+    and belongs to this object from now on. A latest version that it cannot restore (of another release, say) is
+    given up: it is as if there were none.
     """
 
     def __init__(self, subject: Subject, mechanism: Mechanism, history: History, settings: CalibrationSettings) -> None:
@@ -122,7 +129,10 @@ class Calibration:
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
-        self._restore()
+        try:
+            self._restore()
+        except StatisticsError:
+            history.give_up()
 
     def on_window(self, window: Window, now: int) -> Publish:
         """The next version, from blocks; ``now`` in milliseconds.

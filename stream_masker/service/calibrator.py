@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import threading
+import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 import faust
 from prometheus_client import CollectorRegistry
@@ -17,6 +20,7 @@ from stream_masker.service.bootstrap import NoBrokerError, require_topics
 from stream_masker.service.calibrator_app import build_app
 from stream_masker.service.calibrator_engine import Engine
 from stream_masker.service.calibrator_parts import Parts, build_parts
+from stream_masker.service.calibrator_session import prepare
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.health import Health, HttpServer
 from stream_masker.service.logs import describe
@@ -30,9 +34,13 @@ STALE = 300.0
 PULSE = 1.0
 RETRY = 5.0
 STOP = 10.0
+LEFT = 1.0
 
-QUIET = {"faust": "CRITICAL", "mode": "CRITICAL", "aiokafka": "ERROR"}
-"""How much Faust and what it stands on may log; that Faust crashed, we say ourselves."""
+QUIET = ("faust", "mode", "asyncio")
+"""Loggers that say nothing that a user can use: that Faust crashed, we say ourselves."""
+
+SELDOM = 30.0
+"""Seconds between two messages of aiokafka, which tells every attempt of every part to reach a broker that is gone."""
 
 
 def run_calibrator(configuration: Configuration) -> None:
@@ -45,15 +53,50 @@ def run_calibrator(configuration: Configuration) -> None:
     http = configuration.http
     with HttpServer(host=http.host, port=http.port, health=health, registry=registry):
         quieten()
-        parts = build_parts(configuration)
-        asyncio.run(Process(parts, Metrics(registry, "calibrator"), health).run())
+        metrics = Metrics(registry, "calibrator")
+        prepare(metrics)
+        run_to_end(Process(build_parts(configuration), metrics, health).run())
 
 
 def quieten() -> None:
-    """Keeps Faust's own logs to what a user can use, unless debug logs are on."""
-    if not log.isEnabledFor(logging.DEBUG):
-        for name, level in QUIET.items():
-            logging.getLogger(name).setLevel(level)
+    """Keeps the logs of Faust and what it stands on to what a user can use, unless debug logs are on."""
+    if log.isEnabledFor(logging.DEBUG):
+        return
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    client = logging.getLogger("aiokafka")
+    client.setLevel(logging.ERROR)
+    client.handlers, client.propagate = [Seldom()], False
+
+
+class Seldom(logging.Handler):
+    """Passes on what it is told once in ``SELDOM`` seconds, as a warning of ours."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._next = -math.inf
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._clock() >= self._next:
+            self._next = self._clock() + SELDOM
+            log.warning("Kafka: %s", record.getMessage())
+
+
+def run_to_end(main: Coroutine[Any, Any, None]) -> None:
+    """Runs ``main``, then cancels what it left. Unlike ``asyncio.run`` it does not wait for those that will not end:
+    tasks of an application that crashed may swallow their cancellation.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(main)
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=LEFT))
+        loop.close()
 
 
 class Process:

@@ -7,13 +7,15 @@ active. So what Faust acknowledges or forgets can neither lose nor repeat a bloc
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterable
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import faust
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP, AgentT, AppT, EventT
+from faust.types import TP, AppT, EventT
 from faust.types.transports import TransportT
 from yarl import URL
 
@@ -58,7 +60,7 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     no setting for the isolation level alone, so it is set on the consumer before that starts and makes its fetcher.
     """
 
-    logger = driver.logger
+    logger = logging.getLogger("faust.transport")
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -67,11 +69,16 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._isolation_level = "read_committed"
         return consumer
 
+    async def on_thread_stop(self) -> None:
+        """Stops the consumer. With no broker left it may be cancelled by its own fetcher, or fail to say good-bye."""
+        with suppress(asyncio.CancelledError, driver.KafkaError):
+            await super().on_thread_stop()
+
 
 class CommittedConsumer(driver.Consumer):  # type: ignore[misc]
     """A consumer with a ``CommittedThread``."""
 
-    logger = driver.logger
+    logger = logging.getLogger("faust.transport")
 
     def _new_consumer_thread(self) -> CommittedThread:
         return CommittedThread(self, loop=self.loop, beacon=self.beacon)
@@ -110,6 +117,7 @@ def build_app(configuration: Configuration, listener: Listener) -> faust.App:
         calibrator_group(configuration),
         broker=[URL(f"kafka://{server.strip()}") for server in configuration.kafka.bootstrap_servers.split(",")],
         broker_credentials=credentials(configuration.kafka.properties),
+        broker_check_crcs=checks_sums(configuration),
         broker_client_id="stream-masker-calibrator",
         broker_heartbeat_interval=HEARTBEAT,
         broker_rebalance_timeout=REBALANCE,
@@ -125,6 +133,13 @@ def build_app(configuration: Configuration, listener: Listener) -> faust.App:
     return app
 
 
+def checks_sums(configuration: Configuration) -> bool:
+    """Whether to check every batch's checksum: as librdkafka only if ``check.crcs`` says so. Brokers check them when
+    they take a batch; librdkafka's own broker in memory keeps wrong ones of transactions.
+    """
+    return str(configuration.kafka.properties.get("check.crcs", False)).lower() == "true"
+
+
 def connect(app: faust.App, topic: str, listener: Listener) -> None:
     """Hands the application's assignment, blocks and ticks to the listener."""
 
@@ -135,13 +150,12 @@ def connect(app: faust.App, topic: str, listener: Listener) -> None:
         listener.revoked()
 
     async def blocks(stream: faust.StreamT[bytes]) -> None:
-        async for event in cast(AsyncIterable[EventT], stream.events()):
-            message = event.message
-            if message.partition == PARTITION:
-                await listener.deliver(message.offset, round(message.timestamp * 1000), message.value or b"")
-
-    async def failed(agent: AgentT, error: BaseException) -> None:
-        listener.fail(error)
+        try:
+            async for event in cast(AsyncIterable[EventT], stream.events()):
+                await deliver(listener, event)
+        except Exception as error:
+            listener.fail(error)
+            raise
 
     async def tick() -> None:
         listener.tick()
@@ -149,5 +163,12 @@ def connect(app: faust.App, topic: str, listener: Listener) -> None:
     app.on_partitions_assigned.connect(assigned, weak=False)
     app.on_partitions_revoked.connect(revoked, weak=False)
     channel = app.topic(topic, key_serializer="raw", value_serializer="raw")
-    app.agent(channel, name="blocks", on_error=failed)(blocks)
+    app.agent(channel, name="blocks")(blocks)
     app.timer(interval=TICK)(tick)
+
+
+async def deliver(listener: Listener, event: EventT) -> None:
+    """Hands a block over, unless it is on a partition that no block belongs on."""
+    message = event.message
+    if message.partition == PARTITION:
+        await listener.deliver(message.offset, round(message.timestamp * 1000), message.value or b"")

@@ -15,6 +15,7 @@ from stream_masker.service.calibrator_topics import PARTITION, WAIT
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka_clients import confluent_properties
 from stream_masker.service.logs import describe
+from stream_masker.service.topics import SUMMARY_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Publisher:
         self._properties = confluent_properties(configuration) | {
             "transactional.id": f"{configuration.topics.statistics}.publisher",
             "transaction.timeout.ms": TRANSACTION_MS,
+            "message.max.bytes": SUMMARY_BYTES,
         }
         self._producer: Producer | None = None
 

@@ -147,6 +147,14 @@ class Session:
         log.info("published statistics version %d (%s, %d records)", *told)
 
 
+def prepare(metrics: Metrics) -> None:
+    """Makes the counters of a calibrator appear at 0."""
+    for outcome in ("merged", "refused"):
+        metrics.add("blocks_read_total", 0, outcome=outcome)
+    for source in ("bootstrap", "blocks"):
+        metrics.add("statistics_published_total", 0, source=source)
+
+
 def show(metrics: Metrics, publish: Publish) -> None:
     """Every figure of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)

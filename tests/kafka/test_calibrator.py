@@ -1,0 +1,386 @@
+"""The calibrator on a real Kafka: committed blocks only, the same statistics after a crash, one active at a time."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+import yaml
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from kafka_records import Topics, mock_broker, read_all
+from support.processes import Processes, terminate
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.pipeline.calibration_window import Window, WindowLog, window_of
+from stream_masker.pipeline.messages import (
+    StatisticsMessage,
+    block_key,
+    decode_block,
+    decode_drift,
+    decode_statistics,
+    encode_block,
+)
+from stream_masker.pipeline.records import Block
+from stream_masker.service.bootstrap import publish_snapshot
+from stream_masker.service.calibrator_parts import build_settings, build_subject
+from stream_masker.service.configuration import Configuration, load_configuration
+
+ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\nh,d\ni,d\n"
+CONCEPTS = 9
+RECORDS = 100
+"""Records of a block."""
+
+
+@dataclass
+class Setting:
+    """A configuration on topics of its own, and the processes that run under it."""
+
+    path: Path
+    bootstrap: str
+    processes: Processes
+
+    @property
+    def configuration(self) -> Configuration:
+        return load_configuration(self.path, {})
+
+    def start(self, name: str) -> Calibrator:
+        port = free_port()
+        path = changed(self.path, name, {"http": {"port": port}})
+        return Calibrator(name, port, self.processes.start(name, "calibrator", "--config", str(path)), self)
+
+    def versions(self) -> list[StatisticsMessage]:
+        records = read_all(self.bootstrap, self.configuration.topics.statistics)
+        return [decode_statistics(record.value) for record in records if record.value is not None]
+
+    def removed_versions(self) -> list[int]:
+        records = read_all(self.bootstrap, self.configuration.topics.statistics)
+        return [int(record.key) for record in records if record.value is None]
+
+    def blocks(self) -> list[tuple[int, int, Block]]:
+        """Every committed block: its offset, when it was written, and what it says."""
+        taxonomies = build_subject(self.configuration).taxonomies
+        records = read_all(self.bootstrap, self.configuration.topics.calibration)
+        return [(r.offset, r.timestamp, decode_block(r.value, taxonomies)) for r in records]
+
+    def wait(self, reached: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+        deadline = time.monotonic() + timeout
+        while not reached():
+            failed = [process.args for process in self.processes.running if (process.poll() or 0) > 0]
+            assert not failed, f"ended while waiting for {what}: {failed}\n{self.processes.logs()}"
+            assert time.monotonic() < deadline, f"no {what} after {timeout} s\n{self.processes.logs()}"
+            time.sleep(0.1)
+
+    def wait_for_version(self, version: int) -> StatisticsMessage:
+        self.wait(lambda: any(v.version == version for v in self.versions()), f"version {version}")
+        return next(v for v in self.versions() if v.version == version)
+
+
+@dataclass
+class Calibrator:
+    """A running calibrator and what it says over HTTP."""
+
+    name: str
+    port: int
+    process: Any
+    setting: Setting
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def ready(self) -> dict[str, Any]:
+        status, body = self.get("/readyz")
+        return {"status": status, **(json.loads(body) if body else {})}
+
+    def wait_until_ready(self) -> None:
+        self.setting.wait(lambda: self.ready()["status"] == 200, f"readiness of {self.name}")
+
+    def is_standby(self) -> bool:
+        return any("standby" in note for note in self.ready().get("notes", ()))
+
+    def metric(self, name: str) -> float:
+        lines = self.get("/metrics")[1].splitlines()
+        return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name} ")), float("nan"))
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Worker:
+    """Writes blocks as a worker does: in transactions."""
+
+    def __init__(self, setting: Setting, seed: int = 1) -> None:
+        configuration = setting.configuration
+        self.topic = configuration.topics.calibration
+        self.taxonomies = build_subject(configuration).taxonomies
+        self.random = np.random.default_rng(seed)
+        self.next = 0
+        self.producer = Producer(
+            {"bootstrap.servers": setting.bootstrap, "transactional.id": f"{self.topic}-{seed}", "log_level": 0}
+        )
+        self.producer.init_transactions(30)
+
+    def write(self, blocks: int, *, commit: bool = True) -> None:
+        """One transaction of so many blocks."""
+        self.begin(blocks)
+        (self.producer.commit_transaction if commit else self.producer.abort_transaction)(30)
+
+    def begin(self, blocks: int) -> None:
+        self.producer.begin_transaction()
+        for _ in range(blocks):
+            block = self.block()
+            raw = encode_block(block, self.taxonomies, configuration="0")
+            self.producer.produce(self.topic, raw, block_key(block), partition=0)
+        self.producer.flush(30)
+
+    def block(self) -> Block:
+        first = self.next
+        self.next += RECORDS
+        counts, masked = self.counts(), self.counts()
+        tallies = (Tally(RECORDS, 5.0, 4.0), Tally(RECORDS, 6.0, 5.0))
+        now = int(time.time() * 1000)
+        return Block("discharges", 0, first, first + RECORDS - 1, now, 1, counts, masked, tallies, {})
+
+    def counts(self) -> Counts:
+        skewed = self.random.dirichlet(np.ones(CONCEPTS))
+        columns = tuple(
+            Column(self.random.choice(CONCEPTS, RECORDS, p=skewed).astype(np.int32)) for _ in self.taxonomies
+        )
+        return count_batch(Batch(RECORDS, columns), (CONCEPTS, CONCEPTS))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def changed(path: Path, name: str, changes: dict[str, dict[str, Any]]) -> Path:
+    """A copy of a configuration file with other values."""
+    content = yaml.safe_load(path.read_text())
+    for section, values in changes.items():
+        content[section] = {**content.get(section, {}), **values}
+    other = path.with_name(f"{name}.yaml")
+    other.write_text(yaml.safe_dump(content))
+    return other
+
+
+def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> Path:
+    (folder / "ontology.csv").write_text(ONTOLOGY)
+    content = {
+        "kafka": {"bootstrap_servers": bootstrap},
+        "topics": names,
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
+        "fields": {"unlisted": "drop"},
+        "calibration": {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
+        | {"keep_versions": 3},
+    }
+    path = folder / "stream-masker.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.fixture
+def setting(tmp_path: Path, kafka: str, topics: Topics) -> Any:
+    compacted = {"cleanup.policy": "compact"}
+    names = {
+        "input": topics("input", partitions=2),
+        "calibration": topics("calibration"),
+        "statistics": topics("statistics", config=compacted),
+        "drift": topics("drift"),
+    }
+    with Processes(tmp_path) as processes:
+        yield Setting(write_configuration(tmp_path, kafka, names), kafka, processes)
+
+
+def uninterrupted(setting: Setting) -> list[Window]:
+    """The windows that a calibrator that never stops would publish."""
+    log = WindowLog(build_settings(setting.configuration))
+    cuts = [log.on_block(*written) for written in setting.blocks()]
+    return [cut for cut in cuts if cut is not None]
+
+
+def recomputed(setting: Setting, windows: Sequence[Window]) -> list[Statistics]:
+    """The statistics of the windows, each computed by itself from the blocks on the topic."""
+    subject, bounds = build_subject(setting.configuration), build_settings(setting.configuration)
+    topic, done = setting.blocks(), list[Statistics]()
+    for version, window in enumerate(windows, start=1):
+        same = window_of(topic, bounds, window.range)
+        previous = done[-1] if done else None
+        distances = tuple(subject.distances.values())
+        done.append(
+            compute_statistics(same.original, subject.attributes, distances, version=version, previous=previous)
+        )
+    return done
+
+
+def test_killed_and_restarted_it_publishes_the_statistics_of_never_having_stopped(setting: Setting) -> None:
+    worker = Worker(setting)
+    first = setting.start("first")
+    for _ in range(4):
+        worker.write(2)
+    setting.wait_for_version(2)
+    first.kill()
+    for _ in range(3):
+        worker.write(2)
+    second = setting.start("second")
+    setting.wait_for_version(4)
+    worker.write(4)
+    setting.wait_for_version(6)
+    assert terminate(second.process) == 0, setting.processes.logs()
+    windows, versions = uninterrupted(setting), setting.versions()
+    assert [v.version for v in versions] == [1, 2, 3, 4, 5, 6]
+    assert [v.blocks for v in versions] == [w.range for w in windows]
+    assert [v.statistics.to_dict() for v in versions] == [s.to_dict() for s in recomputed(setting, windows)]
+    assert {v.source for v in versions} == {"blocks"}
+    assert [v.baseline for v in versions] == [1] * 6
+    check_drift_reports(setting, versions)
+    assert setting.removed_versions() == [2, 3]
+    assert "Traceback" not in setting.processes.logs()
+
+
+def check_drift_reports(setting: Setting, versions: list[StatisticsMessage]) -> None:
+    """One for each version, against the one before and the baseline, with the masked window's utility."""
+    records = read_all(setting.bootstrap, setting.configuration.topics.drift)
+    reports = [decode_drift(record.value) for record in records]
+    assert [r.version for r in reports] == [v.version for v in versions]
+    assert [(r.previous or {}).get("since") for r in reports] == [None, 1, 2, 3, 4, 5]
+    assert [(r.baseline or {}).get("since") for r in reports] == [None, 1, 1, 1, 1, 1]
+    assert all(r.utility["attributes"]["one"]["rmse_actual"] == pytest.approx(0.05**0.5) for r in reports)
+    assert [r.records for r in reports] == [v.statistics.records for v in versions]
+
+
+def test_blocks_of_aborted_transactions_are_never_counted(setting: Setting) -> None:
+    worker, other = Worker(setting), Worker(setting, seed=2)
+    worker.write(1)
+    worker.write(3, commit=False)
+    running = setting.start("calibrator")
+    running.wait_until_ready()
+    other.begin(3)
+    time.sleep(1.0)
+    assert setting.versions() == []
+    other.producer.abort_transaction(30)
+    worker.write(3, commit=False)
+    worker.write(1)
+    version = setting.wait_for_version(1)
+    assert version.statistics.records == 2 * RECORDS
+    assert (version.blocks.count, version.blocks.last - version.blocks.first) > (2, 6)
+    assert running.metric('stream_masker_blocks_read_total{outcome="merged"}') == 2
+    assert len(setting.blocks()) == 2
+
+
+def test_one_is_active_and_another_stands_by_and_takes_over(setting: Setting) -> None:
+    worker = Worker(setting)
+    first = setting.start("first")
+    first.wait_until_ready()
+    second = setting.start("second")
+    setting.wait(lambda: first.is_standby() != second.is_standby() and second.ready()["status"] == 200, "one standby")
+    active, standby = (second, first) if first.is_standby() else (first, second)
+    worker.write(2)
+    setting.wait_for_version(1)
+    assert standby.metric('stream_masker_statistics_published_total{source="blocks"}') == 0
+    active.kill()
+    worker.write(3)
+    assert setting.wait_for_version(2).blocks.first == setting.versions()[0].blocks.first
+    assert not standby.is_standby()
+    assert [v.version for v in setting.versions()] == [1, 2]
+    assert terminate(standby.process) == 0
+
+
+def test_with_no_statistics_the_input_is_sampled_and_the_sample_replaced_by_blocks(setting: Setting) -> None:
+    input_topic = setting.configuration.topics.input
+    producer = Producer({"bootstrap.servers": setting.bootstrap})
+    for i in range(1200):
+        event = {"one": "abcdefghi"[i % 9], "two": "ihgfedcba"[i % 9]} if i % 6 else {"one": "SECRET", "two": "a"}
+        producer.produce(input_topic, orjson.dumps(event), partition=i % 2)
+    producer.flush(30)
+    running = setting.start("calibrator")
+    bootstrap = setting.wait_for_version(1)
+    assert (bootstrap.source, bootstrap.blocks, bootstrap.statistics.records) == ("bootstrap", None, 1000)
+    assert sampled_groups(setting.bootstrap, input_topic) == []
+    worker = Worker(setting)
+    worker.write(3)
+    version = setting.wait_for_version(2)
+    assert (version.source, version.statistics.records) == ("blocks", 300)
+    snapshot = setting.versions()[0].snapshot
+    assert publish_snapshot(setting.configuration, snapshot) == 3
+    worker.write(3)
+    assert setting.wait_for_version(4).blocks.first == version.blocks.first
+    assert [v.source for v in setting.versions()] == ["bootstrap", "blocks", "file", "blocks"]
+    assert "SECRET" not in setting.processes.logs() + running.get("/metrics")[1]
+
+
+def sampled_groups(bootstrap: str, topic: str) -> list[str]:
+    """Consumer groups that have committed offsets of a topic."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    groups = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
+    return [group for group in groups if topic in committed_topics(admin, group)]
+
+
+def committed_topics(admin: AdminClient, group: str) -> set[str]:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+    return {place.topic for place in answer.topic_partitions}
+
+
+def test_a_missing_topic_is_a_clear_message_and_exit_code_1(setting: Setting, topics: Topics) -> None:
+    missing = topics.name("missing")
+    path = changed(setting.path, "other", {"topics": {"calibration": missing}, "http": {"port": 0}})
+    done = setting.processes.run("calibrator", "--config", str(path), code=1)
+    assert f"there is no topic {missing}: `stream-masker topics`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_in_use_is_a_clear_message_and_exit_code_2(setting: Setting) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        path = changed(setting.path, "other", {"http": {"port": taken.getsockname()[1]}})
+        done = setting.processes.run("calibrator", "--config", str(path), code=2)
+    assert "http.port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broker_that_does_not_answer_is_waited_for(setting: Setting) -> None:
+    path = changed(setting.path, "alone", {"kafka": {"bootstrap_servers": f"127.0.0.1:{free_port()}"}})
+    alone = Setting(path, setting.bootstrap, setting.processes).start("alone")
+    setting.wait(lambda: "no broker answers" in alone.get("/readyz")[1], "message about the broker")
+    assert terminate(alone.process) == 0
+    assert "Traceback" not in setting.processes.log("alone")
+
+
+def test_it_runs_on_the_broker_in_memory(tmp_path: Path) -> None:
+    with mock_broker() as bootstrap, Processes(tmp_path) as processes:
+        names = {name: name for name in ("input", "calibration", "statistics", "drift")}
+        setting = Setting(write_configuration(tmp_path, bootstrap, names), bootstrap, processes)
+        for name in names:
+            AdminClient({"bootstrap.servers": bootstrap}).list_topics(name, timeout=10)
+        running = setting.start("calibrator")
+        worker = Worker(setting)
+        worker.write(2)
+        worker.write(3)
+        setting.wait_for_version(2)
+        assert [v.statistics.records for v in setting.versions()] == [200, 500]
+        assert terminate(running.process) == 0

@@ -14,24 +14,26 @@ from stream_masker.service.logs import LEVELS, configure_logs
 @click.command()
 @config_option
 @click.option(
-    "--log-level",
-    type=click.Choice(LEVELS),
-    default="info",
-    show_default=True,
-    help="How much to log on standard error.",
+    "--http-port",
+    type=click.IntRange(0, 65_535),
+    help="Instead of http.port, for several processes on one machine; 0 takes any free port and logs it.",
 )
-def command(config: Path, log_level: str) -> None:
-    """Run the calibrator: it merges the workers' counts, and publishes statistics and their drift.
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log.")
+def command(config: Path, http_port: int | None, log_level: str) -> None:
+    """Merge the workers' counts, and publish statistics and their drift, until told to stop (SIGTERM, SIGINT).
 
-    One calibrator is active; more of them stand by and take over. With no statistics yet it samples the input topic.
-    Serves /metrics, /healthz and /readyz at http.host and http.port. SIGTERM stops it.
+    One calibrator is active; others stand by, and /readyz says which. With no statistics yet it samples the input
+    topic. Stopped or killed and started again, it goes on with the same window.
+
+    A broker that does not answer is waited for; missing topics end the calibrator with exit code 1, a configuration
+    that cannot be used with 2.
 
     \b
     Examples:
       stream-masker calibrator --config discharges.yaml
-      STREAM_MASKER__HTTP__PORT=9465 stream-masker calibrator --config discharges.yaml
+      stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator import run_calibrator
 
     configure_logs(log_level)
-    run_calibrator(load_configuration(config))
+    run_calibrator(load_configuration(config), http_port=http_port)

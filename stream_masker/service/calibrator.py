@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import signal
 import threading
-import time
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import faust
@@ -19,6 +17,7 @@ from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.bootstrap import NoBrokerError, require_topics
 from stream_masker.service.calibrator_app import build_app
 from stream_masker.service.calibrator_engine import Engine
+from stream_masker.service.calibrator_logs import quieten
 from stream_masker.service.calibrator_parts import Parts, build_parts
 from stream_masker.service.calibrator_session import prepare
 from stream_masker.service.configuration import Configuration
@@ -31,56 +30,56 @@ log = logging.getLogger(__name__)
 STALE = 300.0
 """Seconds without a turn after which the process is not alive; a large window may take long to compute."""
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 PULSE = 1.0
 RETRY = 5.0
 STOP = 10.0
 LEFT = 1.0
 
-QUIET = ("faust", "mode", "asyncio")
-"""Loggers that say nothing that a user can use: that Faust crashed, we say ourselves."""
 
-SELDOM = 30.0
-"""Seconds between two messages of aiokafka, which tells every attempt of every part to reach a broker that is gone."""
-
-
-def run_calibrator(configuration: Configuration) -> None:
-    """Runs until SIGTERM or SIGINT.
+def run_calibrator(configuration: Configuration, *, http_port: int | None = None) -> None:
+    """Runs until SIGTERM or SIGINT. ``http_port``: instead of the configuration's.
 
     Raises ConfigurationError when the configuration or the HTTP port cannot be used, ServiceError when a topic is
     missing or the calibrator failed. A broker that does not answer is waited for.
     """
-    registry, health = CollectorRegistry(), Health(stale_after=STALE)
-    http = configuration.http
-    with HttpServer(host=http.host, port=http.port, health=health, registry=registry):
+    registry, health, http = CollectorRegistry(), Health(stale_after=STALE), configuration.http
+    port = http.port if http_port is None else http_port
+    with HttpServer(host=http.host, port=port, health=health, registry=registry), unforeseen_told(), ended_by_signals():
         quieten()
         metrics = Metrics(registry, "calibrator")
         prepare(metrics)
         run_to_end(Process(build_parts(configuration), metrics, health).run())
 
 
-def quieten() -> None:
-    """Keeps the logs of Faust and what it stands on to what a user can use, unless debug logs are on."""
-    if log.isEnabledFor(logging.DEBUG):
+@contextmanager
+def unforeseen_told() -> Iterator[None]:
+    """Makes an unforeseen exception a ServiceError without its text, which may quote a record."""
+    try:
+        yield
+    except StreamMaskerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, its text is not to be seen
+        raise ServiceError(f"the calibrator failed: {describe(error)}") from None
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Lets SIGTERM and SIGINT end the process with 0 while it starts, before its loop listens to them."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
-    for name in QUIET:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    client = logging.getLogger("aiokafka")
-    client.setLevel(logging.ERROR)
-    client.handlers, client.propagate = [Seldom()], False
-
-
-class Seldom(logging.Handler):
-    """Passes on what it is told once in ``SELDOM`` seconds, as a warning of ours."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._next = -math.inf
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._clock() >= self._next:
-            self._next = self._clock() + SELDOM
-            log.warning("Kafka: %s", record.getMessage())
+    before = {number: signal.signal(number, leave) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run_to_end(main: Coroutine[Any, Any, None]) -> None:
@@ -127,7 +126,7 @@ class Process:
 
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in SIGNALS:
                 loop.add_signal_handler(number, self._stop.set)
 
     def _on_failure(self, error: BaseException) -> None:
@@ -137,10 +136,8 @@ class Process:
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _report(self) -> None:
-        if isinstance(self._error, StreamMaskerError):
-            raise self._error
         if self._error is not None:
-            raise ServiceError(f"the calibrator failed: {describe(self._error)}") from self._error
+            raise self._error
 
     async def _pulse(self) -> None:
         while True:

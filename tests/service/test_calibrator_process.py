@@ -1,0 +1,261 @@
+"""The calibrator as a process: signals, failures, other libraries' logs, the Faust application and its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import faust
+import numpy as np
+import pytest
+import yaml
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.pipeline.calibration_window import CalibrationSettings
+from stream_masker.service.bootstrap import Sample
+from stream_masker.service.calibrator import run_calibrator, run_to_end, unforeseen_told, why_crashed
+from stream_masker.service.calibrator_app import CommittedTransport, build_app, calibrator_group
+from stream_masker.service.calibrator_logs import LOUD, Seldom, quieten
+from stream_masker.service.configuration import Configuration, load_configuration
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Configuration:
+    (tmp_path / "ontology.csv").write_text("concept,parent\na,\nb,a\n")
+    content = {
+        "kafka": {"bootstrap_servers": "one:9092, two:9093"},
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {"one": {"path": "one", "ontology": "letters"}},
+        "mechanism": {"reference": "mean"},
+        "fields": {"unlisted": "drop"},
+    }
+    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return load_configuration(tmp_path / "stream-masker.yaml", {})
+
+
+class FakeListener:
+    def __init__(self) -> None:
+        self.blocks: list[tuple[int, int, bytes]] = []
+        self.roles: list[bool | None] = []
+        self.errors: list[BaseException] = []
+        self.error: Exception | None = None
+
+    def assigned(self, *, active: bool) -> None:
+        self.roles.append(active)
+
+    def revoked(self) -> None:
+        self.roles.append(None)
+
+    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        self.blocks.append((offset, written, raw))
+
+    def tick(self) -> None:
+        """Nothing to do."""
+
+    def fail(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+
+@pytest.fixture
+def listener() -> FakeListener:
+    return FakeListener()
+
+
+@pytest.fixture
+def app(configuration: Configuration, listener: FakeListener) -> Iterator[faust.App]:
+    """The application; made where there is a current event loop, as Faust asks for."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield build_app(configuration, listener)
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+def test_the_application_only_consumes_committed_blocks_and_leaves_nothing_on_disk(
+    app: faust.App, configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert isinstance(app.transport, CommittedTransport)
+    assert app.conf.id == calibrator_group(configuration) == "stream-masker.calibration.calibrator"
+    assert [url.authority for url in app.conf.broker] == ["one:9092", "two:9093"]
+    assert not app.conf.topic_allow_declare
+    assert app.conf.topic_disable_leader
+    assert list(app.boot_strategy.kafka_producer()) == list(app.boot_strategy.web_server()) == []
+    asyncio.get_event_loop_policy().get_event_loop().run_until_complete(app.on_first_start())
+    assert sorted(tmp_path.iterdir()) == before
+
+
+class FakeStream:
+    def __init__(self, *events: tuple[int, int, float, bytes | None]) -> None:
+        self.contents = events
+
+    async def events(self) -> AsyncIterator[Any]:
+        for partition, offset, timestamp, value in self.contents:
+            message = SimpleNamespace(partition=partition, offset=offset, timestamp=timestamp, value=value)
+            yield SimpleNamespace(message=message)
+
+
+def consume(app: faust.App, *events: tuple[int, int, float, bytes | None]) -> None:
+    (agent,) = app.agents.values()
+    asyncio.run(agent.fun(FakeStream(*events)))
+
+
+def test_blocks_are_handed_over_in_order_with_when_they_were_written(app: faust.App, listener: FakeListener) -> None:
+    consume(app, (0, 3, 1_700_000_000.123, b"x"), (2, 4, 0.0, b"elsewhere"), (0, 5, -0.001, None))
+    assert listener.blocks == [(3, 1_700_000_000_123, b"x"), (5, -1, b"")]
+
+
+def test_an_error_of_the_listener_is_told_and_not_passed_over(app: faust.App, listener: FakeListener) -> None:
+    listener.error = RuntimeError("a bug")
+    with pytest.raises(RuntimeError):
+        consume(app, (0, 3, 1.0, b"x"), (0, 4, 1.0, b"x"))
+    assert listener.errors == [listener.error]
+
+
+@pytest.mark.parametrize(
+    ("assigned", "active"),
+    [
+        ([("stream-masker.calibration", 0)], True),
+        ([("stream-masker.calibration", 1)], False),
+        ([("another", 0)], False),
+        ([], False),
+    ],
+)
+def test_who_has_partition_0_is_active(
+    app: faust.App, listener: FakeListener, assigned: list[tuple[str, int]], active: bool
+) -> None:
+    places = {SimpleNamespaceTP(*place) for place in assigned}
+    asyncio.run(app.on_partitions_assigned.send(places))
+    asyncio.run(app.on_partitions_revoked.send(places))
+    assert listener.roles == [active, None]
+
+
+class SimpleNamespaceTP(tuple[str, int]):
+    """A topic and partition."""
+
+    __slots__ = ()
+
+    def __new__(cls, topic: str, partition: int) -> SimpleNamespaceTP:
+        return super().__new__(cls, (topic, partition))
+
+    topic = property(lambda self: self[0])
+    partition = property(lambda self: self[1])
+
+
+def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                continue
+
+    async def main() -> None:
+        tasks.append(asyncio.create_task(stubborn()))
+        await asyncio.sleep(0)
+
+    tasks: list[asyncio.Task[None]] = []
+    start = time.monotonic()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    run_to_end(main())
+    assert time.monotonic() - start < 60
+    assert not tasks[0].done()
+
+
+def test_why_an_application_ended() -> None:
+    async def check() -> list[BaseException | None]:
+        error = RuntimeError("Faust's")
+
+        async def fail() -> None:
+            raise error
+
+        running, failed = asyncio.create_task(asyncio.sleep(0.01)), asyncio.create_task(fail())
+        await asyncio.sleep(0)
+        well, crashed = SimpleNamespace(crashed=False), SimpleNamespace(crashed=True, crash_reason=error)
+        found = [why_crashed(well, running), why_crashed(well, failed), why_crashed(crashed, running)]
+        await running
+        return [*found, why_crashed(well, running), error]
+
+    running, failed, crashed, started, error = asyncio.run(check())
+    assert (running, started) == (None, None)
+    assert failed is crashed is error
+
+
+def test_an_unforeseen_error_is_told_without_its_text() -> None:
+    with pytest.raises(ServiceError, match="the calibrator failed: KeyError at ") as caught, unforeseen_told():
+        raise KeyError("SECRET")
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match="as it is"), unforeseen_told():
+        raise ConfigurationError("as it is")
+
+
+def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Configuration) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigurationError, match=r"http\.port"):
+            run_calibrator(configuration, http_port=taken.getsockname()[1])
+
+
+@pytest.fixture
+def loud() -> Iterator[None]:
+    """Puts the other libraries' loggers back afterwards."""
+    loggers = [logging.getLogger(name) for name in LOUD]
+    states = [(logger, logger.level, logger.handlers, logger.propagate) for logger in loggers]
+    yield
+    for logger, level, handlers, propagate in states:
+        logger.level, logger.handlers, logger.propagate = level, handlers, propagate
+        logger.manager._clear_cache()
+
+
+@pytest.mark.usefixtures("loud")
+def test_other_libraries_debug_logs_are_never_on(caplog: pytest.LogCaptureFixture) -> None:
+    for level in (logging.DEBUG, logging.INFO):
+        with caplog.at_level(level):
+            quieten()
+            assert not any(logging.getLogger(name).isEnabledFor(logging.DEBUG) for name in LOUD)
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_broker_that_is_gone_is_told_of_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    now = [100.0]
+    handler = Seldom(clock=lambda: now[0])
+    with caplog.at_level(logging.WARNING):
+        for now[0] in (100.0, 101.0, 129.9, 130.0, 131.0):
+            handler.emit(logging.makeLogRecord({"msg": "no node %d", "args": (round(now[0]),)}))
+    assert [record.getMessage() for record in caplog.records] == ["Kafka: no node 100", "Kafka: no node 130"]
+
+
+def some(records: int) -> Counts:
+    return count_batch(Batch(records, (Column(np.zeros(records, dtype=np.int32)),)), (2,))
+
+
+def test_a_sample_is_enough_when_it_fills_the_window() -> None:
+    sample = Sample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
+    sample.add(some(20), now=0)
+    assert (sample.room, sample.is_enough(59)) == (10, False)
+    sample.add(some(10), now=1)
+    assert sample.is_enough(1)
+    assert sample.counts().records == 30
+
+
+def test_a_sample_is_enough_when_min_records_have_been_there_for_every_seconds() -> None:
+    sample = Sample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
+    sample.add(some(9), now=0)
+    assert not sample.is_enough(1000)
+    sample.add(some(1), now=1000)
+    sample.add(some(1), now=1050)
+    assert not sample.is_enough(1059.9)
+    assert sample.is_enough(1060)

@@ -1,0 +1,340 @@
+"""The active calibrator between Kafka and the pure parts: what it merges, refuses, computes, publishes and shows."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from confluent_kafka import KafkaError, KafkaException
+from prometheus_client import CollectorRegistry
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.calibration import Calibration, History, Publish
+from stream_masker.pipeline.calibration_window import WindowLog
+from stream_masker.pipeline.messages import (
+    BlockRange,
+    StatisticsMessage,
+    decode_drift,
+    decode_statistics,
+    encode_block,
+    encode_statistics,
+)
+from stream_masker.pipeline.records import Block
+from stream_masker.service.calibrator_parts import Parts, build_parts
+from stream_masker.service.calibrator_publisher import Publisher
+from stream_masker.service.calibrator_recovery import resume_from, take_version
+from stream_masker.service.calibrator_session import TOLD_BLOCKS, WAITING_CUTS, Session, prepare
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.metrics import Metrics
+
+ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\n"
+ABSENT = -1
+
+
+class FakePublisher:
+    def __init__(self) -> None:
+        self.published: list[Publish] = []
+        self.error: Exception | None = None
+
+    def publish(self, publish: Publish) -> None:
+        if self.error is not None:
+            raise self.error
+        self.published.append(publish)
+
+
+class World:
+    """A session on nothing, with its publisher and metrics."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.publisher = FakePublisher()
+        self.parts = replace(parts, publisher=self.publisher)
+        self.registry = CollectorRegistry()
+        metrics = Metrics(self.registry, "calibrator")
+        prepare(metrics)
+        history = History(parts.subject, parts.settings.baseline)
+        calibration = Calibration(parts.subject, parts.new_mechanism(), history, parts.settings)
+        self.session = Session(self.parts, metrics, calibration, WindowLog(parts.settings))
+
+    def deliver(self, offset: int, block: Block | bytes) -> None:
+        raw = (
+            block if isinstance(block, bytes) else encode_block(block, self.parts.subject.taxonomies, configuration="0")
+        )
+        self.session.deliver(offset, 0, raw)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"stream_masker_{name}", labels)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Parts:
+    (tmp_path / "ontology.csv").write_text(ONTOLOGY)
+    content = {
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
+        "fields": {"unlisted": "drop"},
+        "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
+    }
+    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return build_parts(load_configuration(tmp_path / "stream-masker.yaml", {}))
+
+
+@pytest.fixture
+def world(parts: Parts) -> World:
+    return World(parts)
+
+
+def counts(codes: list[int]) -> Counts:
+    columns = tuple(Column(np.array(codes, dtype=np.int32)) for _ in range(2))
+    return count_batch(Batch(len(codes), columns), (7, 7))
+
+
+def block(first: int, codes: list[int] | None = None) -> Block:
+    given = counts(codes if codes is not None else [(first + k) % 7 for k in range(10)])
+    tallies = (Tally(10, 2.5, 0.9), Tally(10, 1.0, 0.4))
+    return Block("discharges", 0, first, first + 9, 0, 1, given, given, tallies, {})
+
+
+def test_a_block_that_is_none_is_counted_told_by_position_and_passed_over(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        world.deliver(3, b'{"format": 1, "topic": "SECRET"}')
+    world.deliver(4, block(0))
+    assert world.metric("blocks_read_total", outcome="refused") == 1
+    assert world.metric("blocks_read_total", outcome="merged") == 1
+    assert "stream-masker.calibration, partition 0, offset 3" in caplog.text
+    assert "SECRET" not in caplog.text
+    assert world.session.waiting == 1
+
+
+def test_many_blocks_that_are_none_do_not_fill_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for offset in range(3 * TOLD_BLOCKS):
+        world.deliver(offset, b"")
+    assert len(caplog.records) == TOLD_BLOCKS
+    assert world.metric("blocks_read_total", outcome="refused") == 3 * TOLD_BLOCKS
+
+
+def test_a_block_that_was_merged_is_not_looked_at_again(world: World) -> None:
+    world.deliver(4, block(0))
+    world.deliver(4, b"anything")
+    world.deliver(2, b"anything")
+    assert world.metric("blocks_read_total", outcome="refused") == 0
+    assert world.metric("blocks_read_total", outcome="merged") == 1
+
+
+def test_a_version_is_computed_published_and_shown(world: World) -> None:
+    world.deliver(4, block(0))
+    world.session.publish_next()
+    [published] = world.publisher.published
+    assert (published.message.version, published.message.blocks) == (1, BlockRange(4, 4, 1))
+    assert world.session.history.latest == published.message
+    assert world.metric("statistics_published_total", source="blocks") == 1
+    assert (world.metric("window_records"), world.metric("window_blocks")) == (10, 1)
+    for data in ("original", "masked"):
+        assert world.metric("svar", attribute="one", data=data) == published.statistics.variance["one"]
+        assert world.metric("sdcor", first="one", second="two", data=data) == pytest.approx(1.0)
+    assert world.metric("rmse", attribute="one", kind="actual") == pytest.approx(0.5)
+    assert world.metric("rmse", attribute="one", kind="target") == pytest.approx(0.3)
+    assert world.metric("drift_variance", attribute="one", against="previous") is None
+    assert world.metric("calibration_duration_seconds_count") == 1
+
+
+def test_the_next_version_shows_drift_against_the_last_one_and_the_baseline(world: World) -> None:
+    world.deliver(4, block(0))
+    world.session.publish_next()
+    world.deliver(5, block(10, [3] * 10))
+    world.deliver(6, block(20, [3] * 10))
+    world.session.publish_next()
+    first, second = (p.statistics for p in world.publisher.published)
+    change = pytest.approx(abs(second.variance["one"] - first.variance["one"]))
+    assert world.metric("drift_variance", attribute="one", against="previous") == change
+    assert world.metric("drift_variance", attribute="one", against="baseline") == change
+
+
+def test_what_was_not_published_is_not_in_the_history(world: World) -> None:
+    world.deliver(4, block(0))
+    world.publisher.error = ServiceError("cannot publish statistics: fenced")
+    with pytest.raises(ServiceError, match="fenced"):
+        world.session.publish_next()
+    assert world.session.history.latest is None
+    assert world.metric("statistics_published_total", source="blocks") == 0
+
+
+def test_a_process_that_cannot_keep_up_leaves_out_the_oldest_cuts(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.deliver(0, block(0))
+    for i in range(1, 2 * WAITING_CUTS + 3):
+        world.deliver(i, block(10 * i))
+    assert "cannot keep up" in caplog.text
+    assert world.session.waiting == WAITING_CUTS
+    while world.session.waiting:
+        world.session.publish_next()
+    lasts = [p.message.blocks.last for p in world.publisher.published]
+    assert lasts == list(range(4, 2 * WAITING_CUTS + 3, 2))
+    assert [p.message.version for p in world.publisher.published] == list(range(1, WAITING_CUTS + 1))
+
+
+def test_a_window_without_values_gives_no_version_and_no_failure(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.deliver(4, block(0, [ABSENT] * 10))
+    world.session.publish_next()
+    assert world.publisher.published == []
+    assert "no statistics from the blocks up to offset 4" in caplog.text
+
+
+def test_a_sample_is_published_once_and_only_where_there_is_no_version(world: World) -> None:
+    world.session.publish_sample(counts([1, 2, 3]))
+    world.session.publish_sample(counts([1, 2, 3]))
+    assert [p.message.source for p in world.publisher.published] == ["bootstrap"]
+    assert (world.metric("window_records"), world.metric("window_blocks")) == (3, 0)
+    with pytest.raises(StatisticsError):
+        World(world.parts).session.publish_sample(counts([ABSENT]))
+
+
+def test_blocks_replace_a_sample_at_the_usual_pace(world: World) -> None:
+    world.session.publish_sample(counts([1, 2, 3]))
+    world.deliver(4, block(0))
+    assert world.session.waiting == 0
+    world.deliver(5, block(10))
+    assert world.session.waiting == 1
+
+
+def test_time_cuts_the_window_and_ages_the_statistics(world: World) -> None:
+    world.session.tick(0.0)
+    assert world.metric("statistics_version") == 0
+    world.session.publish_sample(counts([1, 2, 3]))
+    published = world.publisher.published[0].message.published / 1000
+    world.deliver(4, block(0))
+    world.session.tick(published + 59)
+    assert world.session.waiting == 1
+    assert world.metric("statistics_age_seconds") == pytest.approx(59)
+    assert world.metric("statistics_version") == 1
+
+
+class FakeMessage:
+    def __init__(self, key: bytes | None, value: bytes | None) -> None:
+        self.contents = key, value
+
+    def key(self) -> bytes | None:
+        return self.contents[0]
+
+    def value(self) -> bytes | None:
+        return self.contents[1]
+
+    def offset(self) -> int:
+        return 17
+
+    def topic(self) -> str:
+        return "stream-masker.statistics"
+
+
+def published(world: World) -> StatisticsMessage:
+    world.deliver(4, block(0))
+    world.session.publish_next()
+    return world.publisher.published[-1].message
+
+
+def test_versions_read_back_make_the_history(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    message = published(world)
+    history = History(world.parts.subject)
+    take_version(history, FakeMessage(b"1", encode_statistics(message)))
+    take_version(history, FakeMessage(b"2", encode_statistics(replace(message, version=2, mechanism="other"))))
+    take_version(history, FakeMessage(b"3", b'{"format": 1, "mechanism": "SECRET"}'))
+    take_version(history, FakeMessage(None, b"SECRET"))
+    assert (history.newest, history.latest, history.versions) == (3, message, {0, 1, 2, 3})
+    assert history.refused == 3
+    assert "offset 17" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def test_a_removed_version_is_forgotten(world: World) -> None:
+    history = History(world.parts.subject)
+    take_version(history, FakeMessage(b"1", encode_statistics(published(world))))
+    take_version(history, FakeMessage(b"1", None))
+    assert history.versions == set()
+
+
+class FakeConsumer:
+    def __init__(self, low: int, high: int) -> None:
+        self.extent = low, high
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        return self.extent
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "start", "kept", "told"),
+    [
+        (0, 50, 10, True, ""),
+        (15, 50, 15, True, "retention is too short"),
+        (0, 21, 10, True, ""),
+        (0, 20, -2, False, "a new topic"),
+    ],
+)
+def test_reading_resumes_at_the_first_block_of_the_window(
+    low: int, high: int, start: int, kept: bool, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    windowed = BlockRange(10, 20, 3)
+    found = resume_from(FakeConsumer(low, high), "stream-masker.calibration", windowed)
+    assert found == (start, windowed if kept else None)
+    assert (told in caplog.text) if told else not caplog.records
+
+
+def test_without_a_window_reading_starts_at_the_beginning() -> None:
+    assert resume_from(FakeConsumer(3, 50), "stream-masker.calibration", None) == (-2, None)
+
+
+class FakeProducer:
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.error: KafkaError | None = None
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    def produce(self, topic: str, *, key: bytes, value: bytes | None, partition: int) -> None:
+        self.calls.append((topic, key, value, partition))
+
+    def commit_transaction(self, timeout: float) -> None:
+        if self.error is not None:
+            raise KafkaException(self.error)
+        self.calls.append("commit")
+
+
+@pytest.fixture
+def publisher(world: World) -> tuple[Publisher, FakeProducer]:
+    made, producer = Publisher(world.parts.configuration), FakeProducer()
+    made._producer = producer
+    return made, producer
+
+
+def test_a_version_goes_out_with_its_report_and_the_removals_in_one_transaction(
+    world: World, publisher: tuple[Publisher, FakeProducer]
+) -> None:
+    message = published(world)
+    made = replace(world.publisher.published[-1], expired=(7, 8))
+    publisher[0].publish(made)
+    begin, version, report, *removed, commit = publisher[1].calls
+    assert (begin, commit) == ("begin", "commit")
+    assert (version[0], version[1], decode_statistics(version[2])) == ("stream-masker.statistics", b"1", message)
+    assert (report[0], report[1], decode_drift(report[2])) == ("stream-masker.drift", b"1", made.report)
+    assert removed == [("stream-masker.statistics", b"7", None, 0), ("stream-masker.statistics", b"8", None, 0)]
+    assert {call[3] for call in (version, report)} == {0}
+
+
+def test_a_publisher_that_failed_must_be_opened_again(world: World, publisher: tuple[Publisher, FakeProducer]) -> None:
+    published(world)
+    publisher[1].error = KafkaError(KafkaError._FENCED)
+    with pytest.raises(ServiceError, match="cannot publish statistics: Kafka"):
+        publisher[0].publish(world.publisher.published[-1])
+    with pytest.raises(ServiceError, match="not open"):
+        publisher[0].publish(world.publisher.published[-1])

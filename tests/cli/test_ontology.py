@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
+from support.snomed import write_release
 
 from stream_masker.cli import main
 
@@ -161,3 +162,48 @@ class TestMap:
     @pytest.mark.parametrize("arguments", [["--unknown", "keep"], ["--mapping", "none.csv"], ["nowhere.txt"]])
     def test_wrong_use(self, source, arguments):
         assert run("map", source, *arguments, input="").exit_code == 2
+
+
+class TestCompile:
+    @pytest.fixture
+    def cache(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "cache"))
+        return tmp_path / "cache"
+
+    def test_to_a_file_that_is_a_source(self, source, tmp_path, cache):
+        path = tmp_path / "diseases.ontology"
+        told = dict(lines(run("compile", source, "--output", str(path))))
+        assert told == {"file": str(path), "concepts": "8", "bytes": str(path.stat().st_size)}
+        assert run("inspect", str(path)).stdout == run("inspect", source).stdout
+        assert run("map", str(path), input="TUMOUR OF THE MOUTH\n").stdout == "1\ttumour\tlabel\n"
+
+    def test_into_the_cache(self, source, cache):
+        told = dict(lines(run("compile", source)))
+        assert list(map(str, cache.iterdir())) == [told["file"]]
+
+    def test_a_release_of_snomed(self, tmp_path, cache):
+        folder = write_release(tmp_path / "release", concepts=30, seed=1)
+        path = tmp_path / "snomed.ontology"
+        assert ("concepts", "30") in lines(run("compile", str(folder), "-o", str(path)))
+        assert lines(run("inspect", str(path)))[0][1].startswith("138875005 (")
+
+    def test_wrong_use(self, source, tmp_path, cache):
+        compiled = str(tmp_path / "x.ontology")
+        lines(run("compile", source, "-o", compiled))
+        for arguments, message in [
+            ([source, "-o", str(tmp_path / "x.bin")], r"must end in .ontology"),
+            ([compiled], "is compiled already"),
+            ([source, "-o", str(tmp_path / "none" / "x.ontology")], "cannot be written"),
+            ([str(tmp_path)], "lacks files of a SNOMED CT RF2 snapshot"),
+        ]:
+            result = run("compile", *arguments)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert message in result.stderr
+
+    def test_a_damaged_file(self, source, tmp_path, cache):
+        path = tmp_path / "x.ontology"
+        lines(run("compile", source, "-o", str(path)))
+        path.write_bytes(path.read_bytes()[:-1])
+        result = run("inspect", str(path))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(f"Error: {path} is truncated or damaged: ")

@@ -76,7 +76,7 @@ def _checked(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
     _check_format(path, file.readline(BLOCK))
     length, checksum = (int.from_bytes(file.read(size), "little") for size in (8, 4))
     head = file.read(min(length, os.fstat(file.fileno()).st_size))
-    if len(head) < length or zlib.crc32(head) != checksum:
+    if not head or len(head) < length or zlib.crc32(head) != checksum:
         raise CompiledOntologyError(f"{path} is damaged or truncated: its header is not what was written")
     header: dict[str, Any] = json.loads(head)
     start = file.tell()

@@ -1,10 +1,12 @@
 """Conceptual mapping: values to concepts."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.data import discharges, icd9cm
 
-from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
-from stream_masker.core.ontology.mapping import read_mapping
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology
+from stream_masker.core.ontology.mapping import NO_DOT, SHORTEST_PREFIX, code_keys, read_mapping, value_keys
 from stream_masker.errors import OntologyError, ParameterError
 
 ICD = Ontology.from_edges(
@@ -126,3 +128,72 @@ def test_every_code_of_the_real_discharges_is_found_or_stands_below_a_known_pref
     assert "?" in unknown
     pairs = [row for row in discharges() if row["diag_1"] not in unknown and row["diag_2"] not in unknown]
     assert len(pairs) == 101_388
+
+
+def test_what_only_concepts_outside_the_taxonomy_share_is_no_ambiguity():
+    onto = Ontology.from_edges(
+        [("a", "r"), ("b", "r"), ("E11.9", "a"), ("E119", "b")],
+        labels={"E11.9": "Diabetes", "E119": "diabetes"},
+        synonyms={"b": ["diabetes"], "E119": ["sugar"]},
+    )
+    whole, part = onto.taxonomy(), onto.taxonomy(root="a")
+    for value, how in [("diabetes", "label"), ("e11.9", "normalised")]:
+        assert ConceptMap(part, ontology=onto).find(value) == Match(part.position("E11.9"), how)
+    assert ConceptMap(whole, ontology=onto).find("diabetes").how == "unknown"
+    assert ConceptMap(part, ontology=onto).find("sugar").how == "unknown"
+    assert ConceptMap(part).find("DIABETES") == Match(part.position("E11.9"), "label")
+
+
+def test_the_ontology_must_be_that_of_the_taxonomy():
+    with pytest.raises(ParameterError, match="the ontology that the taxonomy is of"):
+        ConceptMap(ICD.taxonomy(), ontology=Ontology.from_edges([("a", "b")]))
+
+
+class LiteralMap:
+    """The rules of ``ConceptMap`` by dictionaries over every concept."""
+
+    def __init__(self, taxonomy, ontology):
+        pairs = list(enumerate(taxonomy.ids))
+        self.exact = {concept: i for i, concept in pairs}
+        self.codes = self.unambiguous((key, i) for i, concept in pairs for key in code_keys(concept))
+        names = [(name, i) for i, c in pairs for name in (taxonomy.labels[i], *ontology.synonyms.get(c, ()))]
+        self.names = self.unambiguous((name.casefold(), i) for name, i in names if name)
+
+    def unambiguous(self, pairs):
+        found = {}
+        for key, position in pairs:
+            found[key] = position if found.get(key, position) == position else UNKNOWN
+        return found
+
+    def find(self, value):
+        if value in self.exact:
+            return Match(self.exact[value], "exact")
+        code = next((self.codes[key] for key in value_keys(value) if key in self.codes), UNKNOWN)
+        if code != UNKNOWN:
+            return Match(code, "normalised")
+        name = self.names.get(value.strip().casefold(), UNKNOWN)
+        return self.ancestor(value) if name == UNKNOWN else Match(name, "label")
+
+    def ancestor(self, value):
+        for key in value_keys(value):
+            for end in range(len(key) - 1, SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
+                if self.codes.get(key[:end], UNKNOWN) != UNKNOWN:
+                    return Match(self.codes[key[:end]], "ancestor")
+        return Match(UNKNOWN, "unknown")
+
+
+CODES = st.from_regex(r"[EeVv]?[01]{1,3}(\.[01a]{1,2})?", fullmatch=True) | st.text("aAß.0", min_size=1, max_size=3)
+TEXTS = st.lists(CODES | st.text("ßsSİiα ", max_size=3), max_size=3)
+
+
+@given(st.lists(CODES, min_size=2, max_size=12, unique=True), st.data())
+def test_values_find_what_they_find_by_the_rules_word_for_word(codes, data):
+    links = [(code, data.draw(st.sampled_from(codes[:k]))) for k, code in enumerate(codes) if k]
+    names = {code: data.draw(TEXTS) for code in codes}
+    labels = {code: own[0] for code, own in names.items() if own}
+    onto = Ontology.from_edges(links, labels, {code: own[1:] for code, own in names.items()})
+    taxonomy = onto.taxonomy(root=data.draw(st.sampled_from(codes)))
+    fast, literal = ConceptMap(taxonomy, ontology=onto, unknown="ancestor"), LiteralMap(taxonomy, onto)
+    values = [*codes, *(name for own in names.values() for name in own), *data.draw(st.lists(CODES, max_size=10))]
+    for value in [*values, *map(str.swapcase, values), *(value.replace(".", "") for value in values)]:
+        assert fast.find(value) == literal.find(value)

@@ -1,0 +1,86 @@
+"""Tables of texts, their hash tables, and the indexes of folded names."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.core.ontology import lookup, texts
+from stream_masker.core.ontology.lookup import Index, Lookup
+from stream_masker.core.ontology.names import fold_code
+from stream_masker.core.ontology.texts import Texts
+
+ANY_TEXT = st.text(st.characters(), max_size=12) | st.text("ab\0é😀ßİ.", max_size=6)
+LISTS = st.lists(ANY_TEXT, max_size=30)
+
+
+@given(LISTS, st.data())
+def test_a_table_is_a_sequence_like_a_tuple(given_texts, data):
+    table, expected = Texts.of(given_texts), tuple(given_texts)
+    assert (len(table), tuple(table), table, hash(table)) == (len(expected), expected, expected, hash(expected))
+    assert list(reversed(table)) == given_texts[::-1]
+    cut = data.draw(st.slices(max(1, len(expected))))
+    assert table[cut] == expected[cut]
+    indices = data.draw(st.lists(st.integers(-len(expected), len(expected) - 1))) if expected else []
+    assert [table[np.int32(k)] for k in indices] == [expected[k] for k in indices] == table.pick(indices)
+    assert all(text in table for text in expected)
+    taken = table.take(np.array(indices, np.int64))
+    assert taken == taken.compact() == pickle.loads(pickle.dumps(taken)) == table.pick(indices)
+
+
+@given(LISTS, LISTS)
+def test_tables_are_equal_when_their_texts_are(first, second):
+    assert (Texts.of(first) == Texts.of(second)) == (first == second)
+    assert Texts.of(first) != "".join(first) or not first
+
+
+def test_what_is_no_index_is_an_error_as_of_a_tuple():
+    table = Texts.of(["a", "b"])
+    for wrong, error in [(2, IndexError), (-3, IndexError), ("a", TypeError), (None, TypeError), ([0], TypeError)]:
+        with pytest.raises(error):
+            table[wrong]
+
+
+def test_only_so_many_decoded_texts_are_kept(monkeypatch):
+    monkeypatch.setattr(texts, "KEPT", 3)
+    table = Texts.of(map(str, range(10)))
+    assert [table[k] for k in [*range(10), *range(10)]] == [*map(str, range(10))] * 2
+    assert len(table._decoded) <= 3
+
+
+@given(st.sets(ANY_TEXT), st.lists(ANY_TEXT | st.none() | st.integers()))
+def test_texts_are_found_and_nothing_else_is(known, values):
+    known = sorted(known)
+    table = Lookup(Texts.of(known))
+    wanted = [*values, *known, *values]
+    expected = [known.index(value) if value in known else -1 for value in wanted]
+    assert table.find_all(wanted).tolist() == expected
+    assert [table.find(value) for value in wanted * 2] == expected * 2
+    assert Lookup(table.texts, table.slots).find_all(known).tolist() == list(range(len(known)))
+
+
+def test_only_so_many_found_positions_are_kept(monkeypatch):
+    monkeypatch.setattr(lookup, "KEPT", 3)
+    table = Lookup(Texts.of(map(str, range(10))))
+    assert [table.find(str(k)) for k in [*range(12), *range(12)]] == [*range(10), -1, -1] * 2
+    assert len(table._known) <= 3
+
+
+@pytest.mark.parametrize("fold", [str.casefold, fold_code])
+@given(names=st.lists(st.tuples(ANY_TEXT | st.text("aA.ß", max_size=4), st.integers(0, 9)), max_size=30))
+def test_an_index_finds_every_owner_of_a_folded_name(fold, names):
+    table, owners = Texts.of(name for name, _ in names), np.array([owner for _, owner in names], np.int64)
+    index = Index.of([(table, owners)], fold)
+    for name, _ in names:
+        expected = {owner for other, owner in names if other and fold(other) == fold(name)} if name else set()
+        assert index.candidates(fold(name)) >= expected
+    assert index.hashes.size == index.owners.size == sum(bool(name) for name, _ in names)
+
+
+def test_an_index_finds_hardly_anything_else():
+    table = Texts.of(map(str, range(2000)))
+    index = Index.of([(table, np.arange(2000))], str.casefold)
+    assert [index.candidates(str(k)) for k in range(2000)] == [{k} for k in range(2000)]
+    assert not any(index.candidates(str(k)) for k in range(2000, 4000))

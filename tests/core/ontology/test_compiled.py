@@ -56,7 +56,7 @@ def test_what_is_opened_is_what_was_compiled(whole):
 @given(edges(most_parents=3, least=2, most=20))
 def test_any_ontology_survives(tmp_path_factory, links):
     path = tmp_path_factory.mktemp("compiled") / "x.ontology"
-    made = Ontology.from_edges(links, {child: parent for child, parent in links}, {links[0][0]: ["ß", "İ"]})
+    made = Ontology.from_edges(links, dict(links), {links[0][0]: ["ß", "İ"]})
     compiled.write(made, path, source="x")
     assert_equal(compiled.read(path), made)
     shutil.rmtree(path.parent)

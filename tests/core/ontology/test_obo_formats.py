@@ -254,7 +254,7 @@ class TestOwl:
     def test_a_document_that_declares_entities_is_refused(self, tmp_path, declarations):
         head = HEAD.replace("<rdf:RDF", f"<!DOCTYPE rdf:RDF [\n{declarations}]>\n<rdf:RDF", 1)
         body = f"{self.classes()}<owl:Class rdf:about='x'><rdfs:label>&c;</rdfs:label></owl:Class>"
-        with pytest.raises(SourceFormatError, match="x.owl: line 3 declares an entity"):
+        with pytest.raises(SourceFormatError, match=r"x.owl: line 3 declares an entity"):
             self.owl(tmp_path, body, head)
 
     def test_another_serialisation(self, tmp_path):

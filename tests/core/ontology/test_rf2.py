@@ -306,7 +306,7 @@ class TestBadReleases:
     def test_two_releases_in_a_folder(self, release):
         release.write("A/Snapshot/Terminology")
         release.write("B/Snapshot/Terminology")
-        with pytest.raises(OntologyError, match="holds several releases: .*A.*, .*B"):
+        with pytest.raises(OntologyError, match=r"holds several releases: .*A.*, .*B"):
             Ontology.load(release.folder)
         release.write(release="_INT_20240101")
         release.write(release="_INT_20250101")
@@ -326,9 +326,7 @@ class TestBadReleases:
         release.path("Description").write_bytes(snomed.DESCRIPTION.replace(" ", "\t").encode() + end)
         assert not any(Ontology.load(release.folder).taxonomy().labels)
         release.path("Relationship").write_bytes(snomed.RELATIONSHIP.replace(" ", "\t").encode() + end)
-        with pytest.raises(
-            SeveralRootsError, match="which only the root 138875005 may lack: 13445001, 25906001, 64572001$"
-        ):
+        with pytest.raises(SeveralRootsError, match=r"only the root .* may lack: 13445001, 25906001, 64572001$"):
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("line", [2, 5, 12])
@@ -369,7 +367,7 @@ class TestBadReleases:
             Ontology.load(tmp_path / "y.zip")
         with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
             archive.writestr("readme.txt", "")
-        with pytest.raises(MissingFileError, match="z.zip lacks files"):
+        with pytest.raises(MissingFileError, match=r"z.zip lacks files"):
             Ontology.load(tmp_path / "z.zip")
 
 

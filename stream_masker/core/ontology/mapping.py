@@ -23,7 +23,8 @@ SHORTEST_PREFIX: Final = 3
 NO_DOT: Final = "."
 """What the keys of codes without a dot start with, where a value's dot is left out to find them."""
 
-CACHED_VALUES: Final = 200_000
+CACHED_VALUES: Final = 100_000
+"""How many values an attribute keeps with what they stand for; those that are no concepts too."""
 
 UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
 How: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
@@ -67,26 +68,26 @@ class ConceptMap:
         self.unknown = unknown
         self._mapping = _positions_of(mapping or {}, taxonomy)
         self._names = _Names(taxonomy, Ontology(taxonomy) if ontology is None else ontology)
-        self._cache: dict[str, tuple[int, bool]] = {}
+        self._found: dict[str, Match] = {}
 
     def find(self, value: str) -> Match:
-        """The value's concept by the rules above, the policy ``ancestor`` included."""
-        known = self._known(value)
-        if known.position == UNKNOWN and self.unknown == "ancestor":
-            return self._ancestor(value)
-        return known
+        """The value's concept by the rules above, the policy ``ancestor`` included; cached."""
+        found = self._found.get(value)
+        return self._remember(value) if found is None else found
 
     def resolve(self, value: str) -> tuple[int, bool]:
         """(position or ``UNKNOWN``, whether the value itself is known and not only a prefix of it); cached."""
-        cached = self._cache.get(value)
-        return cached if cached is not None else self._remember(value)
-
-    def _remember(self, value: str) -> tuple[int, bool]:
         match = self.find(value)
-        if len(self._cache) >= CACHED_VALUES:
-            self._cache.clear()
-        result = self._cache[value] = match.position, match.how not in ("ancestor", "unknown")
-        return result
+        return match.position, match.how not in ("ancestor", "unknown")
+
+    def _remember(self, value: str) -> Match:
+        match = self._known(value)
+        if match.position == UNKNOWN and self.unknown == "ancestor":
+            match = self._ancestor(value)
+        if len(self._found) >= CACHED_VALUES:
+            self._found.clear()
+        self._found[value] = match
+        return match
 
     def _known(self, value: str) -> Match:
         if value in self._mapping:
@@ -140,6 +141,8 @@ class _Names:
         return found[0] if len(found) == 1 else UNKNOWN
 
     def _inside(self, concepts: set[int]) -> Sequence[int]:
+        if self._taxonomy is self._whole:
+            return list(concepts)
         positions = self._taxonomy.find(self._whole.decode(concepts)).tolist()
         return [position for position in positions if position >= 0]
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.data import discharges, icd9cm
 
-from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, mapping
 from stream_masker.core.ontology.mapping import NO_DOT, SHORTEST_PREFIX, code_keys, read_mapping, value_keys
 from stream_masker.errors import OntologyError, ParameterError
 
@@ -197,3 +197,11 @@ def test_values_find_what_they_find_by_the_rules_word_for_word(codes, data):
     values = [*codes, *(name for own in names.values() for name in own), *data.draw(st.lists(CODES, max_size=10))]
     for value in [*values, *map(str.swapcase, values), *(value.replace(".", "") for value in values)]:
         assert fast.find(value) == literal.find(value)
+
+
+def test_only_so_many_values_are_kept(monkeypatch):
+    monkeypatch.setattr(mapping, "CACHED_VALUES", 3)
+    concepts = ConceptMap(ICD.taxonomy(), ontology=ICD)
+    values = ["A00", "a000", "38", "nothing", "cholera", "A00"]
+    assert [concepts.find(value) for value in values] * 2 == [concepts.find(value) for value in values * 2]
+    assert len(concepts._found) <= 3

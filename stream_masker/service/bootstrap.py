@@ -13,11 +13,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.calibration import Calibration
+from stream_masker.pipeline.calibration import Calibration, History
 from stream_masker.pipeline.calibration_window import CalibrationSettings
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import Source
-from stream_masker.service.calibrator_parts import build_parts, build_settings, milliseconds
+from stream_masker.service.calibrator_parts import Parts, build_parts, build_settings, milliseconds
 from stream_masker.service.calibrator_recovery import read_history
 from stream_masker.service.calibrator_topics import WAIT, missing_topics, reader
 from stream_masker.service.configuration import Configuration
@@ -34,17 +34,24 @@ def publish_snapshot(configuration: Configuration, snapshot: Mapping[str, Any], 
     """Publishes a mechanism's snapshot as the next statistics version; gives its number.
 
     An active calibrator is shut out for a moment, reads the topic again and goes on from this version. Raises
-    StatisticsError for a snapshot of another mechanism, ServiceError or KafkaException when Kafka fails.
+    StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError when Kafka fails.
     """
     parts = build_parts(configuration)
     require_topics(configuration)
     parts.publisher.open()
-    with reader(configuration) as consumer:
-        history = read_history(consumer, parts, lambda: False)
-    calibration = Calibration(parts.subject, parts.new_mechanism(), history, parts.settings)
+    calibration = Calibration(parts.subject, parts.new_mechanism(), published(parts), parts.settings)
     publish = calibration.on_snapshot(snapshot, milliseconds(), source)
     parts.publisher.publish(publish)
     return publish.message.version
+
+
+def published(parts: Parts) -> History:
+    """What is on the statistics topic. Raises ServiceError."""
+    try:
+        with reader(parts.configuration) as consumer:
+            return read_history(consumer, parts, lambda: False)
+    except KafkaException as error:
+        raise ServiceError(f"{parts.configuration.topics.statistics} cannot be read: {describe(error)}") from error
 
 
 class NoBrokerError(ServiceError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -16,8 +15,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka_clients import confluent_properties
 from stream_masker.service.logs import describe
 from stream_masker.service.topics import SUMMARY_BYTES
-
-log = logging.getLogger(__name__)
+from stream_masker.service.worker_clients import connect_producer
 
 TRANSACTION_MS = 30_000
 """How long the topics may wait for a publisher that died halfway."""
@@ -50,9 +48,9 @@ class Publisher:
         self._producer: Producer | None = None
 
     def open(self) -> None:
-        """Shuts out every other publisher of the topic. Raises ServiceError."""
+        """Shuts out every other publisher of the topic. Raises ServiceError, ConfigurationError for bad properties."""
         self._producer = None
-        producer = Producer(self._properties, logger=log)
+        producer = connect_producer(self._properties)
         self._attempt("cannot get ready to publish", lambda: producer.init_transactions(WAIT))
         self._producer = producer
 
@@ -62,6 +60,11 @@ class Publisher:
         Raises ServiceError when that failed or may have; reading the topic again tells.
         """
         self._attempt("cannot publish statistics", lambda: self._write(self._messages(publish)))
+
+    def poll(self) -> None:
+        """Lets the client tell what it has to log. To be called now and then."""
+        if self._producer is not None:
+            self._producer.poll(0)
 
     def close(self) -> None:
         """Lets the producer go; no transaction is open between calls."""

@@ -105,6 +105,7 @@ class Session:
 
     def tick(self, now: float) -> None:
         """Takes the time, in seconds since the epoch."""
+        self._parts.publisher.poll()
         self._cut(self._log.on_tick(now))
         latest = self.history.latest
         self._metrics.set("statistics_version", latest.version if latest else 0)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka_clients import confluent_properties
-
-log = logging.getLogger(__name__)
+from stream_masker.service.worker_clients import connect_consumer
 
 PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; whatever else a broker gave them is unused."""
@@ -32,7 +29,10 @@ class StoppedError(ServiceError):
 
 @contextmanager
 def reader(configuration: Configuration) -> Iterator[Consumer]:
-    """A consumer of committed records that joins no group: it is assigned what it reads, and commits nothing."""
+    """A consumer of committed records that joins no group: it is assigned what it reads, and commits nothing.
+
+    Raises ConfigurationError for properties that librdkafka refuses.
+    """
     own = {
         "group.id": "stream-masker-reader",
         "enable.auto.commit": False,
@@ -41,7 +41,7 @@ def reader(configuration: Configuration) -> Iterator[Consumer]:
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
     }
-    consumer = Consumer(confluent_properties(configuration) | own, logger=log)
+    consumer = connect_consumer(confluent_properties(configuration) | own)
     try:
         yield consumer
     finally:
@@ -86,6 +86,6 @@ def _is_end(error: KafkaError) -> bool:
 
 
 def missing_topics(configuration: Configuration, names: list[str]) -> list[str]:
-    """Those of the topics that there are not. Raises KafkaException when no broker answers."""
-    admin = AdminClient(confluent_properties(configuration), logger=log)
-    return [name for name in names if admin.list_topics(name, timeout=LOOK).topics[name].error is not None]
+    """Those of the topics that there are not. Raises KafkaException when no broker answers; else like ``reader``."""
+    with reader(configuration) as consumer:
+        return [name for name in names if consumer.list_topics(name, timeout=LOOK).topics[name].error is not None]

@@ -27,7 +27,7 @@ START = "start"
 
 
 class Health:
-    """Whether a process is alive and ready; written by its main loop, read by the server's threads.
+    """Whether a process is alive and ready; written by its loops, in any thread, and read by the server's threads.
 
     Alive: starting, or the loop beat within the last ``stale_after`` seconds. Ready: alive, and no part of the process
     has a reason against it. Notes tell what is amiss without making the process unready.
@@ -37,6 +37,7 @@ class Health:
         self._stale_after = stale_after
         self._clock = clock
         self._beat = clock()
+        self._lock = threading.Lock()
         self._reasons: dict[str, str] = {START: "starting"}
         self._notes: dict[str, str] = {}
 
@@ -46,11 +47,13 @@ class Health:
 
     def reason(self, part: str, text: str | None) -> None:
         """Sets why ``part`` is not ready; None: it is. The part ``start`` has a reason from the beginning."""
-        self._reasons = _changed(self._reasons, part, text)
+        with self._lock:
+            self._reasons = _changed(self._reasons, part, text)
 
     def note(self, part: str, text: str | None) -> None:
         """Sets what is amiss with ``part`` though it is ready; None: nothing."""
-        self._notes = _changed(self._notes, part, text)
+        with self._lock:
+            self._notes = _changed(self._notes, part, text)
 
     @property
     def seconds_since_beat(self) -> float:

@@ -209,6 +209,25 @@ def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Conf
             run_calibrator(configuration, http_port=taken.getsockname()[1])
 
 
+@pytest.mark.usefixtures("loud")
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"no.such.property": "SECRET"}, r"kafka\.properties cannot be used: No such configuration property"),
+        ({"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_PLAINTEXT"}, r"sasl\.mechanism is not supported"),
+    ],
+)
+def test_properties_that_cannot_be_used_are_a_configuration_error(
+    configuration: Configuration, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], message: str
+) -> None:
+    kafka = configuration.kafka.model_copy(update={"properties": properties})
+    if "no.such.property" not in properties:
+        monkeypatch.setattr("stream_masker.service.calibrator.require_topics", lambda _: None)
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        run_calibrator(configuration.model_copy(update={"kafka": kafka}), http_port=0)
+    assert "SECRET" not in str(caught.value)
+
+
 @pytest.fixture
 def loud() -> Iterator[None]:
     """Puts the other libraries' loggers back afterwards."""

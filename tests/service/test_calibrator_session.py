@@ -43,6 +43,9 @@ class FakePublisher:
         self.published: list[Publish] = []
         self.error: Exception | None = None
 
+    def poll(self) -> None:
+        """Has nothing to tell."""
+
     def publish(self, publish: Publish) -> None:
         if self.error is not None:
             raise self.error

@@ -12,32 +12,49 @@ log = logging.getLogger(__name__)
 LOUD = ("faust", "mode", "asyncio", "aiokafka")
 """Their debug logs hold whole messages, so they are never on."""
 
-CLIENT = "aiokafka"
+CLIENTS = ("aiokafka", "stream_masker.kafka")
+"""The loggers of Faust's client and of ours."""
 
 SELDOM = 30.0
-"""Seconds between two messages of the client, which tells every attempt of each part to reach a broker that is gone."""
+"""Seconds between two messages of a client, which tells every attempt of each part to reach a broker that is gone."""
 
 
 def quieten() -> None:
-    """Keeps other libraries' logs to what a user can use: that Faust crashed, we say ourselves. More in debug logs."""
+    """Keeps what Faust and the clients say to what a user can use: that Faust crashed, we say ourselves.
+
+    Debug logs have more of it.
+    """
     debug = log.isEnabledFor(logging.DEBUG)
     for name in LOUD:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     if not debug:
-        client = logging.getLogger(CLIENT)
-        client.setLevel(logging.ERROR)
-        client.handlers, client.propagate = [Seldom()], False
+        theirs, ours = map(logging.getLogger, CLIENTS)
+        theirs.setLevel(logging.ERROR)
+        theirs.handlers, theirs.propagate = [Relay(Seldom())], False
+        ours.addFilter(Seldom())
 
 
-class Seldom(logging.Handler):
-    """Passes on what it is told once in ``SELDOM`` seconds, as a warning of ours."""
+class Seldom:
+    """A log filter that lets one message pass in ``SELDOM`` seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
         self._clock = clock
         self._next = -math.inf
 
+    def __call__(self, record: logging.LogRecord) -> bool:
+        """Whether the record may pass."""
+        if self._clock() < self._next:
+            return False
+        self._next = self._clock() + SELDOM
+        return True
+
+
+class Relay(logging.Handler):
+    """Tells as a warning of ours, without its traceback, what passes a filter."""
+
+    def __init__(self, passes: Callable[[logging.LogRecord], bool]) -> None:
+        super().__init__()
+        self.addFilter(passes)
+
     def emit(self, record: logging.LogRecord) -> None:
-        if self._clock() >= self._next:
-            self._next = self._clock() + SELDOM
-            log.warning("Kafka: %s", record.getMessage())
+        log.warning("Kafka: %s", record.getMessage())

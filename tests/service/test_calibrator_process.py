@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Iterator
+from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from stream_masker.pipeline.calibration_window import CalibrationSettings
 from stream_masker.service.bootstrap import Sample
 from stream_masker.service.calibrator import run_calibrator, run_to_end, unforeseen_told, why_crashed
 from stream_masker.service.calibrator_app import CommittedTransport, build_app, calibrator_group
-from stream_masker.service.calibrator_logs import LOUD, Seldom, quieten
+from stream_masker.service.calibrator_logs import CLIENTS, LOUD, Relay, Seldom, quieten
 from stream_masker.service.configuration import Configuration, load_configuration
 
 
@@ -231,11 +232,12 @@ def test_properties_that_cannot_be_used_are_a_configuration_error(
 @pytest.fixture
 def loud() -> Iterator[None]:
     """Puts the other libraries' loggers back afterwards."""
-    loggers = [logging.getLogger(name) for name in LOUD]
-    states = [(logger, logger.level, logger.handlers, logger.propagate) for logger in loggers]
+    names = ("level", "handlers", "propagate", "filters")
+    loggers = [logging.getLogger(name) for name in {*LOUD, *CLIENTS}]
+    states = [{name: copy(getattr(logger, name)) for name in names} for logger in loggers]
     yield
-    for logger, level, handlers, propagate in states:
-        logger.level, logger.handlers, logger.propagate = level, handlers, propagate
+    for logger, state in zip(loggers, states, strict=True):
+        vars(logger).update(state)
         logger.manager._clear_cache()
 
 
@@ -250,11 +252,21 @@ def test_other_libraries_debug_logs_are_never_on(caplog: pytest.LogCaptureFixtur
 @pytest.mark.usefixtures("loud")
 def test_a_broker_that_is_gone_is_told_of_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
-    handler = Seldom(clock=lambda: now[0])
+    relay = Relay(Seldom(clock=lambda: now[0]))
     with caplog.at_level(logging.WARNING):
         for now[0] in (100.0, 101.0, 129.9, 130.0, 131.0):
-            handler.emit(logging.makeLogRecord({"msg": "no node %d", "args": (round(now[0]),)}))
+            relay.handle(logging.makeLogRecord({"msg": "no node %d", "args": (round(now[0]),)}))
     assert [record.getMessage() for record in caplog.records] == ["Kafka: no node 100", "Kafka: no node 130"]
+
+
+@pytest.mark.usefixtures("loud")
+@pytest.mark.parametrize("name", ["aiokafka.conn", "stream_masker.kafka"])
+def test_of_what_clients_repeat_one_message_is_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        quieten()
+        for _ in range(100):
+            logging.getLogger(name).error("no broker")
+    assert len(caplog.records) == 1
 
 
 def some(records: int) -> Counts:

@@ -6,7 +6,7 @@ calibrator that starts over from the first block of the last published version i
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
@@ -104,7 +104,9 @@ class WindowLog:
     """The window as blocks come in, and the cuts: the windows to compute statistics from.
 
     The window is the last ``window_records`` records by whole blocks (one block at least), none of them older than
-    ``window_age`` than the latest. Of two blocks with the same key the later one counts, at its place.
+    ``window_age`` before the latest. Of two blocks with the same key the later one counts, at its place; the earlier
+    one's time still does, as long as it lies behind the window's first block: so the window is the same for one who
+    starts to read there.
 
     A cut is due after a block when ``every_records`` records came since the last cut, and after ``every_seconds``
     when any came; a window of fewer than ``min_records`` is never cut. ``since``: the block range of the last version
@@ -115,7 +117,8 @@ class WindowLog:
     def __init__(self, settings: CalibrationSettings, *, since: BlockRange | None = None, first: bool = True) -> None:
         self.settings = settings
         self.position = -1
-        self._entries: OrderedDict[tuple[str, int, int], Entry] = OrderedDict()
+        self._entries: deque[Entry] = deque()
+        self._counting: dict[tuple[str, int, int], Entry] = {}
         self._records = 0
         self._latest = NEVER_OLD
         self._published = -1 if since is None else since.last
@@ -151,30 +154,36 @@ class WindowLog:
 
     def window(self) -> Window | None:
         """The present window; None while there is no block."""
-        entries = tuple(entry for entry in self._entries.values() if not entry.is_older(self._bound))
+        entries = tuple(entry for entry in self._entries if self._counts(entry) and not entry.is_older(self._bound))
         return Window(entries, BlockRange(entries[0].offset, self.position, len(entries))) if entries else None
 
     @property
     def _bound(self) -> float:
         return self._latest - self.settings.window_age * 1000
 
+    def _counts(self, entry: Entry) -> bool:
+        return self._counting.get(entry.key) is entry
+
     def _push(self, entry: Entry) -> None:
-        if entry.key in self._entries:
-            self._remove(entry.key)
-        self._entries[entry.key] = entry
-        self._records += entry.records
+        earlier = self._counting.get(entry.key)
+        self._records += entry.records - (0 if earlier is None else earlier.records)
+        self._counting[entry.key] = entry
+        self._entries.append(entry)
         self._latest = max(self._latest, entry.time)
-        while len(self._entries) > 1 and self._is_beyond(first := next(iter(self._entries.values()))):
-            self._remove(first.key)
+        while len(self._entries) > 1 and self._is_beyond(self._entries[0]):
+            self._drop_first()
 
     def _is_beyond(self, first: Entry) -> bool:
-        return self._records > self.settings.window_records or first.is_older(self._bound)
+        too_many = self._records > self.settings.window_records
+        return too_many or first.is_older(self._bound) or not self._counts(first)
 
-    def _remove(self, key: tuple[str, int, int]) -> None:
-        gone = self._entries.pop(key)
-        self._records -= gone.records
+    def _drop_first(self) -> None:
+        gone = self._entries.popleft()
+        if self._counts(gone):
+            del self._counting[gone.key]
+            self._records -= gone.records
         if gone.time == self._latest:
-            self._latest = max((entry.time for entry in self._entries.values()), default=NEVER_OLD)
+            self._latest = max(entry.time for entry in self._entries)
 
     def _cut(self) -> Window | None:
         window = self.window()

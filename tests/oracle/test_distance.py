@@ -6,9 +6,12 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from support.graphs import dags, edges, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.distance.hubs import HubTable, descendants
+from stream_masker.core.distance.lanes import Sources, Targets
 from stream_masker.core.ontology import Ontology
 
 
@@ -107,3 +110,87 @@ def test_the_literal_twin_is_not_the_fast_code_in_disguise():
     assert diamond.depth_of("d") == 4
     assert diamond.path("d", "a") == 2
     assert WuPalmer(diamond)("d", "b") == pytest.approx(1 - 4 / 6)
+
+
+def literal_matrix(tau, measure):
+    """(m, m): the literal distances of all concepts, by position."""
+    links = graph_of(tau)
+    if measure is LogTaxonomic:
+        return np.array([[literal_log_taxonomic(links, a, b) for b in tau.ids] for a in tau.ids])
+    return np.array([[literal_wu_palmer(links, tau.root, a, b) for b in tau.ids] for a in tau.ids])
+
+
+def all_pairs(tau):
+    first, second = np.indices((len(tau), len(tau)), dtype=np.int32)
+    return first.ravel(), second.ravel()
+
+
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@given(tau=taxonomies(most=12), hubs=st.integers(1, 12))
+def test_rows_of_hubs_tell_distances_or_leave_them_to_others(measure, tau, hubs):
+    expected = literal_matrix(tau, measure).ravel()
+    found, left = HubTable.of(tau, hubs=hubs).pairs(measure.kind, *all_pairs(tau))
+    assert (found[left] == -1).all()
+    told = np.setdiff1d(np.arange(expected.size), left)
+    np.testing.assert_array_equal(found[told], expected[told])
+    assert hubs < len(tau) or not left.size
+
+
+@given(tau=taxonomies(most=12), hubs=st.integers(1, 11))
+def test_rows_of_hubs_leave_every_pair_that_shares_more_than_hubs(tau, hubs):
+    a, b = all_pairs(tau)
+    left = HubTable.of(tau, hubs=hubs).pairs(WuPalmer.kind, a, b)[1]
+    chosen = set(np.argsort(-descendants(tau), kind="stable")[:hubs].tolist())
+    ancestors = [{tau.position(s) for s in tau.ancestors_of(c)} for c in tau.ids]
+    expected = [i for i in range(a.size) if a[i] != b[i] and (ancestors[a[i]] & ancestors[b[i]]) - chosen]
+    assert set(left.tolist()) >= set(expected)
+
+
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@given(tau=taxonomies(most=12), data=st.data())
+def test_lanes_give_the_literal_distances_and_their_sums(measure, tau, data):
+    positions = st.lists(st.integers(0, len(tau) - 1), min_size=1, max_size=8).map(lambda p: np.array(p, np.int32))
+    a, b = data.draw(positions), data.draw(positions)
+    expected = literal_matrix(tau, measure)[np.ix_(a, b)]
+    targets, sources = Targets(tau, measure.kind, b), Sources.of(tau, a)
+    for start, stop, block in targets.blocks(sources):
+        np.testing.assert_array_equal(block[:, : stop - start].T, expected[start:stop])
+    weights = np.arange(1.0, b.size + 1)
+    sums, squares = targets.sums(sources, weights, shift=0.25)
+    np.testing.assert_allclose(sums, (expected - 0.25) @ weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(squares, (expected - 0.25) ** 2 @ weights, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+def test_many_sources_and_targets_fill_more_than_one_block(measure):
+    links = [(f"c{k:03}", f"c{(k - 1) // 3:03}") for k in range(1, 300)]
+    links += [(f"c{k:03}", f"c{(k - 1) // 3 + 1:03}") for k in range(100, 300, 3)]
+    d = measure(Ontology.from_edges(links).taxonomy())
+    everything = np.arange(len(d.taxonomy), dtype=np.int32)
+    expected = np.array([d.to_all(c) for c in range(everything.size)])
+    np.testing.assert_array_equal(d.between(everything[:70], everything), expected[:70])
+    weights = np.ones(everything.size)
+    np.testing.assert_allclose(d.targets(everything).sums(d.sources(everything), weights)[0], expected.sum(axis=1))
+
+
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@pytest.mark.parametrize("more", [[], [("s", "c001"), ("s", "c099"), ("t", "s"), ("t", "c150")]])
+def test_paths_too_long_for_the_rows_and_keys_too_great_for_sixteen_bits(measure, more):
+    chain = [(f"c{k:03}", f"c{k - 1:03}") for k in range(1, 200)]
+    branches = [(f"b{k:03}", f"c{k:03}") for k in range(0, 200, 3)]
+    tau = Ontology.from_edges(chain + branches + more).taxonomy()
+    d, (a, b) = measure(tau), all_pairs(tau)
+    expected = np.concatenate([d.to_all(c) for c in range(len(tau))])
+    found, left = HubTable.of(tau).pairs(d.kind, a, b)
+    assert measure is LogTaxonomic or left.size
+    told = np.setdiff1d(np.arange(a.size), left)
+    np.testing.assert_array_equal(found[told], expected[told])
+    np.testing.assert_array_equal(d.pairs(a, b), expected)
+    np.testing.assert_array_equal(d.matrix(np.arange(len(tau))).ravel(), expected)
+
+
+def test_concepts_with_more_ancestors_than_a_row_can_say_are_left_to_others():
+    tau = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b")]).taxonomy()
+    table = HubTable.of(tau)
+    table.rows[8 * 1 + 3] |= np.uint64(0xFFFF << 48)
+    assert set(table.pairs(LogTaxonomic.kind, *all_pairs(tau))[1].tolist()) == {1, 4, 6, 7, 9, 13}

@@ -7,8 +7,13 @@ import math
 import numpy as np
 from numba import njit
 
+from stream_masker.core.distance.bits import prefetch
+
 WU_PALMER = 0
 LOG_TAXONOMIC = 1
+
+AHEAD = 8
+"""What a pair of positions needs is asked for while the pairs this many places before it are worked on."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -43,13 +48,17 @@ def tree_lcs(a, b, parent):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def tree_pairs(kind, a, b, parent, depth):  # type: ignore[no-untyped-def]
-    """(n,) float64: the distances of n pairs of positions in a tree."""
-    result = np.empty(a.size, np.float64)
-    for i in range(a.size):
-        lcs = tree_lcs(a[i], b[i], parent)
+def tree_pairs(kind, a, b, chosen, parent, depth, result):  # type: ignore[no-untyped-def]
+    """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a tree."""
+    for i in chosen:
+        lcs = a[i]
+        other = b[i]
+        while lcs != other:
+            if lcs > other:
+                lcs = parent[lcs]
+            else:
+                other = parent[other]
         result[i] = tree_distance(kind, depth[lcs], depth[a[i]], depth[b[i]])
-    return result
 
 
 @njit(cache=True, nogil=True)
@@ -70,45 +79,45 @@ def tree_to_all(kind, a, parent, depth):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def dag_distance(kind, a, b, depth, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
-    """The distance of two positions in a DAG, by merging their ancestors (descending, so deepest first)."""
-    if a == b:
-        return 0.0
-    i = offsets[a]
-    j = offsets[b]
-    end_i = offsets[a + 1]
-    end_j = offsets[b + 1]
-    common = 0
-    deepest = 0
-    links = 0
-    while i < end_i and j < end_j:
-        if ancestors[i] > ancestors[j]:
-            i += 1
-        elif ancestors[i] < ancestors[j]:
-            j += 1
+def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # type: ignore[no-untyped-def]
+    """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a DAG.
+
+    Merges the ancestors of both (descending, so deepest first). Each pair's lists are asked for some pairs before.
+    """
+    for j in range(chosen.size):
+        if j + 2 * AHEAD < chosen.size:
+            prefetch(offsets, np.int64(a[chosen[j + 2 * AHEAD]]))
+            prefetch(offsets, np.int64(b[chosen[j + 2 * AHEAD]]))
+            for c in (a[chosen[j + AHEAD]], b[chosen[j + AHEAD]]):
+                prefetch(ancestors, np.int64(offsets[c]))
+                prefetch(ancestors, np.int64(offsets[c + 1]) - 1)
+                prefetch(paths, np.int64(offsets[c + 1]) - 1)
+        p = offsets[a[chosen[j]]]
+        q = offsets[b[chosen[j]]]
+        end_p = offsets[a[chosen[j]] + 1]
+        end_q = offsets[b[chosen[j]] + 1]
+        both = end_p - p + end_q - q
+        common = 0
+        deepest = 0
+        links = np.int64(0)
+        while p < end_p and q < end_q:
+            first = ancestors[p]
+            second = ancestors[q]
+            if first == second:
+                here = depth[first]
+                if kind == WU_PALMER and here < deepest:
+                    break
+                total = np.int64(paths[p]) + np.int64(paths[q])
+                if common == 0 or (here == deepest and total < links):
+                    deepest = here
+                    links = total
+                common += 1
+            p += first >= second
+            q += second >= first
+        if kind == WU_PALMER:
+            result[chosen[j]] = wu_palmer(deepest, links)
         else:
-            here = depth[ancestors[i]]
-            if kind == WU_PALMER and here < deepest:
-                break
-            total = paths[i] + paths[j]
-            if common == 0 or (here == deepest and total < links):
-                deepest = here
-                links = total
-            common += 1
-            i += 1
-            j += 1
-    if kind == WU_PALMER:
-        return wu_palmer(deepest, links)
-    return log_taxonomic(end_i - offsets[a] + end_j - offsets[b] - common, common)
-
-
-@njit(cache=True, nogil=True)
-def dag_pairs(kind, a, b, depth, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
-    """(n,) float64: the distances of n pairs of positions in a DAG."""
-    result = np.empty(a.size, np.float64)
-    for i in range(a.size):
-        result[i] = dag_distance(kind, a[i], b[i], depth, offsets, ancestors, paths)
-    return result
+            result[chosen[j]] = log_taxonomic(both - common, common)
 
 
 @njit(cache=True, nogil=True)

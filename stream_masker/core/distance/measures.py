@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import kernels
+from stream_masker.core.distance.hubs import HubTable
+from stream_masker.core.distance.lanes import Sources, Targets
 from stream_masker.core.ontology.taxonomy import Int32, Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -17,6 +20,12 @@ Concepts: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
 
 Floats: TypeAlias = NDArray[np.float64]
+
+LEAST_SHARE = 64
+"""A matrix of fewer cells than one in so many concepts is computed pair by pair: a pass over τ would cost more."""
+
+PAIRS_FOR_HUBS = 0.25
+"""The table of hubs is made for this many pairs at a time, as a share of the concepts, and then used for all."""
 
 
 class Distance(ABC):
@@ -43,9 +52,8 @@ class Distance(ABC):
         """(n,) int32 positions of ids or positions; checks that positions lie in the taxonomy."""
         if not isinstance(concepts, np.ndarray):
             return self.taxonomy.encode(concepts)
-        outside = (concepts < 0) | (concepts >= len(self.taxonomy))
-        if outside.any():
-            index = int(outside.argmax())
+        if concepts.size and not 0 <= concepts.min() <= concepts.max() < len(self.taxonomy):
+            index = int(((concepts < 0) | (concepts >= len(self.taxonomy))).argmax())
             raise UnknownConceptError(f"position {index} of the array lies outside the taxonomy", position=index)
         return np.ascontiguousarray(concepts, dtype=np.int32)
 
@@ -59,27 +67,50 @@ class Distance(ABC):
     def between(self, a: Concepts, b: Concepts) -> Floats:
         """(k, l) float64: sd of each of k concepts to each of l."""
         first, second = self.encode(a), self.encode(b)
-        grid = self._pairs(np.repeat(first, second.size), np.tile(second, first.size))
-        return grid.reshape(first.size, second.size)
+        if first.size * second.size * LEAST_SHARE < len(self.taxonomy):
+            pairs = np.repeat(first, second.size), np.tile(second, first.size)
+            return self._pairs(*pairs).reshape(first.size, second.size)
+        result = np.empty((first.size, second.size))
+        for start, stop, block in self.targets(second).blocks(self.sources(first)):
+            result[start:stop] = block.T[: stop - start]
+        return result
 
     def matrix(self, concepts: Concepts) -> Floats:
         """(k, k) float64, symmetric, zero diagonal: the distance matrix (2017: equation 15)."""
-        positions = self.encode(concepts)
-        upper, lower = np.triu_indices(positions.size, k=1)
-        result = np.zeros((positions.size, positions.size))
-        result[upper, lower] = result[lower, upper] = self._pairs(positions[upper], positions[lower])
-        return result
+        return self.between(concepts, concepts)
+
+    def targets(self, concepts: Concepts) -> Targets:
+        """Concepts to which the distances of many others are to be computed, in blocks or weighted sums."""
+        return Targets(self.taxonomy, self.kind, self.encode(concepts))
+
+    def sources(self, concepts: Concepts) -> Sources:
+        """Concepts whose distances to ``targets`` are to be computed."""
+        return Sources.of(self.taxonomy, self.encode(concepts))
 
     @abstractmethod
     def to_all(self, position: int) -> Floats:
         """(m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
 
     def _pairs(self, a: Int32, b: Int32) -> Floats:
+        if "_hubs" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_HUBS:
+            result, left = self._hubs.pairs(self.kind, a, b)
+        else:
+            result, left = np.empty(a.size), np.arange(a.size, dtype=np.int32)
+        self._walk(a, b, left, result)
+        return result
+
+    @cached_property
+    def _hubs(self) -> HubTable:
+        return HubTable.of(self.taxonomy)
+
+    def _walk(self, a: Int32, b: Int32, chosen: Int32, result: Floats) -> None:
+        """Fills the ``chosen`` places of ``result`` by walking over ancestors."""
         tau = self.taxonomy
         if tau.is_tree:
-            return np.asarray(kernels.tree_pairs(self.kind, a, b, tau.tree.parent, tau.depth))
-        table = tau.closure
-        return np.asarray(kernels.dag_pairs(self.kind, a, b, tau.depth, table.offsets, table.ancestors, table.paths))
+            kernels.tree_pairs(self.kind, a, b, chosen, tau.tree.parent, tau.depth, result)
+        else:
+            up = tau.closure
+            kernels.dag_pairs(self.kind, a, b, chosen, tau.depth, up.offsets, up.ancestors, up.paths, result)
 
     def _tree_to_all(self, position: int) -> Floats:
         tau = self.taxonomy

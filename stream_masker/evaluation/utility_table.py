@@ -51,9 +51,9 @@ def utility_rows(
 ) -> Iterator[UtilityRow]:
     """One row for each reference, rounding and α, in this order; the same noise (``secret``) throughout.
 
-    ``batches``: the data, columns in the order of ``taxonomies``. ``pairs``: for reference ``pair``. ``options``: further
-    parameters of ``SemanticNoise``. Raises ParameterError where the mechanism does, such as for reference ``pair`` on
-    attributes that are no pair.
+    ``batches``: the data, columns in the order of ``taxonomies``. ``pairs``: for reference ``pair``. ``options``:
+    further parameters of ``SemanticNoise``. Raises ParameterError where the mechanism does, such as for reference
+    ``pair`` on attributes that are no pair.
     """
     distances = [distance_by_name(distance, tau) for tau in taxonomies.values()]
     original = compute_statistics(_counts(batches, distances), tuple(taxonomies), distances, version=1)

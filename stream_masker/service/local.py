@@ -148,8 +148,8 @@ class Masking:
         if counted.counts.records < settings.min_records:
             rejected = Tallied(rejected=Counter(counted.rejected)).rejections
             raise StatisticsError(
-                f"{counted.counts.records:,} records can be used for statistics ({rejected}), but calibration.min_records "
-                f"asks for {settings.min_records:,}: give more records, lower it, or use a snapshot"
+                f"{counted.counts.records:,} records can be used for statistics ({rejected}), but "
+                f"calibration.min_records asks for {settings.min_records:,}: give more, lower it, or use a snapshot"
             )
         return counted.counts
 

@@ -12,6 +12,7 @@ from support.graphs import dags, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.statistics import (
+    covariance,
     distance_correlation,
     distance_covariance,
     distance_variance,
@@ -151,7 +152,6 @@ def test_variance_in_blocks_of_any_size(sample, measure, cells):
     counts = count_keys(tau.encode(values).astype(np.int64))
     literal = literal_covariance_squared(values, d, values, d)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginal, "BLOCK_CELLS", cells)
         patch.setattr(marginal, "TREE_HEIGHT", 0)
         assert Marginal(counts, d).variance_squared == pytest.approx(literal, rel=1e-9, abs=1e-15)
     assert Marginal(counts, d).variance_squared == pytest.approx(literal, rel=1e-9, abs=1e-14)
@@ -172,5 +172,5 @@ def blockwise(table, cells):
         table.counts,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginal, "BLOCK_CELLS", cells)
+        patch.setattr(covariance, "HELD_CELLS", cells)
         return fresh.by_blocks()

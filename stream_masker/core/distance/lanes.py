@@ -76,7 +76,7 @@ class Targets:
     def blocks(self, sources: Sources) -> Iterator[tuple[int, int, Floats]]:
         """First source, end, and (l, 32) float64: the distances of those sources to all targets, one in a column.
 
-        Columns beyond the last source hold nothing of use. The next block overwrites this one.
+        Columns beyond the last source repeat it. The next block overwrites this one.
         """
         block = np.empty((self._positions.size, LANES))
         for start, stop, keys in self._keys(sources):
@@ -176,10 +176,8 @@ def ranges(starts: Int64, sizes: Int64) -> Int64:
 
 
 def _lane_sizes(sources: Sources, start: int, stop: int) -> Int64:
-    """(32,): the sizes of the sources in the lanes, 1 beyond the last one."""
-    sizes = np.ones(LANES, np.int64)
-    sizes[: stop - start] = sources.sizes[start:stop]
-    return sizes
+    """(32,): the sizes of the sources in the lanes."""
+    return sources.sizes[np.minimum(np.arange(start, start + LANES), stop - 1)]
 
 
 @njit(cache=True, nogil=True)
@@ -207,14 +205,18 @@ def mark_above(marked, parent_offsets, parents):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def place(how, keys, local, depth, bits, start, stop, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
-    """Puts the sources from ``start`` to ``stop`` into the lanes: what subsumes one has a key in its row, or a one."""
+    """Puts the sources from ``start`` to ``stop`` into the lanes: what subsumes one has a key in its row, or a one.
+
+    Lanes beyond the last source repeat it.
+    """
     keys[:] = 0
-    for source in range(start, stop):
+    for lane in range(LANES):
+        source = min(start + lane, stop - 1)
         for k in range(offsets[source], offsets[source + 1]):
             row = local[ancestors[k]]
             if row >= 0:
                 key = (np.int64(depth[ancestors[k]]) << bits) - paths[k]
-                keys[row, source - start] = 1 if how == BY_COUNTS else key
+                keys[row, lane] = 1 if how == BY_COUNTS else key
 
 
 @njit(cache=True, nogil=True)

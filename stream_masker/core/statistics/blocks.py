@@ -1,4 +1,4 @@
-"""Compiled sums over blocks of rows of a distance matrix, for taxonomies in which depths do not tell distances."""
+"""Compiled sums over blocks of a distance matrix, 32 columns wide, where depths do not tell distances."""
 
 from __future__ import annotations
 
@@ -7,22 +7,39 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def times_counts(block, first, second, counts, columns):  # type: ignore[no-untyped-def]
-    """(r, columns): ``block`` (r, k), rows of ΔA, times N, whose non-zeros are ``counts`` at (first, second)."""
-    result = np.zeros((block.shape[0], columns), np.float64)
-    for i in range(block.shape[0]):
-        for p in range(first.size):
-            result[i, second[p]] += counts[p] * block[i, first[p]]
-    return result
+def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[no-untyped-def]
+    """``result`` (l, 32): each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
+
+    ``block``: (k, 32). Column b's counts are those from offsets[b] to offsets[b + 1], of the rows a in ``rows``.
+    """
+    result[:] = 0.0
+    for b in range(offsets.size - 1):
+        for p in range(offsets[b], offsets[b + 1]):
+            a = rows[p]
+            count = counts[p]
+            for lane in range(block.shape[1]):
+                result[b, lane] += count * (block[a, lane] - shift)
 
 
 @njit(cache=True, nogil=True)
-def row_products(spread, centred, first, second, counts):  # type: ignore[no-untyped-def]
-    """Σ N_ab · (row a of ΔA N)·(row b of ΔB): ``spread`` and ``centred`` hold those rows."""
-    total = 0.0
+def hold(products, row, held):  # type: ignore[no-untyped-def]
+    """Stores ``products`` (l, 32) as the rows from ``row`` on of ``held`` (tiles, rows, 32), 32 columns in a tile."""
+    lanes = held.shape[2]
+    for tile in range(held.shape[0]):
+        end = min(lanes, products.shape[0] - tile * lanes)
+        for lane in range(min(lanes, held.shape[1] - row)):
+            for b in range(end):
+                held[tile, row + lane, b] = products[tile * lanes + b, lane]
+
+
+@njit(cache=True, nogil=True)
+def row_products(held, block, shift, first, second, counts):  # type: ignore[no-untyped-def]
+    """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r, 32) and (k, 32)."""
+    lanes = np.zeros(block.shape[1], np.float64)
     for p in range(first.size):
-        inner = 0.0
-        for k in range(spread.shape[1]):
-            inner += spread[first[p], k] * centred[second[p], k]
-        total += counts[p] * inner
-    return total
+        a = first[p]
+        b = second[p]
+        count = counts[p]
+        for lane in range(lanes.size):
+            lanes[lane] += count * held[a, lane] * (block[b, lane] - shift)
+    return lanes.sum()

@@ -9,13 +9,16 @@ shifted by their grand mean, which makes S2 vanish and S1 and S3 small. In trees
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Concepts, Distance
+from stream_masker.core.distance.bits import LANES
+from stream_masker.core.distance.lanes import offsets_of
 from stream_masker.core.statistics import blocks, tree
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.marginal import Marginal
@@ -23,6 +26,12 @@ from stream_masker.core.statistics.mean import value_counts
 from stream_masker.errors import ParameterError
 
 Floats = NDArray[np.float64]
+
+HELD_CELLS = 1 << 25
+"""No more numbers (256 MB) than these are held of a distance matrix times counts; beyond, distances are computed again.
+
+Besides, a block of distances has 32 columns, and rows as many as there are distinct values.
+"""
 
 
 def distance_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
@@ -112,37 +121,56 @@ class PairTable:
 
     def by_depths(self) -> float:
         """sdCov² where both taxonomies are trees: O(pairs·H_A·H_B), no distance matrix at all."""
-        offsets_a = (self.a.means - self.a.grand_mean)[self.first]
-        offsets_b = (self.b.means - self.b.grand_mean)[self.second]
-        mixed = float(self.counts @ (offsets_a * offsets_b)) / self.rows
-        return self._products_by_depths() / self.rows**2 - 2.0 * mixed
+        return self._shifted_products(self._products_by_depths())
 
     def by_blocks(self) -> float:
         """sdCov² for any distances: O(pairs·distinct values), in blocks of bounded size."""
-        total = 0.0
-        for start, stop in self._a_blocks():
-            centred = self.a.centred(np.arange(start, stop))
-            spread = blocks.times_counts(centred, self.first, self.second, self.counts, len(self.b.positions))
-            rows = slice(*np.searchsorted(self.first, (start, stop)))
-            total += self._block_total(spread, self.first[rows] - start, self.second[rows], self.counts[rows])
-        return total / self.rows**2
+        wide = self if len(self.a.positions) >= len(self.b.positions) else self.swapped()
+        return wide._shifted_products(wide._products_by_blocks())
 
-    def _a_blocks(self) -> Iterator[tuple[int, int]]:
-        step = min(self.a.block_rows, self.b.block_rows)
+    def swapped(self) -> PairTable:
+        """The table of (B, A)."""
+        order = np.lexsort((self.first, self.second))
+        return PairTable(self.b, self.a, self.second[order], self.first[order], self.counts[order])
+
+    def _shifted_products(self, products: float) -> float:
+        """sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
+        offsets_a = (self.a.means - self.a.grand_mean)[self.first]
+        offsets_b = (self.b.means - self.b.grand_mean)[self.second]
+        mixed = float(self.counts @ (offsets_a * offsets_b)) / self.rows
+        return products / self.rows**2 - 2.0 * mixed
+
+    def _products_by_blocks(self) -> float:
+        """S1·n²: rows of D_A N are held, as many as the budget allows; then D_B passes by, 32 columns at a time."""
+        tiles = -(-len(self.b.positions) // LANES)
+        step = max(1, HELD_CELLS // (tiles * LANES**2)) * LANES
+        totals: list[float] = []
         for start in range(0, len(self.a.positions), step):
-            yield start, min(start + step, len(self.a.positions))
+            stop = min(start + step, len(self.a.positions))
+            held = self._rows_times_counts(start, stop, tiles)
+            inside = slice(*np.searchsorted(self.first, (start, stop)))
+            pairs = self.first[inside] - start, self.second[inside], self.counts[inside]
+            for column, _, block in self.b.targets.blocks(self.b.sources):
+                tile = held[column // LANES]
+                totals.append(blocks.row_products(tile, block, self.b.grand_mean, *pairs))
+        return math.fsum(totals)
 
-    def _block_total(
-        self, spread: Floats, first: NDArray[np.int64], second: NDArray[np.int64], counts: Floats
-    ) -> float:
-        needed = np.unique(second)
-        total = 0.0
-        for start in range(0, len(needed), self.b.block_rows):
-            chosen = needed[start : start + self.b.block_rows]
-            inside = (second >= chosen[0]) & (second <= chosen[-1])
-            row = np.searchsorted(chosen, second[inside])
-            total += blocks.row_products(spread, self.b.centred(chosen), first[inside], row, counts[inside])
-        return total
+    def _rows_times_counts(self, start: int, stop: int, tiles: int) -> Floats:
+        """(tiles, rows, 32): these rows of D_A N, distances shifted by their grand mean."""
+        held = np.zeros((tiles, stop - start, LANES))
+        products = np.empty((len(self.b.positions), LANES))
+        sources = self.a.d.sources(self.a.positions[start:stop])
+        for row, _, block in self.a.targets.blocks(sources):
+            blocks.times_counts(block, self.a.grand_mean, *self._columns, products)
+            blocks.hold(products, row, held)
+        return held
+
+    @cached_property
+    def _columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """The counts by column: where each begins, rows and counts."""
+        order = np.lexsort((self.first, self.second))
+        sizes = np.bincount(self.second, minlength=len(self.b.positions))
+        return offsets_of(sizes), self.first[order], self.counts[order]
 
     def _products_by_depths(self) -> float:
         """S1·n² of the shifted distances: for each depth of A, rows grouped by their ancestor there."""

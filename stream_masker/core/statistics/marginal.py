@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
+from stream_masker.core.distance.lanes import Sources, Targets
 from stream_masker.core.statistics import tree
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
 
 Floats = NDArray[np.float64]
-
-BLOCK_CELLS = 1 << 24
-"""No distance matrix of more cells (128 MB) is ever held; larger ones are walked in blocks of rows.
-
-A few blocks of this size are alive at once: three quarters of a gigabyte at most.
-"""
 
 TREE_HEIGHT = 64
 """Trees up to this height go by their depths, deeper ones by distances: the tables of depths grow with its cube."""
@@ -54,10 +48,7 @@ class Marginal:
     @cached_property
     def means(self) -> Floats:
         """(k,): the mean distance of each distinct value to the n values (2017: equation 17)."""
-        if self.d.taxonomy.is_tree:
-            return self.tree_sums(self.positions)[0] / self.rows
-        blocks = (self.d.between(self.positions[rows], self.positions) for rows in self._blocks())
-        return np.concatenate([block @ self.weights for block in blocks]) / self.rows
+        return self._sums(0.0)[0] / self.rows
 
     @cached_property
     def grand_mean(self) -> float:
@@ -66,10 +57,25 @@ class Marginal:
 
     @cached_property
     def variance_squared(self) -> float:
-        """sdVar² (2017: equation 20): the mean of the squared double-centred distances; 0 for a constant attribute."""
+        """sdVar² (2017: equation 20): the mean of the squared double-centred distances; 0 for a constant attribute.
+
+        Distances shifted by their grand mean leave S1 - 2·S3, with little to cancel (see ``covariance``).
+        """
         if len(self.positions) == 1:
             return 0.0
-        return max(0.0, self._squares_by_depths() if self.by_depths else self._squares_by_blocks())
+        squares = self._sums(self.grand_mean)[1]
+        mixed = float(self.weights @ (self.means - self.grand_mean) ** 2) / self.rows
+        return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
+
+    @cached_property
+    def targets(self) -> Targets:
+        """The distinct values as targets of distances."""
+        return self.d.targets(self.positions)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The distinct values as sources of distances."""
+        return self.d.sources(self.positions)
 
     def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Floats, Floats]:
         """Σ w·x and Σ w·x² of x = sd(target, value) - shift, (k,) each; only where the taxonomy is a tree."""
@@ -80,16 +86,11 @@ class Marginal:
         )
         return np.asarray(sums), np.asarray(squares)
 
-    def centred(self, rows: NDArray[np.int64]) -> Floats:
-        """(r, k): these rows of the double-centred distance matrix of the distinct values (2017: equation 16)."""
-        if self.block_rows >= len(self.positions):
-            return self._whole[rows]
-        return self._centre(rows)
-
-    @property
-    def block_rows(self) -> int:
-        """How many rows of the distance matrix one block may hold."""
-        return max(1, BLOCK_CELLS // len(self.positions))
+    def _sums(self, shift: float) -> tuple[Floats, Floats]:
+        """Σ w·x and Σ w·x² of every distinct value, x = sd - shift."""
+        if self.by_depths:
+            return self.tree_sums(self.positions, shift)
+        return self.targets.sums(self.sources, self.weights, shift)
 
     @cached_property
     def _below(self) -> Floats:
@@ -97,30 +98,3 @@ class Marginal:
         weights = np.zeros(len(self.d.taxonomy))
         weights[self.positions] = self.weights
         return np.asarray(tree.weights_below(weights, table.parent, table.level_offsets))
-
-    @cached_property
-    def _whole(self) -> Floats:
-        return self._centre(np.arange(len(self.positions)))
-
-    def _centre(self, rows: NDArray[np.int64]) -> Floats:
-        block = self.d.between(self.positions[rows], self.positions)
-        block -= self.means[rows, None]
-        block -= self.means - self.grand_mean
-        return block
-
-    def _blocks(self) -> Iterator[NDArray[np.int64]]:
-        everything = np.arange(len(self.positions))
-        for start in range(0, len(everything), self.block_rows):
-            yield everything[start : start + self.block_rows]
-
-    def _squares_by_depths(self) -> float:
-        """Distances shifted by their grand mean leave S1 - 2·S3, with little to cancel (see ``covariance``)."""
-        squares = self.tree_sums(self.positions, self.grand_mean)[1]
-        offsets = self.means - self.grand_mean
-        return float(self.weights @ squares / self.rows**2 - 2.0 * (self.weights @ offsets**2) / self.rows)
-
-    def _squares_by_blocks(self) -> float:
-        total = 0.0
-        for rows in self._blocks():
-            total += float(self.weights[rows] @ (self.centred(rows) ** 2 @ self.weights))
-        return total / self.rows**2

@@ -90,8 +90,13 @@ def _newer(known: Versioned | None, other: Versioned) -> Versioned:
 
 
 def _interesting(before: Event, after: Event) -> bool:
-    codes = [event["diagnoses"]["principal"]["code"] for event in (before, after)]
-    return codes[0] != codes[1] and bool(before["diagnoses"]["secondary"])
+    """Whether both the principal and the first secondary diagnosis changed: small noise may keep a code."""
+    return all(old != new for old, new in zip(_first_codes(before), _first_codes(after), strict=True))
+
+
+def _first_codes(event: Event) -> list[str]:
+    diagnoses = event["diagnoses"]
+    return [diagnosis["code"] for diagnosis in (diagnoses["principal"], *diagnoses["secondary"][:1])]
 
 
 def _value(message: Message) -> bytes:

@@ -1,0 +1,65 @@
+"""The service's processes as a user starts them: children with logs, ended by their id."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+class Processes:
+    """Starts ``stream-masker`` commands; a context manager that kills what is left at its end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Starts ``stream-masker ARGUMENTS…``; its output goes to NAME.log."""
+        command = [sys.executable, "-m", "stream_masker", *arguments]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.running.append(process)
+        return process
+
+    def run(self, *arguments: str, code: int = 0, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
+        """Runs ``stream-masker ARGUMENTS…`` to its end, which must be with this exit code."""
+        command = [sys.executable, "-m", "stream_masker", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == code, f"{' '.join(arguments)}: exit {done.returncode}\n{done.stderr}"
+        return done
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def wait(self, reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
+        """Waits until ``reached``; fails with the logs when a process ends before or time runs out."""
+        deadline = time.monotonic() + timeout
+        while not reached():
+            dead = [process.args for process in self.running if process.poll() is not None]
+            assert not dead, f"ended while waiting for {what}: {dead}\n{self.logs()}"
+            assert time.monotonic() < deadline, f"no {what} after {timeout} s\n{self.logs()}"
+            time.sleep(0.2)
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {path.stem}\n{path.read_text(errors='replace')[-3000:]}" for path in self.folder.glob("*.log")
+        )
+
+
+def terminate(process: subprocess.Popen[bytes], timeout: float = 30.0) -> int:
+    """Sends SIGTERM and waits; the exit code."""
+    process.send_signal(signal.SIGTERM)
+    return process.wait(timeout)

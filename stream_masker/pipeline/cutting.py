@@ -1,0 +1,79 @@
+"""Cutting what a run of records is counted by, so that each block fits into a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.pipeline.records import Rejected
+
+BLOCK_BYTES: Final = 900_000
+"""The most that a block's JSON should have: brokers and clients take messages of 1 MB unless told otherwise."""
+
+VALUE_BYTES: Final = 48
+"""A row's share for each attribute, on both sides, when no value occurs twice: the concept's id and its count."""
+
+PAIR_BYTES: Final = 28
+"""A row's share for each two attributes, on both sides: two indices and a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the blocks of n records count. batch, masked: of those of the records whose index is in ``indices``
+    (ascending); rejected: by index; unknown: values of each attribute that found no concept."""
+
+    batch: Batch
+    masked: MaskedBatch
+    indices: Sequence[int]
+    rejected: Mapping[int, Rejected]
+    unknown: Sequence[int]
+
+
+def cut(counted: Counted, size: int) -> Iterator[tuple[int, int, Counted]]:
+    """(start, end, part) of consecutive records; most often there is one part, all ``size`` of them.
+
+    What is known only of the whole (tallies, unknown values) stands in the
+    first part: blocks are added up, so that sums stay true. A single record is never cut.
+    """
+    pieces = _pieces(counted)
+    if pieces <= 1 or size <= 1:
+        yield 0, size, counted
+        return
+    bounds = np.unique(np.linspace(0, size, min(pieces, size) + 1).astype(np.int64)).tolist()
+    for start, end in pairwise(bounds):
+        yield start, end, _part(counted, start, end)
+
+
+def _pieces(counted: Counted) -> int:
+    attributes = len(counted.batch.columns)
+    row = VALUE_BYTES * attributes + PAIR_BYTES * attributes * (attributes - 1) // 2
+    rows = max((len(column.codes) for column in counted.batch.columns), default=0)
+    return -(-rows * row // BLOCK_BYTES)
+
+
+def _part(counted: Counted, start: int, end: int) -> Counted:
+    first, last = np.searchsorted(counted.indices, [start, end]).tolist()
+    tallies = counted.masked.tallies if start == 0 else (Tally(),) * len(counted.masked.tallies)
+    return Counted(
+        Batch(last - first, _sliced(counted.batch.columns, first, last)),
+        MaskedBatch(_sliced(counted.masked.columns, first, last), tallies),
+        [],
+        {index: one for index, one in counted.rejected.items() if start <= index < end},
+        counted.unknown if start == 0 else [0] * len(counted.unknown),
+    )
+
+
+def _sliced(columns: Sequence[Column], first: int, last: int) -> tuple[Column, ...]:
+    return tuple(_slice(column, first, last) for column in columns)
+
+
+def _slice(column: Column, first: int, last: int) -> Column:
+    if column.offsets is None:
+        return Column(column.codes[first:last])
+    offsets = column.offsets[first : last + 1]
+    return Column(column.codes[offsets[0] : offsets[-1]], offsets - offsets[0])

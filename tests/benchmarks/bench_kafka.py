@@ -1,0 +1,215 @@
+"""Records a second through a real Kafka: a plain copy, and the mask worker, of the same topic with the same client.
+
+Run by hand: ``python tests/benchmarks/bench_kafka.py [--records 200000] [--batch 10000]``. Starts a broker of its own,
+writes generated discharges to four partitions, and lets each contender, one process, take them all in transactions of
+the same size. A contender's rate is that from its first committed records to its last. Then the calibrator reads the
+worker's blocks. Prints a Markdown table of rates and of their ratios to the copy's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import yaml
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka_broker import running
+from kafka_records import Topics, read_all, write
+from support.readme import blocks
+
+from stream_masker.pipeline.messages import decode_statistics
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.synthetic import synthetic_discharges
+from stream_masker.service.topics import prepare_topics
+from stream_masker.service.warmup import warm_up
+
+PARTITIONS = 4
+CLI = (sys.executable, "-m", "stream_masker")
+
+
+def main() -> None:
+    options = arguments()
+    if options.copy:
+        copy(*options.copy, records=options.records, batch=options.batch)
+        return
+    with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
+        contest(Path(name), cluster.bootstrap, options.records, options.batch)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--batch", type=int, default=10_000)
+    parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def contest(folder: Path, bootstrap: str, records: int, batch: int) -> None:
+    configuration = configured(folder, bootstrap, batch)
+    warm_up(configuration)
+    prepare_topics(configuration, partitions=PARTITIONS)
+    size = fill(configuration, records)
+    config = ("--config", str(folder / "stream-masker.yaml"))
+    sample = folder / "sample.jsonl"
+    run(*CLI, "simulate", *config, "--records", "20000", "--out", str(sample))
+    run(*CLI, "calibrate", *config, "--publish", str(sample))
+    topics = configuration.topics
+    copied = Topics(bootstrap)("copied", partitions=PARTITIONS)
+    own = [sys.executable, __file__, "--records", str(records), "--batch", str(batch), "--copy"]
+    outcomes = [topics.output, topics.rejected]
+    rates = {
+        "copy": timed([*own, bootstrap, topics.input, copied], bootstrap, [copied], records),
+        "worker": timed([*CLI, "worker", *config, "--http-port", "0"], bootstrap, outcomes, records),
+    }
+    rates["calibrator"] = calibrator_rate([*CLI, "calibrator", *config, "--http-port", "0"], configuration, records)
+    report(rates, records, size, batch)
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def configured(folder: Path, bootstrap: str, batch: int) -> Configuration:
+    """The README's configuration of a nested event."""
+    (folder / "secret").write_bytes(secrets.token_bytes(32))
+    (folder / "secret").chmod(0o600)
+    content = yaml.safe_load(blocks("yaml", "Kafka in five minutes")[0])
+    content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return load_configuration(folder / "stream-masker.yaml", {})
+
+
+def fill(configuration: Configuration, records: int) -> float:
+    """Writes generated events; their mean size in bytes."""
+    values = [orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(records)]
+    rows = ({"value": value, "key": str(k % 997), "partition": k % PARTITIONS} for k, value in enumerate(values))
+    write(configuration.kafka.bootstrap_servers, configuration.topics.input, rows)
+    return sum(map(len, values)) / len(values)
+
+
+def timed(command: list[str], bootstrap: str, topics: list[str], records: int) -> float:
+    """Records a second between the first and the last committed ones that a child process writes."""
+    with child(command) as process, contextlib.closing(Watch(bootstrap, topics)) as watch:
+        first = watch.until(1, process)
+        start = time.perf_counter()
+        watch.until(records, process)
+        return (records - first) / (time.perf_counter() - start)
+
+
+class Watch:
+    """Counts committed records of topics, by reading them."""
+
+    def __init__(self, bootstrap: str, topics: list[str]) -> None:
+        settings = {"bootstrap.servers": bootstrap, "group.id": secrets.token_hex(4), "enable.auto.commit": False}
+        self.consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        parts = [TopicPartition(t, p, 0) for t in topics for p in self.consumer.list_topics(t).topics[t].partitions]
+        self.consumer.assign(parts)
+        self.seen = 0
+
+    def until(self, records: int, process: subprocess.Popen[bytes]) -> int:
+        """Waits for this many; their number."""
+        while self.seen < records:
+            assert process.poll() in (None, 0), "the contender failed"
+            self.seen += sum(message.error() is None for message in self.consumer.consume(20_000, 0.05))
+        return self.seen
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def calibrator_rate(command: list[str], configuration: Configuration, records: int) -> float:
+    """Records a second that the calibrator merges and recomputes statistics of, from its first version to its last."""
+    bootstrap, topics = configuration.kafka.bootstrap_servers, configuration.topics
+    last = read_all(bootstrap, topics.calibration)[-1].offset
+    with child(command) as process:
+        times: dict[int, float] = {}
+        covered = -1
+        while covered < last:
+            assert process.poll() is None, "the calibrator failed"
+            for message in published(bootstrap, topics.statistics):
+                times.setdefault(message.version, time.perf_counter())
+                covered = max(covered, message.blocks.last if message.blocks else -1)
+        return records / (max(times.values()) - min(times.values()) or 1e-9)
+
+
+def published(bootstrap: str, topic: str):
+    found = [decode_statistics(record.value) for record in read_all(bootstrap, topic) if record.value]
+    return [message for message in found if message.source == "blocks"]
+
+
+@contextlib.contextmanager
+def child(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def copy(bootstrap: str, source: str, target: str, *, records: int, batch: int) -> None:
+    """The plain copy: the worker's client, transactions and settings, and the bytes as they are."""
+    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "group.id": "copy", "auto.offset.reset": "earliest"})
+    consumer.subscribe([source])
+    queue = {"queue.buffering.max.messages": 4 * batch, "linger.ms": 5, "compression.type": "lz4"}
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "copy", **queue})
+    producer.init_transactions()
+    done = 0
+    while done < records:
+        done += copy_batch(consumer, producer, target, gathered(consumer, min(batch, records - done)))
+
+
+def gathered(consumer: Consumer, size: int) -> list:
+    messages = []
+    deadline = time.monotonic() + 0.5
+    while len(messages) < size and time.monotonic() < deadline:
+        messages += [m for m in consumer.consume(size - len(messages), 0.1) if m.error() is None]
+    return messages
+
+
+def copy_batch(consumer: Consumer, producer: Producer, target: str, messages: list) -> int:
+    if not messages:
+        return 0
+    producer.begin_transaction()
+    for m in messages:
+        send(producer, target, m)
+    ends = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
+    offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
+    producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+    producer.commit_transaction()
+    return len(messages)
+
+
+def send(producer: Producer, target: str, m) -> None:
+    while True:
+        try:
+            producer.produce(target, m.value(), m.key(), m.partition(), timestamp=m.timestamp()[1])
+        except BufferError:
+            producer.poll(0.1)
+        except KafkaException as error:
+            raise SystemExit(str(error)) from None
+        else:
+            return
+
+
+def report(rates: dict[str, float], records: int, size: float, batch: int) -> None:
+    print(f"{records:,} events of {size:.0f} bytes, four partitions, transactions of {batch:,} records\n")
+    print("| | records/s | of the copy's |\n| --- | --- | --- |")
+    for name, rate in rates.items():
+        print(f"| {name} | {rate:,.0f} | {rate / rates['copy']:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -109,7 +109,7 @@ class Reading:
     """One attribute of n records: their codes as a column, and more of each of the m values that were looked at.
 
     there: (m,) bool, the values that are in the column; styles: (m,) int64; rows: (m,) int64, each value's record;
-    unknown: how many values found no concept.
+    unknown: how many values found no concept; lost: how many of these are not in the column.
     """
 
     column: Column
@@ -117,6 +117,7 @@ class Reading:
     styles: Ints
     rows: Ints
     unknown: int
+    lost: int
 
 
 class Ledger(ABC):
@@ -221,7 +222,7 @@ class ScalarLedger(Ledger):
     def gather(self, records: int) -> Reading:
         values = np.array(self.values, dtype=np.int64)
         column = Column((values >> SHIFT).astype(np.int32))
-        return Reading(column, values >= 0, values & STYLE, np.arange(records), _unknown(values))
+        return Reading(column, values >= 0, values & STYLE, np.arange(records), _unknown(values), _lost(values))
 
     def _read(self, document: dict[str, Any]) -> None:
         asides = [(*slot, is_label) for find, is_label in self._asides for slot in find(document)]
@@ -267,7 +268,7 @@ class ArrayLedger(Ledger):
         rows = np.repeat(np.arange(records), self.lengths)
         offsets = np.concatenate(([0], np.cumsum(np.bincount(rows[there], minlength=records)))).astype(np.int64)
         column = Column((values[there] >> SHIFT).astype(np.int32), offsets)
-        return Reading(column, there, values & STYLE, rows, _unknown(values))
+        return Reading(column, there, values & STYLE, rows, _unknown(values), _lost(values))
 
     def _note(self, values: Sequence[int]) -> None:
         self.values.extend(values)
@@ -384,3 +385,7 @@ def _blank(asides: Iterable[Aside]) -> None:
 
 def _unknown(values: Ints) -> int:
     return int(np.count_nonzero(values & UNLISTED))
+
+
+def _lost(values: Ints) -> int:
+    return int(np.count_nonzero(values == SUPPRESSED))

@@ -25,13 +25,15 @@ PAIR_BYTES: Final = 28
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What the blocks of n records count. batch, masked: of those of the records whose index is in ``indices``
-    (ascending); rejected: by index; unknown: values of each attribute that found no concept."""
+    (ascending); rejected: by index; unknown: values of each attribute that
+    found no concept; lost: those of them that are not in the batch."""
 
     batch: Batch
     masked: MaskedBatch
     indices: Sequence[int]
     rejected: Mapping[int, Rejected]
     unknown: Sequence[int]
+    lost: Sequence[int]
 
 
 def cut(counted: Counted, size: int) -> Iterator[tuple[int, int, Counted]]:
@@ -65,6 +67,7 @@ def _part(counted: Counted, start: int, end: int) -> Counted:
         [],
         {index: one for index, one in counted.rejected.items() if start <= index < end},
         counted.unknown if start == 0 else [0] * len(counted.unknown),
+        counted.lost if start == 0 else [0] * len(counted.lost),
     )
 
 

@@ -54,9 +54,16 @@ class Intake:
 
     def unknown(self, readings: Sequence[Reading]) -> list[int]:
         """Each attribute's values that found no concept, those of rejected records included."""
-        blamed = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
-        parts = zip(self.ledgers, readings, strict=True)
-        return [reading.unknown + blamed.count(ledger.attribute.plan.path.text) for ledger, reading in parts]
+        return [reading.unknown + n for reading, n in zip(readings, self._blamed(), strict=True)]
+
+    def lost(self, readings: Sequence[Reading]) -> list[int]:
+        """Each attribute's values that found no concept and are not in the batch."""
+        return [reading.lost + n for reading, n in zip(readings, self._blamed(), strict=True)]
+
+    def _blamed(self) -> list[int]:
+        """For each attribute the records that were rejected for an unknown code of it."""
+        fields = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
+        return [fields.count(ledger.attribute.plan.path.text) for ledger in self.ledgers]
 
     def cut_back(self, gaps: int) -> None:
         """Forgets what was read of a record that is not among the indices."""

@@ -109,7 +109,7 @@ class RecordMasker:
     def _count(self, records: Sequence[InputRecord]) -> Sample:
         taken = self._sampler.take(records)
         readings = taken.readings()
-        counts = count_batch(taken.batch(readings), self._sizes, taken.unknown(readings))
+        counts = count_batch(taken.batch(readings), self._sizes, taken.unknown(readings), taken.lost(readings))
         return Sample(counts, _by_reason(taken.rejected.values()))
 
     def _mask_run(self, run: _Run) -> Result:
@@ -147,7 +147,7 @@ class RecordMasker:
         masked = self._mask_batch(run, taken, batch)
         texts = gap_texts(taken.gaps, self._reader.attributes, readings, masked)
         values = [fill(pieces, texts) for pieces in taken.pieces]
-        counted = Counted(batch, masked, taken.indices, taken.rejected, taken.unknown(readings))
+        counted = Counted(batch, masked, taken.indices, taken.rejected, taken.unknown(readings), taken.lost(readings))
         return Result(self._outcomes(run, taken, values), self._blocks(run, counted))
 
     def _mask_batch(self, run: _Run, taken: Intake, batch: Batch) -> MaskedBatch:
@@ -191,7 +191,7 @@ class RecordMasker:
             last_offset=run.records[-1].offset,
             timestamp=max(record.timestamp for record in run.records),
             statistics_version=run.statistics_version,
-            original=count_batch(counted.batch, self._sizes, counted.unknown),
+            original=count_batch(counted.batch, self._sizes, counted.unknown, counted.lost),
             masked=count_batch(Batch(counted.batch.size, counted.masked.columns), self._sizes),
             tallies=counted.masked.tallies,
             rejected=_by_reason(counted.rejected.values()),

@@ -62,6 +62,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str) ->
 def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> Json:
     tally = block.tallies[j]
     return {
+        "given": block.original.given[j],
         "unknown": block.original.unknown[j],
         "values": tally.values,
         "squared_distance": tally.squared_distance,
@@ -139,6 +140,7 @@ def _counts(reader: Reader, attributes: Sequence[Reader], side: str, taxonomies:
         records=reader.integer("records"),
         values=tuple(_sorted(s, p, s.integers("counts", least=1)) for s, p in zip(sides, positions, strict=True)),
         pairs=_pairs(reader, side, positions, taxonomies),
+        given=tuple(attribute.integer("values" if known else "given") for attribute in attributes),
         unknown=tuple(0 if known else attribute.integer("unknown") for attribute in attributes),
     )
 

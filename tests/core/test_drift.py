@@ -21,7 +21,9 @@ D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
 
 def statistics(a, b, d=D, **parameters):
     columns = tuple(Column(d.taxonomy.encode(values)) for values in (a, b))
-    counts = count_batch(Batch(len(a), columns), [len(d.taxonomy)] * 2, parameters.pop("unknown", None))
+    counts = count_batch(
+        Batch(len(a), columns), [len(d.taxonomy)] * 2, parameters.get("unknown"), parameters.pop("unknown", None)
+    )
     return compute_statistics(counts, ["p", "q"], [d, d], **{"version": 1} | parameters)
 
 

@@ -24,7 +24,7 @@ Written = tuple[int, int, Block]
 
 def counts(records: int, value: int) -> Counts:
     column = SparseCounts(np.array([value], dtype=np.int64), np.array([records], dtype=np.int64))
-    return Counts(records=records, values=(column,), pairs={}, unknown=(0,))
+    return Counts(records=records, values=(column,), pairs={}, given=(column.rows,), unknown=(0,))
 
 
 def block(first_offset: int, records: int, timestamp: int = 0, *, partition: int = 0, value: int = 0) -> Block:

@@ -160,6 +160,7 @@ def test_blocks_count_what_went_in_and_what_came_out(bench):
     assert block.rejected == {"not_an_object": 1, "unknown_code": 2}
     assert (block.original.records, block.masked.records) == (2, 2)
     assert (block.original.unknown, block.masked.unknown) == ((1, 2), (0, 0))
+    assert block.original.given == (3, 4)
     assert counted(on_bench, block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
     assert counted(on_bench, block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
     assert [tally.values for tally in block.tallies] == [2, 3]

@@ -53,12 +53,14 @@ def block(taxonomies: dict[str, Taxonomy]) -> Block:
         records=7,
         values=(sparse({0: 1, 4: 6}), sparse({1: 3, 2: 4}), sparse({2: 2})),
         pairs={(0, 1): sparse({0 * 3 + 2: 1, 4 * 3 + 1: 3, 4 * 3 + 2: 3}), (0, 2): sparse({14: 2}), (1, 2): sparse({})},
+        given=(7, 9, 7),
         unknown=(0, 3, 5),
     )
     masked = Counts(
         records=7,
         values=(sparse({1: 7}), sparse({0: 7}), sparse({0: 2})),
         pairs={(0, 1): sparse({3: 7}), (0, 2): sparse({3: 2}), (1, 2): sparse({})},
+        given=(7, 7, 0),
         unknown=(0, 0, 0),
     )
     return Block(
@@ -79,7 +81,8 @@ def test_a_block_comes_back_as_it_was(block: Block, taxonomies: dict[str, Taxono
     back = decode_block(encode_block(block, taxonomies, configuration="0123"), taxonomies)
     assert same(back.original, block.original)
     assert same(back.masked, block.masked)
-    assert back.original.unknown == (0, 3, 5)
+    assert (back.original.given, back.original.unknown) == ((7, 9, 7), (0, 3, 5))
+    assert back.masked.given == (7, 7, 0)
     plain = (
         "topic",
         "partition",

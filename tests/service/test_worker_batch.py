@@ -145,6 +145,7 @@ def block(first: int, tally: Tally) -> Block:
         records=1,
         values=(SparseCounts(np.array([1], dtype=np.int64), np.array([1], dtype=np.int64)),),
         pairs={},
+        given=(1,),
         unknown=(0,),
     )
     return Block("in", 3, first, first, 5, 1, counts, counts, (tally,), {})

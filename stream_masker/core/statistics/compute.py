@@ -53,7 +53,7 @@ def compute_statistics(
         correlation=correlation,
         projection=projection,
         rollup={column.name: roll_up(column.counts, column.taxonomy, rollup_depth) for column in columns},
-        unknown={column.name: column.unknown / (column.unknown + column.counts.rows) for column in columns},
+        unknown={column.name: column.unknown for column in columns},
         seen={column.name: column.seen for column in columns},
         novel={column.name: column.novel for column in columns},
     )
@@ -66,7 +66,7 @@ class _Column:
     name: str
     values: Marginal
     mean: int
-    unknown: int
+    unknown: float
     before: Mask | None
 
     @property
@@ -92,9 +92,19 @@ class _Column:
 
 
 def _column(j: int, name: str, d: Distance, counts: Counts, previous: Statistics | None) -> _Column:
-    mean = mean_from_counts(counts.values[j], d)
+    mean = mean_from_counts(counts.values[j], d, near=_mean_before(previous, name, d.taxonomy))
     before = None if previous is None else _seen_before(previous, name, len(d.taxonomy))
-    return _Column(name, Marginal(counts.values[j], d), mean, counts.unknown[j], before)
+    return _Column(name, Marginal(counts.values[j], d), mean, _share(counts.unknown[j], counts.given[j]), before)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if part else 0.0
+
+
+def _mean_before(previous: Statistics | None, name: str, tau: Taxonomy) -> int:
+    """Where the mean was, for the mean is often near it; the root where it is not known."""
+    concept = "" if previous is None else previous.mean.get(name, "")
+    return tau.position(concept) if concept in tau else 0
 
 
 def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance], rollup_depth: int) -> None:

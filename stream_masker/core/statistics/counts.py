@@ -42,27 +42,34 @@ class Counts:
     Rows: an event whose array attribute has k elements is k rows (its scalars repeated); with none it is one row of
     its scalars alone. With several array attributes each gives such rows of its own, in which the other arrays have
     no value: an event is as many rows as it has elements in all, and no row has a value of two arrays.
-    ``unknown[j]``: values of attribute j that found no concept (before the policy was applied).
+    ``given[j]``: values of attribute j, those included that stand in no row because they were suppressed or their
+    record was rejected for them; ``unknown[j]``: those of them that found no concept (before the policy was applied).
     """
 
     records: int
     values: tuple[SparseCounts, ...]
     pairs: Mapping[tuple[int, int], SparseCounts]
+    given: tuple[int, ...]
     unknown: tuple[int, ...]
 
 
-def count_batch(batch: Batch, sizes: Sequence[int], unknown: Sequence[int] | None = None) -> Counts:
+def count_batch(
+    batch: Batch, sizes: Sequence[int], unknown: Sequence[int] | None = None, lost: Sequence[int] | None = None
+) -> Counts:
     """The counts of a batch, in O(rows log rows).
 
-    ``sizes[j]``: the number of concepts of attribute j's taxonomy; ``unknown[j]``: as ``Counts.unknown``, default 0.
+    ``sizes[j]``: the number of concepts of attribute j's taxonomy; ``unknown[j]``: as ``Counts.unknown``, default 0;
+    ``lost[j]``: values of attribute j that are not in the batch, default 0.
     Negative codes (``ABSENT``) are no value.
     """
     p = len(batch.columns)
-    _same_length(p, sizes=sizes, unknown=unknown)
+    _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
     rows = batch_rows(batch)
     pairs = {(i, j): count_keys(_pair_keys(rows[i], rows[j], sizes[j])) for i, j in combinations(range(p), 2)}
     values = tuple(count_keys(codes[codes >= 0].astype(np.int64)) for codes in rows)
-    return Counts(batch.size, values, pairs, tuple(unknown) if unknown is not None else (0,) * p)
+    present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
+    given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
+    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p))
 
 
 def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
@@ -110,6 +117,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
         records=sum(block.records for block in blocks),
         values=tuple(_merge(column) for column in zip(*(block.values for block in blocks), strict=True)),
         pairs={key: _merge([block.pairs[key] for block in blocks]) for key in first.pairs},
+        given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
     )
 
@@ -183,6 +191,7 @@ def _negated(counts: Counts) -> Counts:
         -counts.records,
         tuple(SparseCounts(column.keys, -column.counts) for column in counts.values),
         {key: SparseCounts(column.keys, -column.counts) for key, column in counts.pairs.items()},
+        tuple(-n for n in counts.given),
         tuple(-n for n in counts.unknown),
     )
 

@@ -28,10 +28,10 @@ def column(tau, *values):
     return Column(np.array([ABSENT if v is None else tau.position(v) for v in values], dtype=np.int32))
 
 
-def statistics(*columns, taus=None, unknown=None, **parameters):
+def statistics(*columns, taus=None, unknown=None, lost=None, **parameters):
     distances = [WuPalmer(tau) for tau in taus or [TAU] * len(columns)]
     batch = Batch(len(columns[0]), tuple(column(d.taxonomy, *c) for c, d in zip(columns, distances, strict=True)))
-    counts = count_batch(batch, [len(d.taxonomy) for d in distances], unknown)
+    counts = count_batch(batch, [len(d.taxonomy) for d in distances], unknown, lost)
     return compute_statistics(counts, "pqs"[: len(columns)], distances, **{"version": 1} | parameters)
 
 
@@ -88,8 +88,10 @@ def test_a_constant_attribute_has_neither_variance_nor_correlation():
 
 
 def test_shares_of_unknown_values_and_of_the_roll_up():
-    s = statistics(["a1", "a2", "b1"], unknown=[1])
+    s = statistics(["a1", "a2", "b1"], unknown=[1], lost=[1])
     assert s.unknown == {"p": 0.25}
+    assert statistics(["a1", "a2", "b1", "b1"], unknown=[3]).unknown == {"p": 0.75}
+    assert statistics(["a1", "a2"]).unknown == {"p": 0}
     assert s.rollup["p"] == pytest.approx({"a": 2 / 3, "b": 1 / 3})
     assert statistics(["a1", "a2", "b1"], rollup_depth=1).rollup["p"] == pytest.approx({"r": 1.0})
 

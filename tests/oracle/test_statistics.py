@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from support.graphs import dags, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import (
     covariance,
     distance_correlation,
     distance_covariance,
     distance_variance,
     marginal,
+    search,
     semantic_mean,
     semantic_variance,
 )
@@ -102,6 +104,30 @@ def test_mean_by_the_other_measure(sample):
     assert semantic_mean(values, d) == min(tied, key=lambda c: (tau.depth_of(c), c))
 
 
+@given(
+    sample=valued(taxonomies(most=20)),
+    measure=MEASURES,
+    hubs=st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    near=st.integers(0, 1),
+    reserve=st.sampled_from([None, 0.0, 0.05, 10.0]),
+)
+def test_the_search_misses_no_concept_of_least_total(sample, measure, hubs, near, reserve):
+    tau, values = sample
+    counts = count_keys(tau.encode(values).astype(np.int64))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "HUBS", tuple(hubs))
+        patch.setattr(search, "BATCH", 2)
+        looked = search.Search(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
+        found = looked.least(near=near) if reserve is None else looked.nearly_least(reserve, near=near)
+    totals = measure(tau).matrix(tau.ids) @ np.bincount(tau.encode(values), minlength=len(tau))
+    others = np.setdiff1d(np.arange(len(tau)), found.concepts)
+    assert len(set(found.concepts.tolist())) == found.concepts.size
+    np.testing.assert_allclose(found.totals, totals[found.concepts], rtol=1e-12, atol=1e-12)
+    assert (totals[others] > totals.min() * (1 + 1e-12) + (reserve or 0.0)).all()
+    if reserve is not None:
+        assert (totals[others] >= found.floor).all()
+
+
 @given(sample=valued(taxonomies()), measure=MEASURES)
 def test_variance_about_the_mean(sample, measure):
     tau, values = sample
@@ -145,8 +171,28 @@ def test_blocks_of_any_size_give_the_same(sample, cells):
     assert blockwise(table_of(*sample), cells) == pytest.approx(literal, rel=1e-9, abs=1e-15)
 
 
-@given(sample=valued(taxonomies()), measure=MEASURES, cells=st.integers(1, 200))
-def test_variance_in_blocks_of_any_size(sample, measure, cells):
+def wide_dag(size):
+    """A DAG in which a third of the concepts has a second parent."""
+    links = [(f"c{k:04}", f"c{(k - 1) // 3:04}") for k in range(1, size)]
+    return Ontology.from_edges(links + [(f"c{k:04}", f"c{(k - 1) // 3 + 1:04}") for k in range(10, size, 3)]).taxonomy()
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), [(110, 60), (60, 110)])
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+def test_blocks_of_more_values_than_one_holds(measure, of_a, of_b):
+    rng = np.random.default_rng(7)
+    d = measure(wide_dag(400))
+    a, b = rng.choice(400, of_a, replace=False), rng.choice(400, of_b, replace=False)
+    rows = rng.integers(0, of_a, 500)
+    sample = [d.taxonomy.decode(a[rows]), d, d.taxonomy.decode(b[(rows + rng.geometric(0.3, 500)) % of_b]), d]
+    literal = literal_covariance_squared(*sample)
+    assert literal > 1e-6
+    for cells in (1, 3 * 32**2, 1 << 25):
+        assert blockwise(table_of(*sample), cells) == pytest.approx(literal, rel=1e-9)
+
+
+@given(sample=valued(taxonomies()), measure=MEASURES)
+def test_variance_both_ways(sample, measure):
     tau, values = sample
     d = measure(tau)
     counts = count_keys(tau.encode(values).astype(np.int64))

@@ -56,8 +56,9 @@ class Sources:
             ancestors, paths = walk_up(positions, offsets, tau.tree.parent)
             return cls(offsets, ancestors, paths, sizes)
         up = tau.closure
-        sizes = np.diff(up.offsets)[positions]
-        entries = ranges(up.offsets[positions], sizes)
+        starts = up.offsets[positions]
+        sizes = up.offsets[positions + 1] - starts
+        entries = ranges(starts, sizes)
         return cls(offsets_of(sizes), up.ancestors[entries], up.paths[entries].astype(np.int32), sizes)
 
     def __len__(self) -> int:

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Concepts, Distance
+from stream_masker.core.ontology.taxonomy import Int32
 from stream_masker.core.statistics.counts import SparseCounts, count_keys
 from stream_masker.core.statistics.marginal import Marginal
+from stream_masker.core.statistics.search import Search
 
 TIE = 1e-12
 """Totals that differ by no more than this, relative to the least, are equal."""
@@ -32,15 +34,25 @@ def value_counts(values: Concepts, d: Distance) -> SparseCounts:
     return count_keys(d.encode(values).astype(np.int64))
 
 
-def mean_from_counts(counts: SparseCounts, d: Distance) -> int:
+def mean_from_counts(counts: SparseCounts, d: Distance, *, near: int = 0) -> int:
     """The position of sMean, from the counts of an attribute's values.
 
-    In a tree O(τ·H²) whatever the number of distinct values; in a DAG one pass over τ per distinct value.
+    In a tree O(τ·H²) whatever the number of distinct values; in a DAG by a search that tries few concepts (``search``).
+    ``near``: a position that may be near the mean, such as that of a window before: the search is shorter then.
     """
-    totals = _totals(Marginal(counts, d))
-    least = np.flatnonzero(totals <= totals.min() * (1.0 + TIE))
-    shallow = least[d.taxonomy.depth[least] == d.taxonomy.depth[least].min()]
-    return int(min(shallow, key=lambda c: d.taxonomy.ids[c]))
+    values = Marginal(counts, d)
+    if values.by_depths:
+        everything = np.arange(len(d.taxonomy), dtype=np.int32)
+        return choose(everything, values.tree_sums(everything)[0], d)
+    found = Search(d, values.positions, values.weights).least(near=near)
+    return choose(found.concepts, found.totals, d)
+
+
+def choose(concepts: Int32, totals: NDArray[np.float64], d: Distance) -> int:
+    """Of k concepts with their total distances, the one of the least; ties as in ``semantic_mean``."""
+    least = concepts[totals <= totals.min() * (1.0 + TIE)]
+    depth = d.taxonomy.depth[least]
+    return int(min(least[depth == depth.min()], key=lambda c: d.taxonomy.ids[c]))
 
 
 def variance_from_counts(counts: SparseCounts, d: Distance, *, mean: int | None = None) -> float:
@@ -49,14 +61,3 @@ def variance_from_counts(counts: SparseCounts, d: Distance, *, mean: int | None 
     centre = mean_from_counts(counts, d) if mean is None else mean
     distances = d.between(np.array([centre], dtype=np.int32), values.positions)[0]
     return float(values.weights @ distances**2) / values.rows
-
-
-def _totals(values: Marginal) -> NDArray[np.float64]:
-    """(m,): Σ sd(c, a_i) of every concept c of τ."""
-    m = len(values.d.taxonomy)
-    if values.d.taxonomy.is_tree:
-        return values.tree_sums(np.arange(m, dtype=np.int32))[0]
-    totals = np.zeros(m)
-    for position, weight in zip(values.positions.tolist(), values.weights.tolist(), strict=True):
-        totals += weight * values.d.to_all(position)
-    return totals

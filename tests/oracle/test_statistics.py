@@ -13,11 +13,11 @@ from support.graphs import dags, taxonomies, trees
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import (
-    covariance,
     distance_correlation,
     distance_covariance,
     distance_variance,
     marginal,
+    products,
     search,
     semantic_mean,
     semantic_variance,
@@ -213,10 +213,8 @@ def blockwise(table, cells):
     fresh = PairTable(
         Marginal(table.a.counts, table.a.d),
         Marginal(table.b.counts, table.b.d),
-        table.first,
-        table.second,
-        table.counts,
+        table.table,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(covariance, "HELD_CELLS", cells)
+        patch.setattr(products, "HELD_CELLS", cells)
         return fresh.by_blocks()

@@ -4,34 +4,25 @@ With N the counts of the pairs of distinct values, ΔA and ΔB their double-cent
 sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1 + S2 - 2·S3: S1 = (1/n²) Σ N ∘ (D_A N D_B), S2 the product of the grand means,
 S3 = (1/n) Σ N_ab r_a r_b of the row means. A constant added to all distances changes none of it, so distances may be
 shifted by their grand mean, which makes S2 vanish and S1 and S3 small. In trees S1 telescopes over common ancestors
-(``tree``); elsewhere the centred matrices are walked in blocks of bounded size.
+(``tree``); elsewhere distances come in blocks of bounded size (``products``).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Concepts, Distance
-from stream_masker.core.distance.bits import LANES
-from stream_masker.core.distance.lanes import offsets_of
-from stream_masker.core.statistics import blocks, tree
+from stream_masker.core.statistics import tree
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import value_counts
+from stream_masker.core.statistics.products import Table, product_sum
 from stream_masker.errors import ParameterError
 
 Floats = NDArray[np.float64]
-
-HELD_CELLS = 1 << 25
-"""No more numbers (256 MB) than these are held of a distance matrix times counts; beyond, distances are computed again.
-
-Besides, a block of distances has 32 columns, and rows as many as there are distinct values.
-"""
 
 
 def distance_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
@@ -71,33 +62,21 @@ def correlation_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) ->
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """The sparse table of counts of a pair of attributes: rows ``first`` (p,) ascending and columns ``second`` (p,).
-
-    Both index the distinct values of the marginals a and b; ``counts``: (p,) float64.
-    """
+    """The sparse table of counts of a pair of attributes, with the marginals of its rows and columns."""
 
     a: Marginal
     b: Marginal
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    counts: Floats
+    table: Table
 
     @classmethod
     def of(
         cls, pair: SparseCounts, d_a: Distance, d_b: Distance, known: tuple[Marginal, Marginal] | None = None
     ) -> PairTable:
         """The table of a pair's counts; ``known``: marginals to reuse where they are of just these rows."""
-        size = len(d_b.taxonomy)
-        of_a, of_b = marginals(pair, size)
+        of_a, of_b = marginals(pair, len(d_b.taxonomy))
         a, b = known or (None, None)
-        first, second = np.divmod(pair.keys, size)
-        return cls(
-            _reuse(a, of_a, d_a),
-            _reuse(b, of_b, d_b),
-            np.searchsorted(of_a.keys, first),
-            np.searchsorted(of_b.keys, second),
-            pair.counts.astype(np.float64),
-        )
+        table = Table.of(pair.keys, pair.counts.astype(np.float64), d_a, d_b)
+        return cls(_reuse(a, of_a, d_a), _reuse(b, of_b, d_b), table)
 
     @property
     def rows(self) -> float:
@@ -121,71 +100,34 @@ class PairTable:
 
     def by_depths(self) -> float:
         """sdCov² where both taxonomies are trees: O(pairs·H_A·H_B), no distance matrix at all."""
-        return self._shifted_products(self._products_by_depths())
+        return self._centred(self._products_by_depths())
 
     def by_blocks(self) -> float:
         """sdCov² for any distances: O(pairs·distinct values), in blocks of bounded size."""
-        wide = self if len(self.a.positions) >= len(self.b.positions) else self.swapped()
-        return wide._shifted_products(wide._products_by_blocks())
+        return self._centred(product_sum(self.table, self.table, self.a.grand_mean, self.b.grand_mean))
 
-    def swapped(self) -> PairTable:
-        """The table of (B, A)."""
-        order = np.lexsort((self.first, self.second))
-        return PairTable(self.b, self.a, self.second[order], self.first[order], self.counts[order])
-
-    def _shifted_products(self, products: float) -> float:
+    def _centred(self, products: float) -> float:
         """sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
-        offsets_a = (self.a.means - self.a.grand_mean)[self.first]
-        offsets_b = (self.b.means - self.b.grand_mean)[self.second]
-        mixed = float(self.counts @ (offsets_a * offsets_b)) / self.rows
+        offsets_a = (self.a.means - self.a.grand_mean)[self.table.first]
+        offsets_b = (self.b.means - self.b.grand_mean)[self.table.second]
+        mixed = float(self.table.counts @ (offsets_a * offsets_b)) / self.rows
         return products / self.rows**2 - 2.0 * mixed
-
-    def _products_by_blocks(self) -> float:
-        """S1·n²: rows of D_A N are held, as many as the budget allows; then D_B passes by, 32 columns at a time."""
-        tiles = -(-len(self.b.positions) // LANES)
-        step = max(1, HELD_CELLS // (tiles * LANES**2)) * LANES
-        totals: list[float] = []
-        for start in range(0, len(self.a.positions), step):
-            stop = min(start + step, len(self.a.positions))
-            held = self._rows_times_counts(start, stop, tiles)
-            inside = slice(*np.searchsorted(self.first, (start, stop)))
-            pairs = self.first[inside] - start, self.second[inside], self.counts[inside]
-            for column, _, block in self.b.targets.blocks(self.b.sources):
-                tile = held[column // LANES]
-                totals.append(blocks.row_products(tile, block, self.b.grand_mean, *pairs))
-        return math.fsum(totals)
-
-    def _rows_times_counts(self, start: int, stop: int, tiles: int) -> Floats:
-        """(tiles, rows, 32): these rows of D_A N, distances shifted by their grand mean."""
-        held = np.zeros((tiles, stop - start, LANES))
-        products = np.empty((len(self.b.positions), LANES))
-        sources = self.a.d.sources(self.a.positions[start:stop])
-        for row, _, block in self.a.targets.blocks(sources):
-            blocks.times_counts(block, self.a.grand_mean, *self._columns, products)
-            blocks.hold(products, row, held)
-        return held
-
-    @cached_property
-    def _columns(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """The counts by column: where each begins, rows and counts."""
-        order = np.lexsort((self.first, self.second))
-        sizes = np.bincount(self.second, minlength=len(self.b.positions))
-        return offsets_of(sizes), self.first[order], self.counts[order]
 
     def _products_by_depths(self) -> float:
         """S1·n² of the shifted distances: for each depth of A, rows grouped by their ancestor there."""
+        table = self.table
         paths_a, paths_b = _paths(self.a), _paths(self.b)
         terms_a, terms_b = _terms(self.a), _terms(self.b)
         rank = np.empty(len(paths_b), dtype=np.int64)
         rank[np.lexsort(paths_b.T[::-1])] = np.arange(len(paths_b))
-        depth_a = self.a.d.taxonomy.depth[self.a.positions][self.first]
-        depth_b = self.b.d.taxonomy.depth[self.b.positions][self.second]
+        depth_a = self.a.d.taxonomy.depth[self.a.positions][table.first]
+        depth_b = self.b.d.taxonomy.depth[self.b.positions][table.second]
         total = 0.0
         for level, terms in enumerate(terms_a):
-            groups = paths_a[self.first, level].astype(np.int64)
-            order = np.argsort(groups * len(rank) + rank[self.second])
+            groups = paths_a[table.first, level].astype(np.int64)
+            order = np.argsort(groups * len(rank) + rank[table.second])
             order = order[np.count_nonzero(groups < 0) :]
-            columns = (groups, depth_a, depth_b, paths_b[self.second], self.counts)
+            columns = (groups, depth_a, depth_b, paths_b[table.second], table.counts)
             total += tree.product_sum(*(column[order] for column in columns), terms, terms_b)
         return total
 

@@ -1,0 +1,107 @@
+"""Sums over two sparse tables of counts of pairs and the distances between their values, in blocks of bounded size."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.distance.bits import LANES
+from stream_masker.core.distance.lanes import Sources, Targets, offsets_of
+from stream_masker.core.ontology.taxonomy import Int32, Int64
+from stream_masker.core.statistics import blocks
+
+Floats = NDArray[np.float64]
+
+HELD_CELLS = 1 << 25
+"""No more numbers (256 MB) than these are held of a distance matrix times counts; beyond, distances are computed again.
+
+Besides, a block of distances has 32 columns, and rows as many as there are distinct values.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Distinct values (k,) of one attribute, as sources and as targets of distances. Frozen; these are kept."""
+
+    d: Distance
+    positions: Int32
+
+    @cached_property
+    def targets(self) -> Targets:
+        return self.d.targets(self.positions)
+
+    @cached_property
+    def sources(self) -> Sources:
+        return self.d.sources(self.positions)
+
+    def __len__(self) -> int:
+        return self.positions.size
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A sparse table N of values of A by values of B: ``counts`` (p,), of any sign, at rows ``first``, ascending, and
+    columns ``second``, both (p,) indices of distinct values.
+    """
+
+    a: Side
+    b: Side
+    first: Int64
+    second: Int64
+    counts: Floats
+
+    @classmethod
+    def of(cls, keys: Int64, counts: Floats, d_a: Distance, d_b: Distance) -> Table:
+        """From ascending keys: position in A * concepts of B's taxonomy + position in B."""
+        a, b = np.divmod(keys, len(d_b.taxonomy))
+        rows, first = np.unique(a, return_inverse=True)
+        columns, second = np.unique(b, return_inverse=True)
+        sides = Side(d_a, rows.astype(np.int32)), Side(d_b, columns.astype(np.int32))
+        return cls(*sides, first, second, counts)
+
+    @cached_property
+    def swapped(self) -> Table:
+        """The table of B by A."""
+        order = np.lexsort((self.first, self.second))
+        return Table(self.b, self.a, self.second[order], self.first[order], self.counts[order])
+
+    @cached_property
+    def by_column(self) -> tuple[Int64, Int64, Floats]:
+        """The counts by column: where each column begins, then rows and counts."""
+        sizes = np.bincount(self.second, minlength=len(self.b))
+        return offsets_of(sizes), self.swapped.second, self.swapped.counts
+
+
+def product_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> float:
+    """Σ outer ∘ (X_A inner X_B), X the distances less a shift: S1·n² of sdCov² where both are the table of counts.
+
+    O(p_inner·k_outer + p_outer·k_inner), distinct values k and pairs p.
+    """
+    if len(outer.a) < len(outer.b):
+        return product_sum(outer.swapped, inner.swapped, shift_b, shift_a)
+    tiles = -(-len(inner.b) // LANES)
+    step = max(1, HELD_CELLS // (tiles * LANES**2)) * LANES
+    totals: list[float] = []
+    for start in range(0, len(outer.a), step):
+        stop = min(start + step, len(outer.a))
+        held = _rows_times_counts(outer.a.positions[start:stop], inner, shift_a)
+        inside = slice(*np.searchsorted(outer.first, (start, stop)))
+        pairs = outer.first[inside] - start, outer.second[inside], outer.counts[inside]
+        for column, _, block in outer.b.targets.blocks(inner.b.sources):
+            totals.append(blocks.row_products(held[column // LANES], block, shift_b, *pairs))
+    return math.fsum(totals)
+
+
+def _rows_times_counts(rows: Int32, inner: Table, shift: float) -> Floats:
+    """(tiles, r, 32): these rows of X_A N, 32 columns in a tile."""
+    held = np.zeros((-(-len(inner.b) // LANES), rows.size, LANES))
+    products = np.empty((len(inner.b), LANES))
+    for row, _, block in inner.a.targets.blocks(inner.a.d.sources(rows)):
+        blocks.times_counts(block, shift, *inner.by_column, products)
+        blocks.hold(products, row, held)
+    return held

@@ -1,0 +1,145 @@
+"""A real Prometheus for tests: a server that scrapes loopback ports, and promtool's check of a page of metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kafka_broker import LOOPBACK, die_with_parent, free_ports
+
+PROGRAMS = ("prometheus", "promtool")
+
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def required() -> None:
+    """Skips where Prometheus is not installed; fails there with ``STREAM_MASKER_REQUIRE_PROMETHEUS=1``."""
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if not missing:
+        return
+    if os.environ.get("STREAM_MASKER_REQUIRE_PROMETHEUS") == "1":
+        pytest.fail(f"Prometheus is required: no {' and no '.join(missing)} on this machine", pytrace=False)
+    pytest.skip(f"no {' and no '.join(missing)} on this machine")
+
+
+def fetch(url: str) -> bytes:
+    """What a loopback address serves, past any proxy."""
+    with _direct.open(url, timeout=10) as response:
+        body: bytes = response.read()
+        return body
+
+
+def complaints(page: bytes) -> str:
+    """What ``promtool check metrics`` has against a page; empty for nothing."""
+    done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60, check=False)
+    said = (done.stdout + done.stderr).decode()
+    return said or (f"exit {done.returncode}" if done.returncode else "")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series that a query finds: its name, its other labels, its value now."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class Prometheus:
+    """A running server, asked through its HTTP API."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self._process = process
+        self._url = f"http://{LOOPBACK}:{port}/api/v1"
+        self._log = log
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        """The data of an answer. Raises URLError or ConnectionError while the server is not up."""
+        answer = json.loads(fetch(f"{self._url}/{path}?{urllib.parse.urlencode(parameters)}"))
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def query(self, expression: str) -> list[Series]:
+        """The series that an expression selects."""
+        found = self.ask("query", query=expression)["result"]
+        return [_series(dict(one["metric"]), float(one["value"][1])) for one in found]
+
+    def targets(self) -> dict[str, str]:
+        """What became of the last scrape of each job: ``up``, or the error."""
+        active = self.ask("targets", state="active")["activeTargets"]
+        return {target["labels"]["job"]: target["lastError"] or target["health"] for target in active}
+
+    def wait(self, jobs: Mapping[str, int], timeout: float = 120.0) -> None:
+        """Waits until every job is up and what it serves can be queried."""
+        deadline = time.monotonic() + timeout
+        while (state := self._state()) != (dict.fromkeys(jobs, "up"), set(jobs)):
+            assert self._process.poll() is None, f"Prometheus ended:\n{self._log.read_text()[-3000:]}"
+            assert time.monotonic() < deadline, f"after {timeout} s: {state}\n{self._log.read_text()[-3000:]}"
+            time.sleep(0.2)
+
+    def _state(self) -> tuple[dict[str, str], set[str]]:
+        try:
+            return self.targets(), {up.labels["job"] for up in self.query("up == 1")}
+        except (urllib.error.URLError, ConnectionError) as error:
+            return {"prometheus": str(error)}, set()
+
+
+def _series(metric: dict[str, str], value: float) -> Series:
+    return Series(metric.pop("__name__", ""), metric, value)
+
+
+@contextlib.contextmanager
+def scraping(folder: Path, jobs: Mapping[str, int]) -> Iterator[Prometheus]:
+    """A server that scrapes each job's port every second; its process ends with the block, whatever happens in it."""
+    log, (port,) = folder / "prometheus.log", free_ports(1)
+    process = _started(folder, port, jobs, log)
+    try:
+        server = Prometheus(process, port, log)
+        server.wait(jobs)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _started(folder: Path, port: int, jobs: Mapping[str, int], log: Path) -> subprocess.Popen[bytes]:
+    settings = folder / "prometheus.yml"
+    settings.write_text(yaml.safe_dump(_settings(jobs)))
+    command = [
+        "prometheus",
+        f"--config.file={settings}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={LOOPBACK}:{port}",
+        "--log.level=warn",
+    ]
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
+        )
+
+
+def _settings(jobs: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        "scrape_configs": [
+            {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{port}"]}]} for job, port in jobs.items()
+        ],
+    }

@@ -315,7 +315,7 @@ def test_a_snapshot_brings_everything_as_json(make, ready, records, keys):
 def test_other_snapshots_are_refused_and_change_nothing(make, ready):
     good = ready.snapshot()
     other_attributes = make(attributes=("a", "b"))
-    other_attributes.learn_one({"a": "c1", "b": "c2"})
+    other_attributes.learn_many([{"a": "c1", "b": "c2"}, {"a": "c2", "b": "c1"}])
     other_attributes.calibrate()
     for bad in (
         {},

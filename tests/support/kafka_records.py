@@ -15,6 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 QUIET = {"log_level": 0}
 
+IN_FLIGHT = 50_000
+"""Messages that ``write`` lets wait; librdkafka's queue holds twice as many."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -76,8 +79,10 @@ class Topics:
 def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
     """Produces records, each the keyword arguments of ``Producer.produce`` (value, key, partition, headers, ...)."""
     errors: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **QUIET})
     for record in records:
+        while len(producer) >= IN_FLIGHT:
+            producer.poll(0.1)
         producer.produce(topic, on_delivery=lambda error, _: errors.append(error) if error else None, **record)
         producer.poll(0)
     assert producer.flush(60) == 0, f"{len(producer)} records were not delivered"

@@ -145,10 +145,11 @@ class SemanticNoise(Mechanism):
     def compute(self, counts: Counts, *, version: int) -> Statistics:
         """The statistics of the counts; what was seen before is that of the statistics in force. Changes nothing.
 
-        Raises StatisticsError when an attribute has no value.
+        Raises StatisticsError when an attribute has no value, or one only: its noise would be 0, and every later value
+        of it would pass unmasked.
         """
         previous = self._in_force.statistics if self._in_force else None
-        return compute_statistics(
+        statistics = compute_statistics(
             counts,
             self._attributes,
             self._distances,
@@ -156,6 +157,8 @@ class SemanticNoise(Mechanism):
             rollup_depth=self._rollup_depth,
             previous=previous,
         )
+        self._check_noise(statistics)
+        return statistics
 
     def mask_one(self, record: Record, *, key: bytes, alpha: float | None = None) -> dict[str, Value]:
         """Masks one record with the noise of ``key``, and with its own ``alpha`` where it has one."""
@@ -233,6 +236,17 @@ class SemanticNoise(Mechanism):
             raise StatisticsError("a variance or covariance is negative or no number")
         if not _positive_semidefinite(statistics.covariance):
             raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
+        self._check_noise(statistics)
+
+    def _check_noise(self, statistics: Statistics) -> None:
+        """Raises StatisticsError for an attribute without variance."""
+        least = np.minimum(np.diag(statistics.covariance), [statistics.variance[name] for name in self._attributes])
+        constant = [name for name, variance in zip(self._attributes, least, strict=True) if not variance > 0]
+        if constant:
+            raise StatisticsError(
+                f"{', '.join(constant)}: every value is the same, so that noise would be 0 and later values would pass "
+                "unmasked; statistics need records that differ"
+            )
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:

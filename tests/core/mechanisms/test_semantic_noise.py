@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.data import discharges, icd9cm
@@ -210,11 +212,23 @@ def test_alphas_and_records_must_be_as_many():
         learnt().mask_many([{}, {}], keys=[b"1", b"2"], alpha=[0.3])
 
 
-def test_no_variance_leaves_the_values():
-    noise = build()
-    noise.learn_many([{"a": "l00", "b": "l11"}] * 5)
-    noise.calibrate()
-    assert noise.mask_one({"a": "l00", "b": "l12"}, key=b"k") == {"a": "l00", "b": "l12"}
+@pytest.mark.parametrize("correlated", [True, False])
+def test_an_attribute_without_variance_is_refused_for_its_noise_would_be_none(correlated):
+    noise = build(correlated=correlated)
+    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l00", "b": "l12"}])
+    with pytest.raises(StatisticsError, match="^a: every value is the same"):
+        noise.calibrate()
+    with pytest.raises(StatisticsError, match="no statistics yet"):
+        noise.mask_one({"a": "l01", "b": "l12"}, key=b"k")
+
+
+def test_statistics_without_variance_are_not_put_in_force():
+    noise = learnt()
+    before = noise.snapshot()
+    constant = replace(noise.statistics, variance={**noise.statistics.variance, "b": 0.0})
+    with pytest.raises(StatisticsError, match="^b: every value is the same"):
+        noise.restore(noise.snapshot_of(constant))
+    assert noise.snapshot() == before
 
 
 def test_the_distance_may_be_named_or_given():
@@ -243,20 +257,20 @@ def test_parameters_change_what_is_drawn():
 
 def test_the_window_slides():
     noise = build(window=10)
-    noise.learn_many([{"a": "l00", "b": "l11"}] * 50)
+    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l01", "b": "l12"}] * 25)
     assert noise.calibrate().records == 10
 
 
 def test_a_window_of_an_age_forgets_what_is_older():
     noise = build(window_age=10.0)
     noise.learn_one({"a": "l00", "b": "l11"}, time=0.0)
-    noise.learn_one({"a": "l01", "b": "l12"}, time=100.0)
-    assert noise.calibrate().records == 1
+    noise.learn_many([{"a": "l01", "b": "l12"}, {"a": "l02", "b": "l13"}], time=100.0)
+    assert noise.calibrate().records == 2
 
 
 def test_seen_concepts_stay_seen():
     noise = build()
-    noise.learn_many([{"a": "l00", "b": "l11"}] * 3)
+    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l01", "b": "l12"}, {"a": "l00", "b": "l12"}])
     noise.calibrate()
     noise.learn_one({"a": "l33", "b": "l11"})
     assert noise.calibrate().novel["a"] == pytest.approx(1 / 4)

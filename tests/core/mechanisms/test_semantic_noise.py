@@ -216,7 +216,7 @@ def test_alphas_and_records_must_be_as_many():
 def test_an_attribute_without_variance_is_refused_for_its_noise_would_be_none(correlated):
     noise = build(correlated=correlated)
     noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l00", "b": "l12"}])
-    with pytest.raises(StatisticsError, match="^a: every value is the same"):
+    with pytest.raises(StatisticsError, match=r"^a: every value is the same"):
         noise.calibrate()
     with pytest.raises(StatisticsError, match="no statistics yet"):
         noise.mask_one({"a": "l01", "b": "l12"}, key=b"k")
@@ -226,7 +226,7 @@ def test_statistics_without_variance_are_not_put_in_force():
     noise = learnt()
     before = noise.snapshot()
     constant = replace(noise.statistics, variance={**noise.statistics.variance, "b": 0.0})
-    with pytest.raises(StatisticsError, match="^b: every value is the same"):
+    with pytest.raises(StatisticsError, match=r"^b: every value is the same"):
         noise.restore(noise.snapshot_of(constant))
     assert noise.snapshot() == before
 

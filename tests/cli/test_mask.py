@@ -1,0 +1,165 @@
+"""``mask``, ``calibrate``, ``evaluate`` and ``prepare``: files in, files out."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+
+import orjson
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from stream_masker.cli import main
+
+ROOT = {"A": ["A1", "A2", "A3"], "B": ["B1", "B2"], "C": ["C1", "C2", "C3"]}
+CODES = [code for codes in ROOT.values() for code in codes]
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A configuration over a small taxonomy, its files beside it."""
+    rows = ["concept,parent,label", "R,,Everything"]
+    rows += [f"{chapter},R,Chapter {chapter}" for chapter in ROOT]
+    rows += [f"{code},{chapter},Disease {code}" for chapter, codes in ROOT.items() for code in codes]
+    (tmp_path / "tree.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
+    content = {
+        "ontologies": {"tree": {"source": "tree.csv"}},
+        "attributes": {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}},
+        "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "mechanism": {"rounding": "ceil"},
+        "calibration": {"window_records": 50, "min_records": 10},
+        "secret": {"file": "secret"},
+    }
+    path = tmp_path / "stream-masker.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def event(k):
+    return {"id": k, "patient": f"p{k % 7}", "a": CODES[k % 8], "b": CODES[(k * 3) % 8], "name": "Ada"}
+
+
+LINES = [orjson.dumps(event(k)) for k in range(120)]
+
+
+def write(path, lines):
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return str(path)
+
+
+def run(*arguments, code=0, **options):
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def read(path):
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_every_line_is_masked_or_rejected_by_its_number(tmp_path, config):
+    bad = [b"", b"not json", b'{"id":1,"a":"A1"}', b'{"id":2,"a":"A1","b":"secret code"}']
+    source = write(tmp_path / "in.jsonl", [*LINES[:60], *bad, *LINES[60:]])
+    masked, rejected = tmp_path / "out.jsonl", tmp_path / "rejected.jsonl"
+    done = run("mask", "-c", config, "--rejected", rejected, source, masked)
+    assert "masked 120, rejected 3 (missing 1, not_json 1, unknown_code 1), by statistics version 1" in done.stderr
+    assert [(r["offset"], r["reason"], r.get("field")) for r in read(rejected)] == [
+        (62, "not_json", None),
+        (63, "missing", "b"),
+        (64, "unknown_code", "b"),
+    ]
+    assert b"secret code" not in rejected.read_bytes()
+    after = read(masked)
+    assert [record["id"] for record in after] == list(range(120))
+    for k, record in enumerate(after):
+        assert set(record) == {"id", "patient", "a", "b"}
+        assert record["a"] != event(k)["a"]
+        assert record["b"] != event(k)["b"]
+        assert record["patient"] != event(k)["patient"]
+    assert len({record["patient"] for record in after}) == 7
+
+
+def test_a_snapshot_masks_as_its_own_window_does(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", LINES[:50])
+    packed = tmp_path / "in.jsonl.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "in.jsonl").read_bytes()))
+    snapshot, one, two = (tmp_path / name for name in ("snapshot.json", "one.jsonl", "two.jsonl"))
+    run("calibrate", "-c", config, packed, "-o", snapshot)
+    run("mask", "-c", config, source, one)
+    run("mask", "-c", config, "--statistics", snapshot, source, two)
+    assert one.read_bytes() == two.read_bytes()
+    assert orjson.loads(snapshot.read_bytes())["source"] == "file"
+
+
+def test_calibrate_takes_the_last_window_and_prints_its_snapshot(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", LINES)
+    told = orjson.loads(run("calibrate", "-c", config, source).stdout)
+    last = orjson.loads(run("calibrate", "-c", config, write(tmp_path / "last.jsonl", LINES[-50:])).stdout)
+    assert told["snapshot"]["statistics"] == last["snapshot"]["statistics"]
+    assert told["snapshot"]["statistics"]["records"] == 50
+
+
+def test_standard_streams(tmp_path, config):
+    command = [sys.executable, "-m", "stream_masker", "mask", "--config", str(config)]
+    data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
+    done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))
+    assert len(done.stdout.splitlines()) == 120
+    rejection, summary = done.stderr.splitlines()
+    assert orjson.loads(rejection)["reason"] == "not_an_object"
+    assert summary.startswith(b"masked 120, rejected 1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["mask", "few.jsonl"], 1, "5 records can be used for statistics (rejected 1 (not_json 1)), but"),
+        (["mask", "none.jsonl"], 1, "none.jsonl cannot be read: No such file"),
+        (["mask", "torn.jsonl.gz"], 1, "no whole gzip file"),
+        (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
+        (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
+        (["mask", "few.jsonl", "no/such/folder"], 1, "few.jsonl"),
+        (["calibrate", "constant.jsonl"], 1, "a: every value is the same"),
+        (["calibrate", "empty.jsonl"], 1, "0 records can be used"),
+    ],
+)
+def test_what_cannot_be_done_is_one_message(tmp_path, config, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "few.jsonl", [*LINES[:5], b"?"])
+    write(tmp_path / "empty.jsonl", [])
+    write(tmp_path / "constant.jsonl", [b'{"id":1,"a":"A1","b":"%s"}' % code.encode() for code in CODES * 2])
+    (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:-20])
+    if "no/such/folder" in arguments:
+        write(tmp_path / "few.jsonl", LINES)
+        message = "no/such/folder cannot be written"
+    done = run(*arguments, code=code)
+    assert message in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_snapshot_of_other_attributes_is_refused(tmp_path, config):
+    source, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "snapshot.json"
+    run("calibrate", "-c", config, source, "-o", snapshot)
+    content = yaml.safe_load(config.read_text())
+    content["attributes"]["c"] = content["attributes"].pop("b")
+    config.write_text(yaml.safe_dump(content))
+    done = run("mask", "-c", config, "--statistics", snapshot, source, code=1)
+    assert "of another mechanism, or of other attributes or ontologies" in done.stderr
+
+
+def test_evaluate_prints_a_row_for_each_reference_rounding_and_alpha(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", LINES)
+    lines = run("evaluate", "-c", config, "--alpha", "0.2", "--alpha", "0.4", source).stdout.splitlines()
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:4]) for line in lines[2:]]
+    expected = [(r, g, a) for r in ("mean", "pair", "root") for g in ("ceil", "calibrated") for a in ("0.2", "0.4")]
+    assert rows == expected
+    assert "a, b: sdCor*, error" in lines[0]
+
+
+def test_prepare_says_what_is_ready(config):
+    assert run("prepare", "-c", config).stdout.startswith("semantic_noise over a, b is ready, in ")

@@ -1,6 +1,6 @@
 """Records a second through a real Kafka: a plain copy, and the mask worker, of the same topic with the same client.
 
-Run by hand: ``python tests/benchmarks/bench_kafka.py [--records 200000] [--batch 10000]``. Starts a broker of its own,
+Run by hand: ``python tests/benchmarks/bench_kafka.py [--records 200000] [--batch 10000] [--shape flat]``. Starts a broker of its own,
 writes generated discharges to four partitions, and lets each contender, one process, take them all in transactions of
 the same size. A contender's rate is that from its first committed records to its last. Then the calibrator reads the
 worker's blocks. Prints a Markdown table of rates and of their ratios to the copy's.
@@ -36,6 +36,7 @@ from stream_masker.service.warmup import warm_up
 
 PARTITIONS = 4
 CLI = (sys.executable, "-m", "stream_masker")
+SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
 
 
 def main() -> None:
@@ -44,19 +45,21 @@ def main() -> None:
         copy(*options.copy, records=options.records, batch=options.batch)
         return
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
-        contest(Path(name), cluster.bootstrap, options.records, options.batch)
+        contest(Path(name), cluster.bootstrap, options)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--batch", type=int, default=10_000)
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def contest(folder: Path, bootstrap: str, records: int, batch: int) -> None:
-    configuration = configured(folder, bootstrap, batch)
+def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
+    records, batch = options.records, options.batch
+    configuration = configured(folder, bootstrap, batch, SHAPES[options.shape])
     warm_up(configuration)
     prepare_topics(configuration, partitions=PARTITIONS)
     size = fill(configuration, records)
@@ -80,11 +83,11 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def configured(folder: Path, bootstrap: str, batch: int) -> Configuration:
-    """The README's configuration of a nested event."""
+def configured(folder: Path, bootstrap: str, batch: int, section: str) -> Configuration:
+    """The configuration that stands in a section of the README."""
     (folder / "secret").write_bytes(secrets.token_bytes(32))
     (folder / "secret").chmod(0o600)
-    content = yaml.safe_load(blocks("yaml", "Kafka in five minutes")[0])
+    content = yaml.safe_load(blocks("yaml", section)[0])
     content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(folder / "stream-masker.yaml", {})

@@ -108,6 +108,16 @@ def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
     return np.array_equal(first.keys, second.keys) and np.array_equal(first.counts, second.counts)
 
 
+def difference(new: SparseCounts, old: SparseCounts) -> SparseCounts:
+    """What came less what went, for each key that changed: counts that may be negative."""
+    return combine([new, SparseCounts(old.keys, -old.counts)])
+
+
+def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
+    """The sum of counts and changes of one attribute, or of one pair of attributes."""
+    return _collect(np.concatenate([part.keys for part in parts]), np.concatenate([part.counts for part in parts]))
+
+
 def merge(counts: Iterable[Counts]) -> Counts:
     """The counts of all the events together. Raises StatisticsError for no counts, or counts of other attributes."""
     blocks = list(counts)
@@ -115,8 +125,8 @@ def merge(counts: Iterable[Counts]) -> Counts:
     first = blocks[0]
     return Counts(
         records=sum(block.records for block in blocks),
-        values=tuple(_merge(column) for column in zip(*(block.values for block in blocks), strict=True)),
-        pairs={key: _merge([block.pairs[key] for block in blocks]) for key in first.pairs},
+        values=tuple(combine(column) for column in zip(*(block.values for block in blocks), strict=True)),
+        pairs={key: combine([block.pairs[key] for block in blocks]) for key in first.pairs},
         given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
     )
@@ -180,10 +190,6 @@ def _collect(keys: Ints, counts: Ints) -> SparseCounts:
     sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
     there = sums != 0
     return SparseCounts(ordered[starts][there], sums[there])
-
-
-def _merge(parts: Sequence[SparseCounts]) -> SparseCounts:
-    return _collect(np.concatenate([part.keys for part in parts]), np.concatenate([part.counts for part in parts]))
 
 
 def _negated(counts: Counts) -> Counts:

@@ -48,7 +48,7 @@ class Marginal:
     @cached_property
     def means(self) -> Floats:
         """(k,): the mean distance of each distinct value to the n values (2017: equation 17)."""
-        return self._sums(0.0)[0] / self.rows
+        return self.sums(0.0)[0] / self.rows
 
     @cached_property
     def grand_mean(self) -> float:
@@ -63,7 +63,7 @@ class Marginal:
         """
         if len(self.positions) == 1:
             return 0.0
-        squares = self._sums(self.grand_mean)[1]
+        squares = self.sums(self.grand_mean)[1]
         mixed = float(self.weights @ (self.means - self.grand_mean) ** 2) / self.rows
         return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
 
@@ -86,7 +86,7 @@ class Marginal:
         )
         return np.asarray(sums), np.asarray(squares)
 
-    def _sums(self, shift: float) -> tuple[Floats, Floats]:
+    def sums(self, shift: float) -> tuple[Floats, Floats]:
         """Σ w·x and Σ w·x² of every distinct value, x = sd - shift."""
         if self.by_depths:
             return self.tree_sums(self.positions, shift)

@@ -59,15 +59,15 @@ class Table:
     def of(cls, keys: Int64, counts: Floats, d_a: Distance, d_b: Distance) -> Table:
         """From ascending keys: position in A * concepts of B's taxonomy + position in B."""
         a, b = np.divmod(keys, len(d_b.taxonomy))
-        rows, first = np.unique(a, return_inverse=True)
-        columns, second = np.unique(b, return_inverse=True)
-        sides = Side(d_a, rows.astype(np.int32)), Side(d_b, columns.astype(np.int32))
-        return cls(*sides, first, second, counts)
+        starts = np.diff(a, prepend=-1) > 0
+        columns, second = _ranks(b, len(d_b.taxonomy))
+        sides = Side(d_a, a[starts].astype(np.int32)), Side(d_b, columns)
+        return cls(*sides, np.cumsum(starts) - 1, second, counts)
 
     @cached_property
     def swapped(self) -> Table:
         """The table of B by A."""
-        order = np.lexsort((self.first, self.second))
+        order = np.argsort(self.second, kind="stable")
         return Table(self.b, self.a, self.second[order], self.first[order], self.counts[order])
 
     @cached_property
@@ -75,6 +75,13 @@ class Table:
         """The counts by column: where each column begins, then rows and counts."""
         sizes = np.bincount(self.second, minlength=len(self.b))
         return offsets_of(sizes), self.swapped.second, self.swapped.counts
+
+
+def _ranks(positions: Int64, size: int) -> tuple[Int32, Int64]:
+    """The distinct positions, ascending, and of each position which of them it is."""
+    there = np.zeros(size, np.bool_)
+    there[positions] = True
+    return np.flatnonzero(there).astype(np.int32), (np.cumsum(there) - 1)[positions]
 
 
 def product_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> float:

@@ -1,0 +1,100 @@
+"""The semantic mean and variance of a window as it slides, exact at every place."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.ontology.taxonomy import Int32
+from stream_masker.core.statistics.compensated import CompensatedSums
+from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.statistics.mean import TIE, choose
+from stream_masker.core.statistics.search import Search
+from stream_masker.errors import StatisticsError
+
+Floats = NDArray[np.float64]
+
+RESERVE = 0.005
+"""How far beyond the least total those concepts reach that are watched, as a share of the rows."""
+
+MOST_WATCHED = 256
+
+BLOCK = 4096
+"""Values whose distances to the watched concepts are held at a time, after a search."""
+
+
+class SlidingMean:
+    """sMean and sVar (2017: equations 13 and 14) from what came and what went. Mutable.
+
+    A search (``search``) finds the concepts of the least totals and a bound on all other totals. From then on only the
+    watched concepts' totals are kept, by what changed. What went may have lessened any other total, by at most 1 for
+    each row: as long as the bound, less that, is beyond the least of the watched, no other concept can be the mean. If
+    not, it searches again. So the mean is that of a computation from the counts alone at any time.
+    """
+
+    def __init__(self, d: Distance) -> None:
+        """Of an empty window, and the distance on the attribute's taxonomy."""
+        self._d = d
+        self._counts = np.zeros(len(d.taxonomy), np.int64)
+        self._rows = 0
+        self._watch(np.zeros(1, np.int32), -np.inf)
+
+    def slide(self, change: SparseCounts) -> None:
+        """Takes in what came less what went (``counts.difference``); its keys are positions.
+
+        Raises StatisticsError, and changes nothing, when more is to go than is there.
+        """
+        if (self._counts[change.keys] + change.counts < 0).any():
+            raise StatisticsError("more is to leave the window than it holds")
+        self._counts[change.keys] += change.counts
+        self._rows += int(change.counts.sum())
+        self._floor += float(np.minimum(change.counts, 0).sum())
+        self._searched = False
+        self._add(change.keys.astype(np.int32), change.counts.astype(np.float64))
+
+    @property
+    def mean(self) -> int:
+        """The position of sMean. Raises StatisticsError for an empty window."""
+        if not self._rows:
+            raise StatisticsError("statistics need at least one value")
+        if not self._searched and not self._least * (1.0 + 2.0 * TIE) < self._floor:
+            self._search()
+        return choose(self._watched, np.maximum(self._totals.values, 0.0), self._d)
+
+    @property
+    def variance(self) -> float:
+        """sVar, in [0, 1]. Raises as ``mean``."""
+        mean = self.mean
+        return max(0.0, float(self._squares.values[self._watched == mean][0])) / self._rows
+
+    @property
+    def _least(self) -> float:
+        return float(self._totals.values.min())
+
+    def _search(self) -> None:
+        values = np.flatnonzero(self._counts).astype(np.int32)
+        weights = self._counts[values].astype(np.float64)
+        near = int(self._watched[self._totals.values.argmin()])
+        found = Search(self._d, values, weights).nearly_least(RESERVE * self._rows, near=near)
+        order = np.argsort(found.totals, kind="stable")
+        ties = int(np.count_nonzero(found.totals <= found.totals.min() * (1.0 + 2.0 * TIE)))
+        kept, others = np.split(order, [max(MOST_WATCHED, ties)])
+        self._watch(found.concepts[kept], min(found.floor, float(found.totals[others].min(initial=np.inf))))
+        for start in range(0, values.size, BLOCK):
+            self._add(values[start : start + BLOCK], weights[start : start + BLOCK])
+        self._searched = True
+
+    def _watch(self, concepts: Int32, floor: float) -> None:
+        """Watches concepts, their sums 0; all other concepts' totals are at least ``floor``."""
+        self._watched = concepts
+        self._totals = CompensatedSums(np.zeros(concepts.size))
+        self._squares = CompensatedSums(np.zeros(concepts.size))
+        self._floor = floor
+        self._searched = False
+
+    def _add(self, positions: Int32, amounts: Floats) -> None:
+        """Adds weighted values to the sums of the watched concepts."""
+        distances = self._d.between(self._watched, positions)
+        self._totals.add_products(distances, amounts)
+        self._squares.add_products(distances**2, amounts)

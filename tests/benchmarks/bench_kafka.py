@@ -1,9 +1,10 @@
 """Records a second through a real Kafka: a plain copy, and the mask worker, of the same topic with the same client.
 
-Run by hand: ``python tests/benchmarks/bench_kafka.py [--records 200000] [--batch 10000] [--shape flat]``. Starts a broker of its own,
-writes generated discharges to four partitions, and lets each contender, one process, take them all in transactions of
-the same size. A contender's rate is that from its first committed records to its last. Then the calibrator reads the
-worker's blocks. Prints a Markdown table of rates and of their ratios to the copy's.
+Run by hand: ``python tests/benchmarks/bench_kafka.py [--records 200000] [--batch 10000] [--shape nested|flat]``.
+
+Starts a broker of its own, writes generated discharges to four partitions, and lets each contender, one process, take
+them all in transactions of the same size. A contender's rate is that from its first committed records to its last. Then
+the calibrator reads the worker's blocks. Prints a Markdown table of rates and of their ratios to the copy's.
 """
 
 from __future__ import annotations

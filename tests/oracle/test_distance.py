@@ -159,6 +159,8 @@ def test_lanes_give_the_literal_distances_and_their_sums(measure, tau, data):
     sums, squares = targets.sums(sources, weights, shift=0.25)
     np.testing.assert_allclose(sums, (expected - 0.25) @ weights, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(squares, (expected - 0.25) ** 2 @ weights, rtol=1e-12, atol=1e-12)
+    of_sources = np.arange(1.0, a.size + 1)
+    np.testing.assert_allclose(targets.weighted(sources, of_sources, 0.25), of_sources @ (expected - 0.25), rtol=1e-12)
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])

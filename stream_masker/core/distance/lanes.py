@@ -93,6 +93,13 @@ class Targets:
             result[:, start:stop] = sums[:, : stop - start]
         return result[0], result[1]
 
+    def weighted(self, sources: Sources, weights: Floats, shift: float = 0.0) -> Floats:
+        """(l,): of each target Σ w·x over the weighted sources, x = sd(source, target) - shift."""
+        result = np.full(self._positions.size, -shift * float(weights.sum()))
+        for start, stop, block in self.blocks(sources):
+            result += block[:, : stop - start] @ weights[start:stop]
+        return result
+
     def _keys(self, sources: Sources) -> Iterator[tuple[int, int, Keys]]:
         """Source by source, up to 32 at a time: what tells their distances, in the rows ``_rows``."""
         keys = np.empty((self._members.size + self._counted, LANES), self._dtype)

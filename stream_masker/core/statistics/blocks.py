@@ -43,3 +43,14 @@ def row_products(held, block, shift, first, second, counts):  # type: ignore[no-
         for lane in range(lanes.size):
             lanes[lane] += count * held[a, lane] * (block[b, lane] - shift)
     return lanes.sum()
+
+
+@njit(cache=True, nogil=True)
+def order_by(column, offsets):  # type: ignore[no-untyped-def]
+    """(p,) int64: the indices of the entries of ``column`` from the least on, equal ones as they come."""
+    next_of = offsets[:-1].copy()
+    order = np.empty(column.size, np.int64)
+    for p in range(column.size):
+        order[next_of[column[p]]] = p
+        next_of[column[p]] += 1
+    return order

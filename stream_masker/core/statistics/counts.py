@@ -184,7 +184,7 @@ def _run_starts(ordered: Ints) -> Ints:
 
 def _collect(keys: Ints, counts: Ints) -> SparseCounts:
     """Adds up the counts of equal keys, and drops keys whose sum is 0."""
-    order = np.argsort(keys)
+    order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = _run_starts(ordered)
     sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]

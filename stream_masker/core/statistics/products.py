@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +23,10 @@ HELD_CELLS = 1 << 25
 
 Besides, a block of distances has 32 columns, and rows as many as there are distinct values.
 """
+
+
+DENSE = 8
+"""A product of matrices is as fast for so many cells as a sum over pairs is for one pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +72,17 @@ class Table:
     @cached_property
     def swapped(self) -> Table:
         """The table of B by A."""
-        order = np.argsort(self.second, kind="stable")
+        order = blocks.order_by(self.second, offsets_of(self._column_sizes))
         return Table(self.b, self.a, self.second[order], self.first[order], self.counts[order])
 
     @cached_property
     def by_column(self) -> tuple[Int64, Int64, Floats]:
         """The counts by column: where each column begins, then rows and counts."""
-        sizes = np.bincount(self.second, minlength=len(self.b))
-        return offsets_of(sizes), self.swapped.second, self.swapped.counts
+        return offsets_of(self._column_sizes), self.swapped.second, self.swapped.counts
+
+    @property
+    def _column_sizes(self) -> Int64:
+        return np.bincount(self.second, minlength=len(self.b))
 
 
 def _ranks(positions: Int64, size: int) -> tuple[Int32, Int64]:
@@ -91,6 +99,25 @@ def product_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> f
     """
     if len(outer.a) < len(outer.b):
         return product_sum(outer.swapped, inner.swapped, shift_b, shift_a)
+    if len(outer.a) * len(outer.b) <= DENSE * outer.counts.size and len(inner.b) * len(outer.b) <= HELD_CELLS:
+        return _dense_sum(outer, inner, shift_a, shift_b)
+    return _sparse_sum(outer, inner, shift_a, shift_b)
+
+
+def _dense_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> float:
+    """The sum by products of matrices: for outer tables with few cells beside those that are counted."""
+    distances = inner.b.d.between(inner.b.positions, outer.b.positions)
+    distances -= shift_b
+    totals: list[float] = []
+    for start, stop, products in _times_counts(outer.a.sources, inner, shift_a):
+        cells = products[:, : stop - start].T @ distances
+        inside = slice(*np.searchsorted(outer.first, (start, stop)))
+        totals.append(float(cells[outer.first[inside] - start, outer.second[inside]] @ outer.counts[inside]))
+    return math.fsum(totals)
+
+
+def _sparse_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> float:
+    """The sum pair by pair."""
     tiles = -(-len(inner.b) // LANES)
     step = max(1, HELD_CELLS // (tiles * LANES**2)) * LANES
     totals: list[float] = []
@@ -107,8 +134,14 @@ def product_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> f
 def _rows_times_counts(rows: Int32, inner: Table, shift: float) -> Floats:
     """(tiles, r, 32): these rows of X_A N, 32 columns in a tile."""
     held = np.zeros((-(-len(inner.b) // LANES), rows.size, LANES))
-    products = np.empty((len(inner.b), LANES))
-    for row, _, block in inner.a.targets.blocks(inner.a.d.sources(rows)):
-        blocks.times_counts(block, shift, *inner.by_column, products)
+    for row, _, products in _times_counts(inner.a.d.sources(rows), inner, shift):
         blocks.hold(products, row, held)
     return held
+
+
+def _times_counts(rows: Sources, inner: Table, shift: float) -> Iterator[tuple[int, int, Floats]]:
+    """First row, end, and (l, 32): those rows of X_A N, one in a column. The next ones overwrite them."""
+    products = np.empty((len(inner.b), LANES))
+    for start, stop, block in inner.a.targets.blocks(rows):
+        blocks.times_counts(block, shift, *inner.by_column, products)
+        yield start, stop, products

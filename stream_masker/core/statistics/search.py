@@ -10,7 +10,7 @@ the bounds of all others are beyond the least total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,7 +58,8 @@ class Search:
 
     def least(self, *, near: int = 0) -> Found:
         """Among others all concepts of the least total. ``near``: one to try first: the nearer, the shorter."""
-        return self._search(self._undominated(), near, self._slip)
+        found = self._search(self._undominated(), near, self._slip)
+        return replace(found, floor=float(found.totals.min()))
 
     def nearly_least(self, reserve: float, *, near: int = 0) -> Found:
         """Among others all concepts whose totals are beyond the least by no more than ``reserve``."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
+from stream_masker.core.distance.lanes import Targets
 from stream_masker.core.statistics.compensated import CompensatedSums
-from stream_masker.core.statistics.counts import SparseCounts, combine, marginals
+from stream_masker.core.statistics.counts import Ints, SparseCounts, combine, marginals
 from stream_masker.core.statistics.covariance import PairTable
 from stream_masker.core.statistics.marginal import TREE_HEIGHT, Marginal
 from stream_masker.core.statistics.products import Table, product_sum
@@ -42,14 +43,17 @@ class SlidingMarginal:
         """Takes in what came less what went."""
         old, new = self.counts, combine([self.counts, change])
         positions, amounts = change.keys.astype(np.int32), change.counts.astype(np.float64)
-        squares = self._of(combine([old, new]), positions)[1]
+        changed = self._d.sources(positions)
+        both = combine([old, new])
+        squares = self._targets(both.keys).sums(changed, both.counts.astype(np.float64), self.shift)[1]
         self._squares.add_products(squares[None, :], amounts)
         index = np.minimum(np.searchsorted(old.keys, new.keys), old.keys.size - 1)
         known = old.keys[index] == new.keys
         self._sums = self._sums.rearranged(index, known)
+        newcomers = self._d.sources(new.keys[~known].astype(np.int32))
         sums = np.zeros(new.keys.size)
-        sums[known] = self._of(change, new.keys[known].astype(np.int32))[0]
-        sums[~known] = self._of(new, new.keys[~known].astype(np.int32))[0]
+        sums[known] = self._targets(new.keys[known]).weighted(changed, amounts, self.shift)
+        sums[~known] = self._targets(new.keys).sums(newcomers, new.counts.astype(np.float64), self.shift)[0]
         self._sums.add(sums)
         self.counts = new
 
@@ -72,10 +76,8 @@ class SlidingMarginal:
         mixed = float(self.counts.counts @ self.means**2) / n
         return max(0.0, float(self._squares.values[0]) / n**2 + self.grand_mean**2 - 2.0 * mixed)
 
-    def _of(self, counts: SparseCounts, positions: NDArray[np.int32]) -> tuple[Floats, Floats]:
-        """Σ w·x and Σ w·x² of each position, over the counted values."""
-        targets = self._d.targets(counts.keys.astype(np.int32))
-        return targets.sums(self._d.sources(positions), counts.counts.astype(np.float64), self.shift)
+    def _targets(self, keys: Ints) -> Targets:
+        return self._d.targets(keys.astype(np.int32))
 
 
 class SlidingPair:
@@ -91,9 +93,8 @@ class SlidingPair:
         table = self._table(counts)
         self._products = CompensatedSums(np.array([product_sum(table, table, self.a.shift, self.b.shift)]))
 
-    def slide(self, change: SparseCounts) -> None:
-        """Takes in what came less what went."""
-        new = combine([self.counts, change])
+    def slide(self, change: SparseCounts, new: SparseCounts) -> None:
+        """Takes in what came less what went; ``new``: the counts then."""
         outer, inner = self._table(change), self._table(combine([self.counts, new]))
         self._products.add(np.array([product_sum(outer, inner, self.a.shift, self.b.shift)]))
         of_a, of_b = marginals(change, len(self._distances[1].taxonomy))
@@ -107,9 +108,8 @@ class SlidingPair:
         if min(self.a.counts.keys.size, self.b.counts.keys.size) == 1:
             return 0.0
         n = self.counts.rows
-        a, b = np.divmod(self.counts.keys, len(self._distances[1].taxonomy))
-        means_a = self.a.means[np.searchsorted(self.a.counts.keys, a)]
-        means_b = self.b.means[np.searchsorted(self.b.counts.keys, b)]
+        table = self._table(self.counts)
+        means_a, means_b = self.a.means[table.first], self.b.means[table.second]
         mixed = float(self.counts.counts @ (means_a * means_b)) / n
         return float(self._products.values[0]) / n**2 + self.a.grand_mean * self.b.grand_mean - 2.0 * mixed
 
@@ -145,7 +145,7 @@ class SlidingCovariance:
     def _slide(self, sliding: SlidingPair, change: SparseCounts, new: SparseCounts) -> None:
         """Anew after a great change, and when so many rows went that what sums are off might count for the others."""
         if 2 * new.rows >= sliding.first_rows and change.keys.size <= LARGEST_SHARE * self._counts.keys.size:
-            sliding.slide(change)
+            sliding.slide(change, new)
         else:
             self._sliding = None
 

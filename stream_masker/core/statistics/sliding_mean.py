@@ -38,6 +38,8 @@ class SlidingMean:
         self._d = d
         self._counts = np.zeros(len(d.taxonomy), np.int64)
         self._rows = 0
+        self._went = 0.0
+        self._floor = -np.inf
         self._watch(np.zeros(1, np.int32), -np.inf)
 
     def slide(self, change: SparseCounts) -> None:
@@ -49,9 +51,16 @@ class SlidingMean:
             raise StatisticsError("more is to leave the window than it holds")
         self._counts[change.keys] += change.counts
         self._rows += int(change.counts.sum())
-        self._floor += float(np.minimum(change.counts, 0).sum())
+        self._went = -float(np.minimum(change.counts, 0).sum())
+        self._floor = self._floor - self._went if self._slow else -np.inf
         self._searched = False
-        self._add(change.keys.astype(np.int32), change.counts.astype(np.float64))
+        if self._slow:
+            self._add(change.keys.astype(np.int32), change.counts.astype(np.float64))
+
+    @property
+    def _slow(self) -> bool:
+        """Whether the window slides so slowly that what a search finds is good for more than one slide."""
+        return self._went < RESERVE * self._rows
 
     @property
     def mean(self) -> int:
@@ -76,10 +85,11 @@ class SlidingMean:
         values = np.flatnonzero(self._counts).astype(np.int32)
         weights = self._counts[values].astype(np.float64)
         near = int(self._watched[self._totals.values.argmin()])
-        found = Search(self._d, values, weights).nearly_least(RESERVE * self._rows, near=near)
+        search = Search(self._d, values, weights)
+        found = search.nearly_least(RESERVE * self._rows, near=near) if self._slow else search.least(near=near)
         order = np.argsort(found.totals, kind="stable")
         ties = int(np.count_nonzero(found.totals <= found.totals.min() * (1.0 + 2.0 * TIE)))
-        kept, others = np.split(order, [max(MOST_WATCHED, ties)])
+        kept, others = np.split(order, [max(ties, MOST_WATCHED if self._slow else 0)])
         self._watch(found.concepts[kept], min(found.floor, float(found.totals[others].min(initial=np.inf))))
         for start in range(0, values.size, BLOCK):
             self._add(values[start : start + BLOCK], weights[start : start + BLOCK])

@@ -42,10 +42,17 @@ def windows(draw, size, pairs=False):
     return [count_keys(np.array(sample, np.int64)) for sample in samples]
 
 
-@given(data=st.data(), tau=taxonomies(most=15), measure=MEASURES, watched=st.integers(1, 20))
-def test_the_mean_follows_the_window(data, tau, measure, watched):
+@given(
+    data=st.data(),
+    tau=taxonomies(most=15),
+    measure=MEASURES,
+    watched=st.integers(1, 20),
+    reserve=st.sampled_from([0.005, 0.5, 5.0]),
+)
+def test_the_mean_follows_the_window(data, tau, measure, watched, reserve):
     d, before = measure(tau), NOTHING
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sliding_mean, "RESERVE", reserve)
         patch.setattr(sliding_mean, "MOST_WATCHED", watched)
         sliding = SlidingMean(d)
         for window in data.draw(windows(len(tau))):

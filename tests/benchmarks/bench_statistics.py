@@ -1,0 +1,211 @@
+"""Semantic means, variances and covariances of windows: against others, and against what they depend on.
+
+Run by hand: ``python tests/benchmarks/bench_statistics.py [--quick] [--slides 100000]``. One core. Windows are made up:
+values with heavy tails at random places of the taxonomy, an attribute depending on the first. Memory is the most that
+was held at a time beyond the taxonomy.
+
+* the literal algorithm: equations 15 to 18 of the 2017 paper in NumPy, n x n;
+* dcor: its double centring and mean of products, n x n (both get their distances from this project's ``d.matrix``);
+* a row for each value: Σ sd(c, a) over the rows of distances of the distinct values to all concepts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+
+import dcor
+import numpy as np
+from measuring import SNOMED_CONCEPTS, best, once, peak_megabytes, random_positions, table, taxonomy
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.distance import Distance, WuPalmer
+from stream_masker.core.statistics import Counts, compute_statistics, count_batch, distance_covariance
+from stream_masker.core.statistics.counts import SparseCounts, count_keys, difference, marginals, pair_counts
+from stream_masker.core.statistics.covariance import covariance_from_counts
+from stream_masker.core.statistics.mean import mean_from_counts
+from stream_masker.core.statistics.sliding_covariance import SlidingCovariance
+from stream_masker.core.statistics.sliding_mean import SlidingMean
+
+Columns = list[np.ndarray]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a smaller SNOMED-shaped taxonomy, smaller windows")
+    parser.add_argument("--slides", type=int, default=100_000, help="records by which the last windows slide")
+    options = parser.parse_args()
+    snomed = "snomed:50000" if options.quick else f"snomed:{SNOMED_CONCEPTS}"
+    covariances(("icd10cm", "hpo", snomed))
+    means(("hpo", snomed), quick=options.quick)
+    curves(snomed, quick=options.quick)
+    slides(("hpo", snomed), options.slides)
+
+
+def sample(d: Distance, values: int, records: int, *, attributes: int = 2, seed: int = 0) -> Columns:
+    """Positions of ``records`` rows of each attribute, each with up to so many distinct values."""
+    rng = np.random.default_rng(seed)
+    places = [rng.permutation(len(d.taxonomy))[:values].astype(np.int32) for _ in range(attributes)]
+    rank = tails(rng, values, records)
+    columns = [rank]
+    for _ in range(attributes - 1):
+        rank = np.where(rng.random(records) < 0.6, (rank * 7 + 3) % values, tails(rng, values, records))
+        columns.append(rank)
+    return [place[column] for place, column in zip(places, columns, strict=True)]
+
+
+def tails(rng: np.random.Generator, values: int, records: int) -> np.ndarray:
+    """Ranks below ``values``: few are frequent, many rare."""
+    return np.minimum((values * rng.random(records) ** 2.5).astype(np.int64), values - 1)
+
+
+def counted(d: Distance, columns: Columns) -> Counts:
+    batch = Batch(columns[0].size, tuple(Column(column) for column in columns))
+    return count_batch(batch, [len(d.taxonomy)] * len(columns))
+
+
+def covariances(names: tuple[str, ...]) -> None:
+    """sdCov of n records from the records themselves."""
+    head = ["taxonomy", "n", "ms", "÷ literal NumPy", "÷ dcor"]
+    rows = (covariance_row(name, n) for name in names for n in (500, 1000, 2000, 4000))
+    table("sdCov, against n x n matrices", head, rows)
+
+
+def covariance_row(name: str, n: int) -> list[object]:
+    d = WuPalmer(taxonomy(name))
+    a, b = sample(d, 1000, n)
+    seconds = best(lambda: distance_covariance(a, d, b, d), repeats=5)
+    ours = distance_covariance(a, d, b, d)
+    literal, by_dcor = (partial(of_matrices, other, d, a, b) for other in (literal_covariance, dcor_covariance))
+    assert max(abs(ours - literal()), abs(ours - by_dcor())) < 1e-9
+    return [name, n, seconds * 1e3, best(literal, repeats=3) / seconds, best(by_dcor, repeats=3) / seconds]
+
+
+def of_matrices(
+    covariance: Callable[[np.ndarray, np.ndarray], float], d: Distance, a: np.ndarray, b: np.ndarray
+) -> float:
+    return covariance(d.matrix(a), d.matrix(b))
+
+
+def literal_covariance(a: np.ndarray, b: np.ndarray) -> float:
+    delta_a, delta_b = (x - x.mean(axis=0) - x.mean(axis=1)[:, None] + x.mean() for x in (a, b))
+    return float(np.sqrt(max(0.0, (delta_a * delta_b).sum())) / len(a))
+
+
+def dcor_covariance(a: np.ndarray, b: np.ndarray) -> float:
+    product = dcor.mean_product(dcor.double_centered(a), dcor.double_centered(b))
+    return float(np.sqrt(max(0.0, product)))
+
+
+def means(names: tuple[str, ...], *, quick: bool) -> None:
+    """sMean over every concept."""
+    head = ["taxonomy", "distinct values", "ms", "ms, window before known", "÷ a row for each value", "peak MB"]
+    values = (100, 1000, 4000) if quick else (100, 1000, 4000, 30_000)
+    rows = (mean_row(name, k) for name in names for k in values if k < len(taxonomy(name)) / 4)
+    table("sMean of a million records", head, rows)
+
+
+def mean_row(name: str, values: int) -> list[object]:
+    d = WuPalmer(taxonomy(name))
+    d.taxonomy.closure  # noqa: B018
+    counts = count_keys(sample(d, values, 1_000_000)[0].astype(np.int64))
+    seconds = best(lambda: mean_from_counts(counts, d), repeats=3)
+    mean = mean_from_counts(counts, d)
+    known = best(lambda: mean_from_counts(counts, d, near=mean), repeats=3)
+    some = random_positions(d.taxonomy, 50).tolist()
+    row = best(lambda: [d.to_all(a) for a in some], repeats=3) / len(some)
+    megabytes = peak_megabytes(lambda: mean_from_counts(counts, d))
+    return [name, counts.keys.size, seconds * 1e3, known * 1e3, row * counts.keys.size / seconds, megabytes]
+
+
+def curves(snomed: str, *, quick: bool) -> None:
+    """Everything: means, variances, Σ, correlations, roll-up."""
+    head = ["taxonomy", "concepts", "p", "n", "distinct values", "distinct pairs", "s", "peak MB"]
+    records = [10_000, 100_000, 1_000_000]
+    values = [500, 1000, 2000, 5000] if quick else [500, 1000, 2000, 5000, 10_000, 20_000]
+    cells = [(snomed, 2, n, 2000) for n in records]
+    table("Statistics against n", head, map(curve_row, cells))
+    cells = [(name, 2, 1_000_000, k) for name in ("icd10cm", snomed) for k in values]
+    table("Statistics against distinct values", head, map(curve_row, cells))
+    sizes = [f"snomed:{m}" for m in (10_000, 50_000, 100_000)]
+    table("Statistics against |τ|", head, (curve_row((name, 2, 100_000, 2000)) for name in {*sizes, snomed}))
+    table("Statistics against p", head, (curve_row((snomed, p, 100_000, 2000)) for p in (1, 2, 3, 4)))
+
+
+def curve_row(given: tuple[str, int, int, int]) -> list[object]:
+    name, p, n, values = given
+    d = WuPalmer(taxonomy(name))
+    d.taxonomy.closure  # noqa: B018
+    counts = counted(d, sample(d, values, n, attributes=p))
+    names = [f"attribute {j}" for j in range(p)]
+
+    def compute() -> object:
+        return compute_statistics(counts, names, [d] * p, version=1)
+
+    distinct = max(column.keys.size for column in counts.values)
+    pairs = max((pair.keys.size for pair in counts.pairs.values()), default=0)
+    return [name, len(d.taxonomy), p, n, distinct, pairs, min(once(compute), once(compute)), peak_megabytes(compute)]
+
+
+def slides(names: tuple[str, ...], records: int) -> None:
+    """A window of 100,000 records that slides, and what it is off a new computation in the end."""
+    head = [
+        "taxonomy",
+        "records a slide",
+        "slides",
+        "sMean, ms",
+        "÷ anew",
+        "sdCov, ms",
+        "÷ anew",
+        "sMean equal",
+        "sdCov off by",
+    ]
+    rows = (slide_row(name, step, records) for name in names for step in (1, 100, 1000))
+    table("A sliding window of 100,000 records with 2,000 distinct values", head, rows)
+
+
+def slide_row(name: str, step: int, records: int) -> list[object]:
+    d, window = WuPalmer(taxonomy(name)), 100_000
+    slides = max(3, min(records // step, 1000 if step == 1 else records))
+    a, b = sample(d, 2000, window + slides * step)
+    mean, covariance = SlidingMean(d), SlidingCovariance(d, d)
+    counts = rows_of(d, a, b, 0, window)
+    mean.slide(marginals(counts, len(d.taxonomy))[0])
+    covariance.slide(counts)
+    assert mean.mean >= 0
+    assert covariance.covariance > 0
+    times = np.zeros(2)
+    for start, end in pairwise(range(0, (slides + 1) * step, step)):
+        change = difference(rows_of(d, a, b, window + start, window + end), rows_of(d, a, b, start, end))
+        times += (
+            once(partial(follow, mean, marginals(change, len(d.taxonomy))[0])),
+            once(partial(cover, covariance, change)),
+        )
+    last = rows_of(d, a, b, slides * step, slides * step + window)
+    values = marginals(last, len(d.taxonomy))[0]
+    anew = np.array([once(lambda: mean_from_counts(values, d)), once(lambda: covariance_from_counts(last, d, d))])
+    fresh = covariance_from_counts(last, d, d)
+    ms, ratios = times / slides * 1e3, anew / times * slides
+    equal = "yes" if mean.mean == mean_from_counts(values, d) else "NO"
+    off = f"{abs(covariance.covariance - fresh) / fresh:.0e}"
+    return [name, step, slides, ms[0], ratios[0], ms[1], ratios[1], equal, off]
+
+
+def rows_of(d: Distance, a: np.ndarray, b: np.ndarray, start: int, end: int) -> SparseCounts:
+    return pair_counts(a[start:end], b[start:end], len(d.taxonomy))
+
+
+def follow(mean: SlidingMean, change: SparseCounts) -> int:
+    mean.slide(change)
+    return mean.mean
+
+
+def cover(covariance: SlidingCovariance, change: SparseCounts) -> float:
+    covariance.slide(change)
+    return covariance.covariance
+
+
+if __name__ == "__main__":
+    main()

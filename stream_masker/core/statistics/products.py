@@ -117,20 +117,34 @@ def _dense_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> fl
 
 
 def _sparse_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> float:
-    """The sum pair by pair: rows of X_A N are held, as many as the budget allows, while the columns of X_B pass by."""
+    """The sum pair by pair: rows of X_A N are held, as many as the budget allows, while the columns of X_B pass by.
+
+    Rows with many pairs come first, so that the others need few columns.
+    """
+    rows, first, second, counts = _by_size(outer)
     tiles = -(-len(inner.b) // LANES)
-    step = min(max(1, HELD_CELLS // (tiles * LANES**2)) * LANES, len(outer.a))
+    step = min(max(1, HELD_CELLS // (tiles * LANES**2)) * LANES, rows.size)
     held = np.zeros((tiles, step, LANES))
     totals: list[float] = []
-    for start in range(0, len(outer.a), step):
-        stop = min(start + step, len(outer.a))
-        for row, _, products in _times_counts(inner.a.d.sources(outer.a.positions[start:stop]), inner, shift_a):
+    for start in range(0, rows.size, step):
+        for row, _, products in _times_counts(inner.a.d.sources(rows[start : start + step]), inner, shift_a):
             blocks.hold(products, row, held)
-        inside = slice(*np.searchsorted(outer.first, (start, stop)))
-        pairs = outer.first[inside] - start, outer.second[inside], outer.counts[inside]
-        for column, _, block in outer.b.targets.blocks(inner.b.sources):
-            totals.append(blocks.row_products(held[column // LANES], block, shift_b, *pairs))
+        inside = slice(*np.searchsorted(first, (start, start + step)))
+        columns, column = np.unique(second[inside], return_inverse=True)
+        pairs = first[inside] - start, column, counts[inside]
+        targets = outer.b.d.targets(outer.b.positions[columns])
+        for begin, _, block in targets.blocks(inner.b.sources):
+            totals.append(blocks.row_products(held[begin // LANES], block, shift_b, *pairs))
     return math.fsum(totals)
+
+
+def _by_size(table: Table) -> tuple[Int32, Int64, Int64, Floats]:
+    """Positions of the rows, those with most pairs first; of each pair, in that order, row, column and count."""
+    order = np.argsort(-np.bincount(table.first), kind="stable")
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    pairs = np.argsort(rank[table.first], kind="stable")
+    return table.a.positions[order], rank[table.first][pairs], table.second[pairs], table.counts[pairs]
 
 
 def _times_counts(rows: Sources, inner: Table, shift: float) -> Iterator[tuple[int, int, Floats]]:

@@ -160,7 +160,8 @@ def test_lanes_give_the_literal_distances_and_their_sums(measure, tau, data):
     np.testing.assert_allclose(sums, (expected - 0.25) @ weights, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(squares, (expected - 0.25) ** 2 @ weights, rtol=1e-12, atol=1e-12)
     of_sources = np.arange(1.0, a.size + 1)
-    np.testing.assert_allclose(targets.weighted(sources, of_sources, 0.25), of_sources @ (expected - 0.25), rtol=1e-12)
+    weighted = targets.weighted(sources, of_sources, 0.25)
+    np.testing.assert_allclose(weighted, of_sources @ (expected - 0.25), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
@@ -196,3 +197,11 @@ def test_concepts_with_more_ancestors_than_a_row_can_say_are_left_to_others():
     table = HubTable.of(tau)
     table.rows[8 * 1 + 3] |= np.uint64(0xFFFF << 48)
     assert set(table.pairs(LogTaxonomic.kind, *all_pairs(tau))[1].tolist()) == {1, 4, 6, 7, 9, 13}
+
+
+def test_weighted_sums_that_cancel_are_zero():
+    """0.25 - 2 x 0.25 + 3 x (1/3 - 0.25): the literal sum of these floats misses 0 by its rounding."""
+    tau = Ontology.from_edges([("b", "a"), ("c", "a")]).taxonomy()
+    sources = Sources.of(tau, np.array([2, 1, 0], np.int32))
+    targets = Targets(tau, WuPalmer.kind, np.array([1], np.int32))
+    assert targets.weighted(sources, np.array([1.0, 2.0, 3.0]), 0.25) == pytest.approx([0.0], abs=1e-15)

@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_masker.core.distance.bits import LANES, add_lanes, raise_lanes
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
+from stream_masker.core.distance.vectors import LANES, add_lanes, raise_lanes
 from stream_masker.core.ontology.taxonomy import Int32, Int64, Taxonomy
 
 Floats = NDArray[np.float64]

@@ -5,44 +5,37 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_masker.core.distance.vectors import LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
+
+AHEAD = 8
+"""What a pair needs is asked for so many pairs before."""
+
 
 @njit(cache=True, nogil=True)
 def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[no-untyped-def]
-    """``result`` (l, 32): each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
+    """``result``: each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
 
-    ``block``: (k, 32). Column b's counts are those from offsets[b] to offsets[b + 1], of the rows a in ``rows``.
+    ``block`` and ``result``: (k · 32,) and (l · 32,), row after row. Column b's counts are those from offsets[b] to
+    offsets[b + 1], of the rows a in ``rows``.
     """
     result[:] = 0.0
     for b in range(offsets.size - 1):
         for p in range(offsets[b], offsets[b + 1]):
-            a = rows[p]
-            count = counts[p]
-            for lane in range(block.shape[1]):
-                result[b, lane] += count * (block[a, lane] - shift)
-
-
-@njit(cache=True, nogil=True)
-def hold(products, row, held):  # type: ignore[no-untyped-def]
-    """Stores ``products`` (l, 32) as the rows from ``row`` on of ``held`` (tiles, rows, 32), 32 columns in a tile."""
-    lanes = held.shape[2]
-    for tile in range(held.shape[0]):
-        end = min(lanes, products.shape[0] - tile * lanes)
-        for lane in range(min(lanes, held.shape[1] - row)):
-            for b in range(end):
-                held[tile, row + lane, b] = products[tile * lanes + b, lane]
+            if p + AHEAD < rows.size:
+                prefetch_lanes(block, rows[p + AHEAD] * LANES)
+            add_scaled_lanes(result, b * LANES, block, rows[p] * LANES, counts[p], shift)
 
 
 @njit(cache=True, nogil=True)
 def row_products(held, block, shift, first, second, counts):  # type: ignore[no-untyped-def]
-    """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r, 32) and (k, 32)."""
-    lanes = np.zeros(block.shape[1], np.float64)
+    """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r · 32,) and (k · 32,), row after row."""
+    sums = np.zeros(LANES, np.float64)
     for p in range(first.size):
-        a = first[p]
-        b = second[p]
-        count = counts[p]
-        for lane in range(lanes.size):
-            lanes[lane] += count * held[a, lane] * (block[b, lane] - shift)
-    return lanes.sum()
+        if p + AHEAD < first.size:
+            prefetch_lanes(held, first[p + AHEAD] * LANES)
+            prefetch_lanes(block, second[p + AHEAD] * LANES)
+        add_product_lanes(sums, 0, held, first[p] * LANES, block, second[p] * LANES, counts[p], shift)
+    return sums.sum()
 
 
 @njit(cache=True, nogil=True)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.bits import LANES
 from stream_masker.core.distance.lanes import Sources, Targets, offsets_of
+from stream_masker.core.distance.vectors import LANES
 from stream_masker.core.ontology.taxonomy import Int32, Int64
 from stream_masker.core.statistics import blocks
 
@@ -81,6 +81,11 @@ class Table:
         return offsets_of(self._column_sizes), self.swapped.second, self.swapped.counts
 
     @property
+    def tiles(self) -> int:
+        """How many tiles of 32 columns there are."""
+        return -(-len(self.b) // LANES)
+
+    @property
     def _column_sizes(self) -> Int64:
         return np.bincount(self.second, minlength=len(self.b))
 
@@ -110,7 +115,7 @@ def _dense_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> fl
     distances -= shift_b
     totals: list[float] = []
     for start, stop, products in _times_counts(outer.a.sources, inner, shift_a):
-        cells = products[:, : stop - start].T @ distances
+        cells = products[: len(inner.b), : stop - start].T @ distances
         inside = slice(*np.searchsorted(outer.first, (start, stop)))
         totals.append(float(cells[outer.first[inside] - start, outer.second[inside]] @ outer.counts[inside]))
     return math.fsum(totals)
@@ -122,19 +127,19 @@ def _sparse_sum(outer: Table, inner: Table, shift_a: float, shift_b: float) -> f
     Rows with many pairs come first, so that the others need few columns.
     """
     rows, first, second, counts = _by_size(outer)
-    tiles = -(-len(inner.b) // LANES)
+    tiles = inner.tiles
     step = min(max(1, HELD_CELLS // (tiles * LANES**2)) * LANES, rows.size)
     held = np.zeros((tiles, step, LANES))
     totals: list[float] = []
     for start in range(0, rows.size, step):
-        for row, _, products in _times_counts(inner.a.d.sources(rows[start : start + step]), inner, shift_a):
-            blocks.hold(products, row, held)
+        for row, end, products in _times_counts(inner.a.d.sources(rows[start : start + step]), inner, shift_a):
+            held[:, row:end] = products.reshape(tiles, LANES, LANES).transpose(0, 2, 1)[:, : end - row]
         inside = slice(*np.searchsorted(first, (start, start + step)))
         columns, column = np.unique(second[inside], return_inverse=True)
         pairs = first[inside] - start, column, counts[inside]
         targets = outer.b.d.targets(outer.b.positions[columns])
         for begin, _, block in targets.blocks(inner.b.sources):
-            totals.append(blocks.row_products(held[begin // LANES], block, shift_b, *pairs))
+            totals.append(blocks.row_products(held[begin // LANES].ravel(), block.ravel(), shift_b, *pairs))
     return math.fsum(totals)
 
 
@@ -148,8 +153,8 @@ def _by_size(table: Table) -> tuple[Int32, Int64, Int64, Floats]:
 
 
 def _times_counts(rows: Sources, inner: Table, shift: float) -> Iterator[tuple[int, int, Floats]]:
-    """First row, end, and (l, 32): those rows of X_A N, one in a column. The next ones overwrite them."""
-    products = np.empty((len(inner.b), LANES))
+    """First row, end, and (tiles · 32, 32): those rows of X_A N, one in a column. The next ones overwrite them."""
+    products = np.zeros((inner.tiles * LANES, LANES))
     for start, stop, block in inner.a.targets.blocks(rows):
-        blocks.times_counts(block, shift, *inner.by_column, products)
+        blocks.times_counts(block.ravel(), shift, *inner.by_column, products.ravel())
         yield start, stop, products

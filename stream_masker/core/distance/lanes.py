@@ -263,15 +263,18 @@ def fill_block(how, keys, rows, bits, target_sizes, source_sizes, block):  # typ
 
 @njit(cache=True, nogil=True)
 def lane_sums(how, keys, rows, bits, target_sizes, source_sizes, weights, shift):  # type: ignore[no-untyped-def]
-    """(2, 32): Σ w·x and Σ w·x² over the targets, x = distance - shift."""
+    """(2, 32): Σ w·x and Σ w·x² over the targets, x = distance - shift; by tiles, so that rounding stays small."""
     result = np.zeros((2, LANES), np.float64)
+    part = np.empty((2, LANES), np.float64)
     block = np.empty((TILE, LANES), np.float64)
     for start in range(0, rows.size, TILE):
         stop = min(start + TILE, rows.size)
         fill_block(how, keys, rows[start:stop], bits, target_sizes[start:stop], source_sizes, block)
+        part[:] = 0.0
         for t in range(start, stop):
             for lane in range(LANES):
                 x = block[t - start, lane] - shift
-                result[0, lane] += weights[t] * x
-                result[1, lane] += weights[t] * x * x
+                part[0, lane] += weights[t] * x
+                part[1, lane] += weights[t] * x * x
+        result += part
     return result

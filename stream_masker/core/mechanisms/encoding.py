@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.core.batch import ABSENT, Batch, Column, MaskedBatch
+from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
+
+NO_CONCEPT = ""
+"""Stands for an absent value where ids are looked up: no concept has an empty id, and what is not found is absent."""
 
 
 def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Batch:
@@ -26,57 +31,66 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
 
 def encode_column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
     """One attribute's values as a column: of an array if any of them is a list."""
-    if not any(isinstance(value, list) for value in values):
-        return Column(_positions(name, [[value] for value in values], taxonomy))
+    kinds = set(map(type, values))
+    if any(issubclass(kind, list) for kind in kinds):
+        return _array(name, values, taxonomy)
+    return Column(_scalars(name, values, taxonomy, absent=type(None) in kinds))
+
+
+def _scalars(name: str, values: Sequence[Value], taxonomy: Taxonomy, *, absent: bool) -> NDArray[np.int32]:
+    texts = [NO_CONCEPT if value is None else value for value in values] if absent else values
+    codes = taxonomy.find(texts)
+    for index in np.flatnonzero(codes < 0).tolist():
+        if values[index] is not None:
+            raise _refusal(name, index, values[index])
+    return codes
+
+
+def _array(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
     lists = [_elements(name, index, value) for index, value in enumerate(values)]
-    lengths = np.array([len(elements) for elements in lists], np.int64)
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    return Column(_positions(name, lists, taxonomy, absent=False), offsets)
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(elements) for elements in lists])))
+    texts = list(chain.from_iterable(lists))
+    codes = taxonomy.find(texts)
+    if codes.size and codes.min() < 0:
+        first = int(np.argmax(codes < 0))
+        raise _refusal(name, int(np.searchsorted(offsets, first, side="right")) - 1, texts[first])
+    return Column(codes, offsets)
 
 
-def _elements(name: str, index: int, value: Value) -> Sequence[str]:
+def _elements(name: str, index: int, value: object) -> Sequence[str]:
     if isinstance(value, str):
         raise ParameterError(f"attribute {name!r} is a list in some records, but a single value in record {index}")
+    if not isinstance(value, list | None):
+        raise _refusal(name, index, value)
     return value or ()
 
 
-def _positions(
-    name: str, values: Sequence[Sequence[object]], taxonomy: Taxonomy, *, absent: bool = True
-) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    """The positions of all records' values, one after another."""
-    codes = [
-        _position(name, index, value, taxonomy, absent) for index, elements in enumerate(values) for value in elements
-    ]
-    return np.array(codes, np.int32)
-
-
-def _position(name: str, index: int, value: object, taxonomy: Taxonomy, absent: bool) -> int:
+def _refusal(name: str, index: int, value: object) -> ParameterError | UnknownConceptError:
+    """The error for a value of a record that has no position. Does not tell the value."""
     if isinstance(value, str):
-        return _known(name, index, value, taxonomy)
-    if value is None and absent:
-        return ABSENT
-    raise ParameterError(
+        message = f"attribute {name!r} of record {index} holds a value that is no concept of its taxonomy"
+        return UnknownConceptError(message, position=index)
+    return ParameterError(
         f"attribute {name!r} of record {index} is neither a concept id, a list of them, nor None: "
         f"it holds a {type(value).__name__}"
     )
 
 
-def _known(name: str, index: int, value: str, taxonomy: Taxonomy) -> int:
-    if value not in taxonomy:
-        message = f"attribute {name!r} of record {index} holds a value that is no concept of its taxonomy"
-        raise UnknownConceptError(message, position=index)
-    return taxonomy.position(value)
-
-
-def decode(batch: Batch, masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict[str, Value]]:
+def decode(masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict[str, Value]]:
     """Masked columns as records of every attribute; None where a scalar is absent."""
-    columns = [list(_values(column, tau)) for column, tau in zip(masked.columns, taxonomies.values(), strict=True)]
-    return [{name: column[i] for name, column in zip(taxonomies, columns, strict=True)} for i in range(batch.size)]
+    columns = [_values(column, tau) for column, tau in zip(masked.columns, taxonomies.values(), strict=True)]
+    first, *others = taxonomies
+    rows = [{first: value} for value in columns[0]]
+    for name, values in zip(others, columns[1:], strict=True):
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+    return rows
 
 
-def _values(column: Column, taxonomy: Taxonomy) -> Iterator[Value]:
-    codes = column.codes.tolist()
-    if column.offsets is None:
-        return (None if code < 0 else taxonomy.ids[code] for code in codes)
-    bounds = column.offsets.tolist()
-    return (taxonomy.decode(codes[bounds[i] : bounds[i + 1]]) for i in range(len(bounds) - 1))
+def _values(column: Column, taxonomy: Taxonomy) -> Sequence[Value]:
+    if column.offsets is not None:
+        texts = taxonomy.decode(column.codes)
+        return [texts[start:end] for start, end in pairwise(column.offsets.tolist())]
+    if column.codes.size and column.codes.min() < 0:
+        return [None if code < 0 else taxonomy.ids[code] for code in column.codes.tolist()]
+    return taxonomy.decode(column.codes)

@@ -128,7 +128,7 @@ class SemanticNoise(Mechanism):
         return encoding.encode(records, self._taxonomies)
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
-        return encoding.decode(batch, masked, self._taxonomies)
+        return encoding.decode(masked, self._taxonomies)
 
     def learn_one(self, record: Record, *, time: float | None = None) -> None:
         self.learn_many([record], time=time)
@@ -174,10 +174,10 @@ class SemanticNoise(Mechanism):
         """
         batch = replace(self.encode(records), alpha=None if alpha is None else _own_alpha(alpha))
         masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._seed, keys)))
-        return [
-            {name: None if record.get(name) is None else value for name, value in values.items()}
-            for record, values in zip(records, masked, strict=True)
-        ]
+        for name, column in zip(self._attributes, batch.columns, strict=True):
+            if column.is_array:
+                _leave_absent(name, records, masked)
+        return masked
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Masks encoded records; ``keys`` gives each record's random words.
@@ -288,6 +288,13 @@ class SemanticNoise(Mechanism):
 
 def _distance(choice: DistanceChoice, taxonomy: Taxonomy) -> Distance:
     return distance_by_name(choice, taxonomy) if isinstance(choice, str) else choice(taxonomy)
+
+
+def _leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str, Value]]) -> None:
+    """Gives records without a list none, where decoding gives an empty one."""
+    for record, row in zip(records, masked, strict=True):
+        if record.get(name) is None:
+            row[name] = None
 
 
 def _own_alpha(alpha: Sequence[float | None]) -> Floats:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
+from stream_masker.core.blake2b import digests, keyed_state
 from stream_masker.errors import ParameterError
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -29,8 +29,6 @@ BLOCK = 64
 
 LARGEST_GAP = 64
 """Blocks of missing offsets that are cheaper to generate and drop than to skip by another call."""
-
-CACHED_DIGESTS = 1 << 16
 
 
 class Keys(ABC):
@@ -82,7 +80,7 @@ class FieldKeys(Keys):
 
     def __init__(self, secret: bytes, keys: Sequence[bytes]) -> None:
         """``keys``: n byte strings; equal keys have equal words."""
-        self._digests = _digests(checked_secret(secret))
+        self._state = _field_state(checked_secret(secret))
         self._keys = keys
 
     def __len__(self) -> int:
@@ -90,36 +88,12 @@ class FieldKeys(Keys):
 
     def words(self, lane: int, rows: Rows | None = None) -> Words:
         keys = self._keys if rows is None else [self._keys[row] for row in rows]
-        prefix = lane.to_bytes(8, "little")
-        data = b"".join([self._digests(prefix + key) for key in keys])
-        return _as_words(data)
-
-
-class _Digests:
-    """Keyed digests of messages, the latest ``CACHED_DIGESTS`` kept: the keys of a stream recur."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._fresh = hashlib.blake2b(digest_size=BLOCK, key=secret, person=b"masker-field")
-        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
-
-    def __call__(self, message: bytes) -> bytes:
-        found = self._cache.get(message)
-        return self._compute(message) if found is None else found
-
-    def _compute(self, message: bytes) -> bytes:
-        state = self._fresh.copy()
-        state.update(message)
-        digest = state.digest()
-        self._cache[message] = digest
-        if len(self._cache) > CACHED_DIGESTS:
-            self._cache.popitem(last=False)
-        return digest
+        return digests(self._state, lane, keys)
 
 
 @lru_cache(maxsize=8)
-def _digests(secret: bytes) -> _Digests:
-    """One cache a secret, shared by the batches of a process."""
-    return _Digests(secret)
+def _field_state(secret: bytes) -> Words:
+    return keyed_state(secret, b"masker-field")
 
 
 def checked_secret(secret: bytes) -> bytes:

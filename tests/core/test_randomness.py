@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pytest
 
@@ -106,13 +108,13 @@ def test_a_field_key_has_the_same_words_in_any_batch():
     assert FieldKeys(b"other", [b"p1"]).words(2)[0].tobytes() != many[0].tobytes()
 
 
-def test_the_cache_is_bounded_and_forgetting_changes_nothing(monkeypatch):
-    monkeypatch.setattr(randomness, "CACHED_DIGESTS", 3)
-    secret = b"a secret of this test alone"
-    first = FieldKeys(secret, [b"p0"]).words(0)
-    FieldKeys(secret, [b"p%d" % k for k in range(10)]).words(0)
-    assert len(randomness._digests(secret)._cache) == 3
-    np.testing.assert_array_equal(FieldKeys(secret, [b"p0"]).words(0), first)
+@pytest.mark.parametrize("secret", [b"x", b"x" * 64, b"x" * 200])
+def test_a_field_keys_words_are_its_keyed_hash(secret):
+    keys = [b"a", b"patient 17", b"k" * 119, b"k" * 120, b"k" * 121, b"k" * 5000]
+    key = secret if len(secret) <= 64 else hashlib.blake2b(secret).digest()
+    for row, message in zip(FieldKeys(secret, keys).words(3), keys, strict=True):
+        twin = hashlib.blake2b((3).to_bytes(8, "little") + message, digest_size=64, key=key, person=b"masker-field")
+        assert row.tobytes() == twin.digest()
 
 
 def test_words_look_uniform():

@@ -38,11 +38,13 @@ class Batch:
 
     ``alpha``: (n,) float64, NaN where the record gives none: a record's own noise level for every attribute, which
     replaces the configured one; None when no record gives any.
+    ``numeric``: (n, q) float64, the values of q numeric attributes, NaN where a record has none; None when q = 0.
     """
 
     size: int
     columns: tuple[Column, ...]
     alpha: NDArray[np.float64] | None = None
+    numeric: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    """A masked batch: ``columns`` of the same shapes as the input's, and one ``Tally`` per attribute."""
+    """A masked batch: ``columns`` and ``numeric`` of the same shapes as the input's, and one ``Tally`` per column."""
 
     columns: tuple[Column, ...]
     tallies: tuple[Tally, ...]
+    numeric: NDArray[np.float64] | None = None

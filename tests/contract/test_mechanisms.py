@@ -332,3 +332,8 @@ def test_other_snapshots_are_refused_and_change_nothing(make, ready):
 def test_an_unknown_mechanism_is_refused_by_name():
     with pytest.raises(ParameterError, match="use semantic_noise"):
         mechanism("rot13")
+
+
+def test_it_declares_what_it_is_for(kind):
+    said = kind.declaration
+    assert all([said.source, said.attributes, said.taxonomies, said.preserves, said.guarantee, said.latency, said.cost])

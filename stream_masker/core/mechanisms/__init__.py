@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError
 
-MECHANISMS: dict[str, type[SemanticNoise]] = {SemanticNoise.name: SemanticNoise}
+MECHANISMS: dict[str, type[WindowedMechanism[Any]]] = {kind.name: kind for kind in (SemanticNoise,)}
 """Every mechanism by name; the contract suite checks each of them."""
 
-__all__ = ["MECHANISMS", "Mechanism", "Record", "SemanticNoise", "Value", "mechanism"]
+__all__ = ["MECHANISMS", "Mechanism", "Record", "SemanticNoise", "Value", "WindowedMechanism", "mechanism"]
 
 
-def mechanism(name: str) -> type[SemanticNoise]:
-    """The mechanism of that name. Raises ParameterError."""
+def mechanism(name: str) -> Callable[..., WindowedMechanism[Any]]:
+    """The mechanism of that name: its class, called with parameters of its own. Raises ParameterError."""
     if name not in MECHANISMS:
         raise ParameterError(f"mechanism={name!r} is not allowed: use {' or '.join(MECHANISMS)}")
     return MECHANISMS[name]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.randomness import Keys
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -27,6 +28,9 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
+
+    declaration: ClassVar[Declaration]
+    """What the mechanism is for, what it keeps and what it costs: its row of the method guide."""
 
     needs_group: ClassVar[bool] = False
     """True for a mechanism that masks records only as a group: it has ``mask_many`` but no ``mask_one``."""

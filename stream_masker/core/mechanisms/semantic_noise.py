@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.distance import Distance, distance_by_name
-from stream_masker.core.mechanisms import encoding, options
-from stream_masker.core.mechanisms.base import Mechanism, Record, Value
+from stream_masker.core.mechanisms import options
+from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Floats, Int32, Task, require_one_of
+from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.noise import DISTRIBUTIONS, Noise, lengths_of
 from stream_masker.core.mechanisms.replacement import replacer
+from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.mechanisms.words import ROUNDING, TIES, draw_words
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.randomness import FieldKeys, Keys, Words, checked_secret
-from stream_masker.core.statistics.compute import compute_statistics
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.randomness import Keys, Words
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
-
-DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
-"""A distance's name, or what makes it of a taxonomy (such as its class)."""
-
-SNAPSHOT_FORMAT = 1
 
 LEAST_EIGENVALUE = -1e-9
 """Of the greatest one: what rounding may leave below 0 of a positive semidefinite matrix."""
@@ -37,12 +30,11 @@ LEAST_EIGENVALUE = -1e-9
 class _InForce:
     """Statistics in force, as masking uses them. means: each attribute's sMean, by position."""
 
-    statistics: Statistics
     noise: Noise
     means: tuple[int, ...]
 
 
-class SemanticNoise(Mechanism):
+class SemanticNoise(WindowedMechanism[_InForce]):
     """Replaces values by concepts whose semantic distance matches noise drawn from the statistics of a window.
 
     Uncorrelated: ε ~ N(0, α·sVar) for each attribute (2017: 4.4). Correlated: ε ~ N(0, α·Σ) jointly (4.5), which keeps
@@ -56,6 +48,15 @@ class SemanticNoise(Mechanism):
     """
 
     name: ClassVar[str] = "semantic_noise"
+    declaration: ClassVar[Declaration] = Declaration(
+        source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
+        attributes="any number of nominal ones; with reference pair, disjoint pairs",
+        taxonomies="any; with reference pair, one for both attributes of a pair",
+        preserves=("meaning", "mean", "dispersion", "correlation"),
+        guarantee="none in a strict sense: plausible deniability that grows with α",
+        latency="none: each record by itself",
+        cost="O(depth²) in a tree, whatever its size",
+    )
 
     def __init__(
         self,
@@ -86,79 +87,20 @@ class SemanticNoise(Mechanism):
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         options.require_type("correlated", correlated, bool)
-        options.check_rollup_depth(rollup_depth)
-        self._attributes = options.checked_attributes(taxonomies)
-        self._taxonomies = dict(taxonomies)
+        super().__init__(
+            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
+        )
         self._alpha = options.checked_alpha(alpha, self._attributes)
         self._partners = options.partners(reference, pairs, self._taxonomies, correlated=correlated)
         self._correlated = correlated
         self._reference = reference
         self._laplace = distribution == "laplace"
-        self._distances = tuple(_distance(distance, tau) for tau in self._taxonomies.values())
         self._replacers = tuple(replacer(d, rounding=rounding, candidates=candidates) for d in self._distances)
-        self._window = SlidingWindow([len(tau) for tau in self._taxonomies.values()], records=window, age=window_age)
-        self._rollup_depth = rollup_depth
-        self._seed = checked_secret(seed)
-        self._in_force: _InForce | None = None
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        return self._attributes
 
     @property
     def alpha(self) -> Mapping[str, float]:
         """The configured α of each attribute."""
         return dict(self._alpha)
-
-    @property
-    def distances(self) -> tuple[Distance, ...]:
-        """Each attribute's semantic distance, in the attributes' order."""
-        return self._distances
-
-    @property
-    def statistics(self) -> Statistics:
-        return self._ready().statistics
-
-    def encode(self, records: Sequence[Record]) -> Batch:
-        """The records as columns of positions.
-
-        Fields that are no attribute are not read. Raises UnknownConceptError, whose ``position`` is the record's
-        index, and ParameterError for what is neither a concept id, a list of them, nor None.
-        """
-        return encoding.encode(records, self._taxonomies)
-
-    def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
-        return encoding.decode(masked, self._taxonomies)
-
-    def learn_one(self, record: Record, *, time: float | None = None) -> None:
-        self.learn_many([record], time=time)
-
-    def learn_many(self, records: Iterable[Record], *, time: float | None = None) -> None:
-        self._window.add(self.encode(list(records)), time)
-
-    def calibrate(self) -> Statistics:
-        """Computes the statistics of the window and puts them in force; StatisticsError when the window is empty."""
-        version = self._in_force.statistics.version + 1 if self._in_force else 1
-        self._use(self.compute(self._window.counts(), version=version))
-        return self.statistics
-
-    def compute(self, counts: Counts, *, version: int) -> Statistics:
-        """The statistics of the counts; what was seen before is that of the statistics in force. Changes nothing.
-
-        Raises StatisticsError when an attribute has no value, or one only: its noise would be 0, and every later value
-        of it would pass unmasked.
-        """
-        previous = self._in_force.statistics if self._in_force else None
-        statistics = compute_statistics(
-            counts,
-            self._attributes,
-            self._distances,
-            version=version,
-            rollup_depth=self._rollup_depth,
-            previous=previous,
-        )
-        self._check_noise(statistics)
-        return statistics
 
     def mask_one(self, record: Record, *, key: bytes, alpha: float | None = None) -> dict[str, Value]:
         """Masks one record with the noise of ``key``, and with its own ``alpha`` where it has one."""
@@ -173,11 +115,7 @@ class SemanticNoise(Mechanism):
         another number of keys or alphas than of records, and like ``encode`` and ``mask_batch``.
         """
         batch = replace(self.encode(records), alpha=None if alpha is None else _own_alpha(alpha))
-        masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._seed, keys)))
-        for name, column in zip(self._attributes, batch.columns, strict=True):
-            if column.is_array:
-                _leave_absent(name, records, masked)
-        return masked
+        return self._mask_many(records, batch, keys)
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Masks encoded records; ``keys`` gives each record's random words.
@@ -196,28 +134,8 @@ class SemanticNoise(Mechanism):
             tuple(d.tally(task) for d, task in zip(done, tasks, strict=True)),
         )
 
-    def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:
-        return {
-            "mechanism": self.name,
-            "format": SNAPSHOT_FORMAT,
-            "statistics": statistics.to_dict(),
-            "taxonomies": {name: tau.fingerprint for name, tau in self._taxonomies.items()},
-        }
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Puts a snapshot in force.
-
-        Raises StatisticsError, and changes nothing, when it is of another mechanism, format, attributes or taxonomies,
-        or when noise cannot be drawn from its numbers.
-        """
-        statistics = Statistics.from_dict(snapshot.get("statistics", {}))
-        expected = self.snapshot_of(statistics)
-        for name in ("mechanism", "format", "taxonomies"):
-            if snapshot.get(name) != expected[name]:
-                raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
-        self._use(statistics)
-
-    def _use(self, statistics: Statistics) -> None:
+    def _prepare(self, statistics: Statistics) -> _InForce:
+        """Refuses statistics of one value only: their noise would be 0, and later values would pass unmasked."""
         self._check_statistics(statistics)
         variances = [statistics.variance[name] for name in self._attributes]
         noise = Noise(
@@ -226,11 +144,9 @@ class SemanticNoise(Mechanism):
             correlated=self._correlated,
             laplace=self._laplace,
         )
-        self._in_force = _InForce(statistics, noise, self._means(statistics))
+        return _InForce(noise, self._means(statistics))
 
     def _check_statistics(self, statistics: Statistics) -> None:
-        if statistics.attributes != self._attributes:
-            raise StatisticsError(f"the statistics are of {statistics.attributes}, not of {self._attributes}")
         numbers = np.append(statistics.covariance, list(statistics.variance.values()))
         if not np.isfinite(numbers).all() or min(statistics.variance.values()) < 0:
             raise StatisticsError("a variance or covariance is negative or no number")
@@ -254,16 +170,8 @@ class SemanticNoise(Mechanism):
         except UnknownConceptError:
             raise StatisticsError("a mean of the statistics is no concept of its taxonomy") from None
 
-    def _ready(self) -> _InForce:
-        if self._in_force is None:
-            raise StatisticsError("there are no statistics yet: calibrate on records, or restore a snapshot")
-        return self._in_force
-
     def _check(self, batch: Batch, keys: Keys) -> None:
-        if len(batch.columns) != len(self._attributes):
-            raise ParameterError(f"the batch has {len(batch.columns)} columns, not one for each of {self._attributes}")
-        if len(keys) != batch.size:
-            raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
+        super()._check(batch, keys)
         _check_alpha(batch)
         self._check_arrays(batch)
 
@@ -284,17 +192,6 @@ class SemanticNoise(Mechanism):
         if self._reference == "pair":
             return _paired(batch, j, self._partners[j])
         return np.full(size, in_force.means[j] if self._reference == "mean" else 0, np.int32)
-
-
-def _distance(choice: DistanceChoice, taxonomy: Taxonomy) -> Distance:
-    return distance_by_name(choice, taxonomy) if isinstance(choice, str) else choice(taxonomy)
-
-
-def _leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str, Value]]) -> None:
-    """Gives records without a list none, where decoding gives an empty one."""
-    for record, row in zip(records, masked, strict=True):
-        if record.get(name) is None:
-            row[name] = None
 
 
 def _own_alpha(alpha: Sequence[float | None]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ class Statistics:
     unknown[a]: share in [0, 1] of the values of a that were no known concept, whatever became of them.
     seen[a]: the concepts of a that occur in this window or did in one before it (a packed bit per concept of the
     taxonomy, base64 of zlib); novel[a]: share in [0, 1] of the rows whose concept had not been seen before.
+    model: what a mechanism needs of the window beside these, as JSON-serialisable data; empty for most mechanisms.
     """
 
     version: int
@@ -41,10 +42,15 @@ class Statistics:
     unknown: Mapping[str, float]
     seen: Mapping[str, str]
     novel: Mapping[str, float]
+    model: Mapping[str, Any] = field(default_factory=dict)
 
     def with_version(self, version: int) -> Statistics:
         """The same statistics under another version number."""
         return replace(self, version=version)
+
+    def with_model(self, model: Mapping[str, Any]) -> Statistics:
+        """The same statistics with a mechanism's model."""
+        return replace(self, model=model)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-serialisable form; ``from_dict`` gives back equal statistics, every float to the last bit."""
@@ -61,6 +67,7 @@ class Statistics:
             "unknown": dict(self.unknown),
             "seen": dict(self.seen),
             "novel": dict(self.novel),
+            **({"model": dict(self.model)} if self.model else {}),
         }
 
     @classmethod
@@ -88,4 +95,5 @@ class Statistics:
             unknown={a: float(data["unknown"][a]) for a in attributes},
             seen={a: str(data["seen"][a]) for a in attributes},
             novel={a: float(data["novel"][a]) for a in attributes},
+            model=dict(data.get("model", {})),
         )

@@ -23,15 +23,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+Artifact: TypeAlias = tuple[str, str, str]
+"""Group, name and version of what Maven resolves."""
+
 VERSION = "4.1.1"
-ARTIFACTS = (
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
-)
+LOGGER: Artifact = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
+ARTIFACTS = (("org.apache.kafka", "kafka_2.13", VERSION), LOGGER)
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 LOOPBACK = "127.0.0.1"
 PORTS = range(20_000, 32_000)
@@ -69,11 +71,11 @@ def find(program: str) -> str:
     return found
 
 
-def jars() -> Path:
-    """The folder of Kafka's jars: in the user's cache, resolved by Maven on first use."""
-    target = cache_folder() / f"kafka-{VERSION}"
+def jars(name: str = "kafka", artifacts: Sequence[Artifact] = ARTIFACTS) -> Path:
+    """The folder of Kafka's jars, or of others: in the user's cache, resolved by Maven on first use."""
+    target = cache_folder() / f"{name}-{VERSION}"
     if not target.is_dir():
-        resolve(target)
+        resolve(target, artifacts)
     return target
 
 
@@ -81,13 +83,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker-tests"
 
 
-def resolve(target: Path) -> None:
+def resolve(target: Path, artifacts: Sequence[Artifact]) -> None:
     """Copies the jars beside the target and renames: the folder is whole or not there, whoever else does the same."""
     maven = find("mvn")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)
-        (folder / "pom.xml").write_text(pom())
+        (folder / "pom.xml").write_text(pom(artifacts))
         copy_dependencies(maven, folder)
         with contextlib.suppress(OSError):  # another test run was first
             (folder / "jars").rename(target)
@@ -95,11 +97,11 @@ def resolve(target: Path) -> None:
         raise KafkaUnavailableError(f"the jars of Apache Kafka cannot be put into {target}")
 
 
-def pom() -> str:
+def pom(artifacts: Sequence[Artifact]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
         "</dependency>"
-        for group, artifact, version in ARTIFACTS
+        for group, artifact, version in artifacts
     )
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>kafka</artifactId>"

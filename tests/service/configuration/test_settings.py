@@ -1,0 +1,91 @@
+"""The mutable part of a configuration: taken out, put in, and nothing beyond it."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+
+import pytest
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration.loading import load_configuration
+from stream_masker.service.configuration.settings import changed_beyond, settings_of, with_settings
+
+
+def test_settings_are_plain_data_and_change_nothing_where_they_come_from(example):
+    configuration = load_configuration(example, {})
+    settings = json.loads(json.dumps(settings_of(configuration)))
+    again = with_settings(configuration, settings)
+    assert again == configuration
+    assert again.hash == configuration.hash
+    assert again.folder == configuration.folder
+
+
+def test_the_mutable_part_moves_from_one_configuration_to_another(parse):
+    base = parse()
+    changes = {
+        "attributes": {"principal": {"alpha": 0.7, "unknown": "ancestor", "missing": "keep"}},
+        "mechanism": {"reference": "mean", "rounding": "ceil", "correlated": False},
+        "fields": {"keep": ["age"], "unlisted": "keep"},
+        "message": {"key": "drop"},
+    }
+    wanted = parse(**changes)
+    moved = with_settings(base, settings_of(wanted))
+    assert moved == wanted
+    assert moved.hash == wanted.hash != base.hash
+    assert with_settings(moved, settings_of(base)) == base
+
+
+def test_a_setting_that_is_left_out_has_its_default(parse):
+    pairs = [["principal", "secondary"]]
+    base = parse(mechanism={"pairs": pairs, "reference": "pair"})
+    assert with_settings(base, settings_of(parse())) == parse()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda s: s["attributes"]["principal"].update(path="patient.name"), "attributes.principal.path"),
+        (lambda s: s["attributes"].update(third={"alpha": 0.1}), "attributes.third"),
+        (lambda s: s["attributes"].pop("principal"), "attributes.principal"),
+        (lambda s: s["mechanism"].update(distance="log_taxonomic"), "mechanism.distance"),
+        (lambda s: s.update(noise_key="patient.id"), "noise_key"),
+        (lambda s: s.pop("fields"), "fields"),
+    ],
+)
+def test_settings_that_go_beyond_the_mutable_part_are_refused(parse, change, named):
+    settings = deepcopy(settings_of(parse()))
+    change(settings)
+    with pytest.raises(ConfigurationError, match=rf"settings: {named} cannot be changed while running"):
+        with_settings(parse(), settings)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s["attributes"]["principal"].update(alpha=99.0),
+        lambda s: s["mechanism"].update(reference="median"),
+        lambda s: s["fields"].update(unlisted="perhaps"),
+        lambda s: s["fields"].update(keep=["a..b"]),
+    ],
+)
+def test_settings_that_are_not_allowed_are_refused(parse, change):
+    settings = deepcopy(settings_of(parse()))
+    change(settings)
+    with pytest.raises(ConfigurationError):
+        with_settings(parse(), settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"),
+    [
+        ({"attributes": {"principal": {"alpha": 0.9}}, "message": {"key": "keep"}}, []),
+        ({"mechanism": {"reference": "root"}}, []),
+        ({"mechanism": {"distance": "log_taxonomic"}}, ["mechanism"]),
+        ({"noise_key": "patient.id"}, ["noise_key"]),
+        ({"attributes": {"principal": {"path": "diagnoses.main.code"}}}, ["attributes"]),
+        ({"http": {"port": 1}, "worker": {"batch_records": 7}}, []),
+    ],
+)
+def test_what_needs_a_restart_is_named(parse, changes, keys):
+    assert changed_beyond(parse(), parse(**changes)) == keys

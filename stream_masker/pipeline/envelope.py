@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from stream_masker.pipeline.plan import OWN_HEADERS, MessagePolicy
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.records import Header
+from stream_masker.pipeline.records import Header, Inputs
 
 VERSION_HEADER: Final = OWN_HEADERS + "version"
 MECHANISM_HEADER: Final = OWN_HEADERS + "mechanism"
 CONFIGURATION_HEADER: Final = OWN_HEADERS + "configuration"
 
 
-def key_treatment(policy: MessagePolicy, pseudonyms: Pseudonyms) -> Callable[[bytes | None], bytes | None]:
-    """A function from a message's key to the masked one; no key stays none.
+Key: TypeAlias = bytes | None
+
+
+def key_treatment(policy: MessagePolicy, pseudonyms: Pseudonyms) -> Callable[[Sequence[Key]], Sequence[Key]]:
+    """A function from messages' keys to the masked ones; no key stays none.
 
     A pseudonym is that of the key's bytes, so an id has the same one here as in a field.
     """
     if policy.key == "keep":
-        return lambda key: key
+        return lambda keys: keys
     if policy.key == "drop":
-        return lambda key: None
-    return lambda key: None if key is None else pseudonyms.of_bytes(key).encode()
+        return lambda keys: [None] * len(keys)
+    return lambda keys: [None if key is None else pseudonyms.of_bytes(key).encode() for key in keys]
 
 
-def header_treatment(policy: MessagePolicy, stamp: Sequence[Header]) -> Callable[[Sequence[Header]], list[Header]]:
-    """A function from a message's headers to those named by the policy, in their order, followed by ``stamp``."""
+def header_treatment(policy: MessagePolicy) -> Callable[[Inputs, list[Header]], list[list[Header]]]:
+    """A function from records to their headers: those named by the policy, in their order, followed by a stamp."""
     kept = frozenset(policy.headers)
     if not kept:
-        return lambda headers: list(stamp)
-    return lambda headers: [*(header for header in headers if header[0] in kept), *stamp]
+        return lambda records, stamp: [stamp] * len(records)
+
+    def treat(records: Inputs, stamp: list[Header]) -> list[list[Header]]:
+        return [[*(header for header in headers if header[0] in kept), *stamp] for headers in records.headers]
+
+    return treat
 
 
 def stamp(*, statistics_version: int, mechanism: str, configuration: str) -> list[Header]:

@@ -17,7 +17,7 @@ from stream_masker.pipeline.events import decoder
 from stream_masker.pipeline.fields import Treat
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Unfit
-from stream_masker.pipeline.records import InputRecord, Rejected
+from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.stencil import cut
 
 _log = logging.getLogger(__name__)
@@ -89,22 +89,22 @@ class Reader:
         self._key = noise_key(plan.noise_key) if controls and plan.noise_key is not None else None
         self._alpha = own_alpha(plan.alpha) if controls and plan.alpha is not None else None
 
-    def take(self, records: Sequence[InputRecord]) -> Intake:
+    def take(self, records: Inputs) -> Intake:
         """Decodes and reads records. Whatever goes wrong with one of them rejects that one only."""
         taken = self._open()
         gaps, read = taken.gaps, self._one(taken)
-        for index, record in enumerate(records):
-            if record.value is None:
+        for index, value in enumerate(records.values):
+            if value is None:
                 continue
             mark = len(gaps)
             try:
-                pieces = read(record, record.value)
+                pieces = read(records, index, value)
             except Unfit as unfit:
-                taken.rejected[index] = Rejected(record.offset, unfit.reason.value, unfit.field)
+                taken.rejected[index] = Rejected(records.offsets[index], unfit.reason.value, unfit.field)
                 taken.cut_back(mark)
             except Exception as error:  # noqa: BLE001
-                _log.error("reading the record at offset %d failed (%s)", record.offset, type(error).__name__)
-                taken.rejected[index] = Rejected(record.offset, Reason.INTERNAL_ERROR.value)
+                _log.error("reading the record at offset %d failed (%s)", records.offsets[index], type(error).__name__)
+                taken.rejected[index] = Rejected(records.offsets[index], Reason.INTERNAL_ERROR.value)
                 taken.cut_back(mark)
             else:
                 taken.indices.append(index)
@@ -121,28 +121,28 @@ class Reader:
         gaps: list[int] = []
         return Intake([attribute.ledger(gaps) for attribute in self.attributes], gaps)
 
-    def _one(self, taken: Intake) -> Callable[[InputRecord, bytes], list[bytes]]:
+    def _one(self, taken: Intake) -> Callable[[Inputs, int, bytes], list[bytes]]:
         """A function that decodes and reads one record, and cuts at its gaps what is emitted of it."""
         decode, treat = self._decode, self._treat
         readers = [ledger.reader() for ledger in taken.ledgers]
         controls = [*self._controls(taken)]
 
-        def read(record: InputRecord, value: bytes) -> list[bytes]:
+        def read(records: Inputs, index: int, value: bytes) -> list[bytes]:
             document = decode(value)
             for control in controls:
-                control(document, record)
+                control(document, records, index)
             for reader in readers:
                 reader(document)
             return cut(treat(document))
 
         return read
 
-    def _controls(self, taken: Intake) -> Iterator[Callable[[dict[str, Any], InputRecord], None]]:
+    def _controls(self, taken: Intake) -> Iterator[Callable[[dict[str, Any], Inputs, int], None]]:
         key, alpha = self._key, self._alpha
         if key is not None:
-            yield lambda document, record: taken.keys.append(key(document))
+            yield lambda document, records, index: taken.keys.append(key(document))
         if alpha is not None:
-            yield lambda document, record: taken.alphas.append(alpha(document, record))
+            yield lambda document, records, index: taken.alphas.append(alpha(document, records.record(index)))
 
 
 def _alphas(alphas: Sequence[float]) -> NDArray[np.float64] | None:

@@ -26,7 +26,7 @@ from stream_masker.pipeline.intake import Intake, Reader
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Outcome, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
 from stream_masker.pipeline.stencil import fill
 
 BLOCK_RECORDS: Final = 5_000
@@ -49,9 +49,9 @@ class _Run:
 
     topic: str
     partition: int
-    records: Sequence[InputRecord]
+    records: Inputs
     statistics_version: int
-    stamp: Sequence[Header]
+    stamp: list[Header]
 
 
 class RecordMasker:
@@ -73,9 +73,18 @@ class RecordMasker:
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         self._reader = Reader(plan, treat=field_treatment(plan, pseudonyms))
         self._sampler = Reader(plan, treat=_nothing, controls=False)
-        self._treat_key = key_treatment(plan.message, pseudonyms)
+        self._treat_keys = key_treatment(plan.message, pseudonyms)
+        self._treat_headers = header_treatment(plan.message)
 
-    def mask(self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int) -> Result:
+    @property
+    def reads_headers(self) -> bool:
+        """Whether records' headers make a difference; otherwise they need not be given."""
+        alpha = self._plan.alpha
+        return bool(self._plan.message.headers) or (alpha is not None and alpha.header is not None)
+
+    def mask(
+        self, topic: str, partition: int, records: Inputs | Sequence[InputRecord], *, statistics_version: int
+    ) -> Result:
         """Masks records of one partition, in the order of their offsets.
 
         Every record has one outcome, in the input's order; every ``BLOCK_RECORDS`` records one block. Raises
@@ -86,17 +95,18 @@ class RecordMasker:
             mechanism=self._mechanism.name,
             configuration=self._plan.configuration,
         )
-        parts = (records[start : start + BLOCK_RECORDS] for start in range(0, len(records), BLOCK_RECORDS))
+        columns = Inputs.of(records)
+        parts = (columns.part(start, start + BLOCK_RECORDS) for start in range(0, len(columns), BLOCK_RECORDS))
         with _no_cycle_search():
             done = [self._mask_run(_Run(topic, partition, part, statistics_version, headers)) for part in parts]
-        return Result([o for result in done for o in result.outcomes], [b for result in done for b in result.blocks])
+        return Result.joined(done)
 
     def count(self, values: Iterable[bytes | None]) -> Sample:
         """The counts of records' values, for a first calibration; tombstones are passed over.
 
         Records are left out for the same reasons as in ``mask``, except for their own alpha and noise key.
         """
-        samples = [self._count(run) for run in _runs(values)] or [self._count([])]
+        samples = [self._count(run) for run in _runs(values)] or [self._count(Inputs.of([]))]
         rejected = sum((Counter(sample.rejected) for sample in samples), Counter[str]())
         return Sample(merge(sample.counts for sample in samples), dict(rejected))
 
@@ -106,7 +116,7 @@ class RecordMasker:
             taken = self._sampler.take(run)
             yield taken.batch(taken.readings())
 
-    def _count(self, records: Sequence[InputRecord]) -> Sample:
+    def _count(self, records: Inputs) -> Sample:
         taken = self._sampler.take(records)
         readings = taken.readings()
         counts = count_batch(taken.batch(readings), self._sizes, taken.unknown(readings), taken.lost(readings))
@@ -122,10 +132,9 @@ class RecordMasker:
             return self._one_by_one(run)
 
     def _one_by_one(self, run: _Run) -> Result:
-        results = [self._mask_alone(replace(run, records=[record])) for record in run.records]
-        outcomes = [outcome for result in results for outcome in result.outcomes]
-        blocks = [block for result in results for block in result.blocks]
-        return Result(outcomes, [_joined(blocks)])
+        singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
+        result = Result.joined([self._mask_alone(replace(run, records=record)) for record in singly])
+        return replace(result, blocks=[_joined(result.blocks)])
 
     def _mask_alone(self, run: _Run) -> Result:
         try:
@@ -133,7 +142,7 @@ class RecordMasker:
         except StatisticsError:
             raise
         except Exception as error:  # noqa: BLE001
-            offset = run.records[0].offset
+            offset = run.records.offsets[0]
             place = f"topic {run.topic}, partition {run.partition}, offset {offset}"
             _log.error("masking the record at %s failed (%s)", place, type(error).__name__)
             return self._finish(run, self._reader.refuse(Rejected(offset, Reason.INTERNAL_ERROR.value)))
@@ -146,9 +155,17 @@ class RecordMasker:
         batch = taken.batch(readings)
         masked = self._mask_batch(run, taken, batch)
         texts = gap_texts(taken.gaps, self._reader.attributes, readings, masked)
-        values = [fill(pieces, texts) for pieces in taken.pieces]
+        values = dict(zip(taken.indices, (fill(pieces, texts) for pieces in taken.pieces), strict=True))
         counted = Counted(batch, masked, taken.indices, taken.rejected, taken.unknown(readings), taken.lost(readings))
-        return Result(self._outcomes(run, taken, values), self._blocks(run, counted))
+        return Result(
+            offsets=run.records.offsets,
+            values=[values.get(index) for index in range(len(run.records))],
+            keys=self._treat_keys(run.records.keys),
+            headers=self._treat_headers(run.records, run.stamp),
+            timestamps=run.records.timestamps,
+            rejected=taken.rejected,
+            blocks=self._blocks(run, counted),
+        )
 
     def _mask_batch(self, run: _Run, taken: Intake, batch: Batch) -> MaskedBatch:
         if not batch.size:
@@ -161,25 +178,12 @@ class RecordMasker:
     def _keys(self, run: _Run, taken: Intake) -> Keys:
         if self._plan.noise_key is not None:
             return FieldKeys(self._secret, taken.keys)
-        offsets = [run.records[index].offset for index in taken.indices]
-        return PositionKeys(self._secret, run.topic, run.partition, np.array(offsets, dtype=np.int64))
-
-    def _outcomes(self, run: _Run, taken: Intake, values: Sequence[bytes]) -> list[Outcome]:
-        treat_key, treat_headers = self._treat_key, header_treatment(self._plan.message, run.stamp)
-        masked, rejected = dict(zip(taken.indices, values, strict=True)), taken.rejected
-
-        def passed(record: InputRecord, value: bytes | None) -> Masked:
-            headers = treat_headers(record.headers)
-            return Masked(record.offset, value, treat_key(record.key), headers, record.timestamp)
-
-        return [
-            rejected[index] if index in rejected else passed(record, None if record.value is None else masked[index])
-            for index, record in enumerate(run.records)
-        ]
+        offsets = np.array(run.records.offsets, dtype=np.int64)
+        return PositionKeys(self._secret, run.topic, run.partition, offsets[taken.indices])
 
     def _blocks(self, run: _Run, counted: Counted) -> list[Block]:
         return [
-            self._block(replace(run, records=run.records[start:end]), part)
+            self._block(replace(run, records=run.records.part(start, end)), part)
             for start, end, part in cut(counted, len(run.records))
         ]
 
@@ -187,9 +191,9 @@ class RecordMasker:
         return Block(
             topic=run.topic,
             partition=run.partition,
-            first_offset=run.records[0].offset,
-            last_offset=run.records[-1].offset,
-            timestamp=max(record.timestamp for record in run.records),
+            first_offset=run.records.offsets[0],
+            last_offset=run.records.offsets[-1],
+            timestamp=max(run.records.timestamps),
             statistics_version=run.statistics_version,
             original=count_batch(counted.batch, self._sizes, counted.unknown, counted.lost),
             masked=count_batch(Batch(counted.batch.size, counted.masked.columns), self._sizes),
@@ -225,10 +229,11 @@ def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:
     return dict(Counter(one.reason for one in rejected))
 
 
-def _runs(values: Iterable[bytes | None]) -> Iterator[list[InputRecord]]:
-    records = (InputRecord(offset, value) for offset, value in enumerate(values))
-    while run := list(islice(records, BLOCK_RECORDS)):
-        yield run
+def _runs(values: Iterable[bytes | None]) -> Iterator[Inputs]:
+    rest = iter(values)
+    while run := list(islice(rest, BLOCK_RECORDS)):
+        size = len(run)
+        yield Inputs(offsets=range(size), values=run, keys=[None] * size, timestamps=[-1] * size)
 
 
 def _joined(blocks: Sequence[Block]) -> Block:

@@ -1,12 +1,13 @@
 """Records on their way through the pipeline: what comes in, and the outcomes that go out.
 
-What there is one of for every record is a named tuple, which is made three times as fast as a frozen dataclass.
+A batch is columnar, for nothing may be made for each record that can be spared; single records are named tuples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Tally
@@ -23,6 +24,52 @@ class InputRecord(NamedTuple):
     key: bytes | None = None
     headers: Sequence[Header] = ()
     timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """n records of one partition by columns, in the order of their offsets; each as in ``InputRecord``.
+
+    ``headers`` is empty when nobody reads them (``RecordMasker.reads_headers``).
+    """
+
+    offsets: Sequence[int]
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    timestamps: Sequence[int]
+    headers: Sequence[Sequence[Header]] = ()
+
+    @classmethod
+    def of(cls, records: Inputs | Sequence[InputRecord]) -> Inputs:
+        """Single records as columns."""
+        if isinstance(records, cls):
+            return records
+        return cls(
+            offsets=[record.offset for record in records],
+            values=[record.value for record in records],
+            keys=[record.key for record in records],
+            timestamps=[record.timestamp for record in records],
+            headers=[record.headers for record in records],
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def part(self, start: int, end: int) -> Inputs:
+        """The records from one index to before another."""
+        part = slice(start, end)
+        return Inputs(
+            offsets=self.offsets[part],
+            values=self.values[part],
+            keys=self.keys[part],
+            timestamps=self.timestamps[part],
+            headers=self.headers[part],
+        )
+
+    def record(self, index: int) -> InputRecord:
+        """One of the records."""
+        headers = self.headers[index] if self.headers else ()
+        return InputRecord(self.offsets[index], self.values[index], self.keys[index], headers, self.timestamps[index])
 
 
 class Masked(NamedTuple):
@@ -66,9 +113,40 @@ class Block:
     rejected: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One outcome per input record, in the input's order, and the counts of them all as blocks."""
+    """What became of n records, by columns in the input's order, and the counts of them all as blocks.
 
-    outcomes: list[Outcome]
-    blocks: list[Block]
+    ``rejected``: by index; their entries in the other columns mean nothing. ``values``: None for a tombstone.
+    ``headers``: records with equal headers may share one list, which nobody may change.
+    """
+
+    offsets: Sequence[int]
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    headers: Sequence[list[Header]]
+    timestamps: Sequence[int]
+    rejected: Mapping[int, Rejected]
+    blocks: Sequence[Block]
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """One outcome per record."""
+        masked = map(Masked, self.offsets, self.values, self.keys, map(list, self.headers), self.timestamps)
+        return [self.rejected.get(index, outcome) for index, outcome in enumerate(masked)]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Result]) -> Result:
+        """The result of consecutive records that were masked in parts."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = accumulate((len(part.offsets) for part in parts), initial=0)
+        return cls(
+            offsets=[offset for part in parts for offset in part.offsets],
+            values=[value for part in parts for value in part.values],
+            keys=[key for part in parts for key in part.keys],
+            headers=[headers for part in parts for headers in part.headers],
+            timestamps=[time for part in parts for time in part.timestamps],
+            rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
+            blocks=[block for part in parts for block in part.blocks],
+        )

@@ -24,7 +24,7 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
     fingerprints,
 )
-from stream_masker.pipeline.records import InputRecord, Masked, Rejected
+from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 
@@ -46,12 +46,10 @@ class Tallied:
     def records(self) -> int:
         return self.masked + self.rejected.total()
 
-    def count(self, outcome: Masked | Rejected) -> None:
-        """Counts one more record."""
-        if isinstance(outcome, Rejected):
-            self.rejected[outcome.reason] += 1
-        else:
-            self.masked += 1
+    def add(self, result: Result) -> None:
+        """Counts what became of more records."""
+        self.masked += len(result.offsets) - len(result.rejected)
+        self.rejected.update(one.reason for one in result.rejected.values())
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"
@@ -157,10 +155,13 @@ class Masking:
         """Masks every line in order; ``source`` and the line's number stand for topic and offset, partition 0."""
         tallied = Tallied()
         for batch in _batches(lines):
-            records = [InputRecord(offset=number, value=line) for number, line in batch]
-            for outcome in self.masker.mask(source, 0, records, statistics_version=version).outcomes:
-                _emit(outcome, source, write, reject)
-                tallied.count(outcome)
+            result = self.masker.mask(source, 0, _as_inputs(batch), statistics_version=version)
+            for index, value in enumerate(result.values):
+                if index in result.rejected:
+                    reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
+                elif value is not None:
+                    write(value + b"\n")
+            tallied.add(result)
         return tallied
 
 
@@ -170,8 +171,6 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _emit(outcome: Masked | Rejected, source: str, write: Write, reject: Write) -> None:
-    if isinstance(outcome, Rejected):
-        reject(encode_rejection(outcome, topic=source, partition=0) + b"\n")
-    elif outcome.value is not None:
-        write(outcome.value + b"\n")
+def _as_inputs(batch: list[Line]) -> Inputs:
+    numbers, lines = zip(*batch, strict=True)
+    return Inputs(offsets=numbers, values=lines, keys=[None] * len(batch), timestamps=[-1] * len(batch))

@@ -12,7 +12,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Header, InputRecord, Masked, Outcome, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
 
 Send = Callable[..., bool]
 """``send(topic, value, key, partition, timestamp, headers)``: False for a message larger than Kafka takes."""
@@ -98,29 +98,32 @@ class Gathered:
         return {partition: messages[0].offset() for partition, messages in self._messages.items()}
 
 
-def as_input(message: Message) -> InputRecord:
-    """A message as the record masker takes it."""
-    return InputRecord(
-        offset=message.offset(),
-        value=message.value(),
-        key=message.key(),
-        headers=message.headers() or (),
-        timestamp=message.timestamp()[1],
+def as_inputs(messages: Sequence[Message], *, headers: bool) -> Inputs:
+    """Messages as the record masker takes them; ``headers``: whether theirs are read at all."""
+    return Inputs(
+        offsets=[message.offset() for message in messages],
+        values=[message.value() for message in messages],
+        keys=[message.key() for message in messages],
+        timestamps=[message.timestamp()[1] for message in messages],
+        headers=[message.headers() or () for message in messages] if headers else (),
     )
 
 
 class Masker(Protocol):
     """What is used of ``pipeline.masker.RecordMasker``."""
 
-    def mask(
-        self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int
-    ) -> Result: ...
+    @property
+    def reads_headers(self) -> bool: ...
+    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int) -> Result: ...
 
 
 def mask_batch(masker: Masker, topic: str, batch: Gathered, *, statistics_version: int) -> dict[int, Result]:
     """Masks a batch, partition by partition, because noise and blocks belong to a partition's offsets."""
+    headers = masker.reads_headers
     return {
-        partition: masker.mask(topic, partition, list(map(as_input, messages)), statistics_version=statistics_version)
+        partition: masker.mask(
+            topic, partition, as_inputs(messages, headers=headers), statistics_version=statistics_version
+        )
         for partition, messages in batch.partitions.items()
     }
 
@@ -168,25 +171,22 @@ class Writer:
     def write(self, results: Mapping[int, Result]) -> None:
         """Sends every outcome, in order, and every block."""
         for partition, result in results.items():
-            self._write_outcomes(partition, result.outcomes)
+            self._write_outcomes(partition, result)
             for block in result.blocks:
                 self._write_block(block)
 
-    def _write_outcomes(self, partition: int, outcomes: Iterable[Outcome]) -> None:
-        send, output = self._send, self._to.output
-        for outcome in outcomes:
-            if isinstance(outcome, Rejected):
-                self._reject(partition, outcome)
-            elif send(output, outcome.value, outcome.key, partition, max(0, outcome.timestamp), outcome.headers):
-                self._count(outcome)
+    def _write_outcomes(self, partition: int, result: Result) -> None:
+        send, output, rejected = self._send, self._to.output, result.rejected
+        columns = zip(result.values, result.keys, result.headers, result.timestamps, strict=True)
+        for index, (value, key, headers, time) in enumerate(columns):
+            if index in rejected:
+                self._reject(partition, rejected[index])
+            elif not send(output, value, key, partition, max(0, time), headers):
+                self._reject(partition, Rejected(result.offsets[index], Reason.TOO_LARGE))
+            elif value is None:
+                self._written.tombstones += 1
             else:
-                self._reject(partition, Rejected(outcome.offset, Reason.TOO_LARGE))
-
-    def _count(self, masked: Masked) -> None:
-        if masked.value is None:
-            self._written.tombstones += 1
-        else:
-            self._written.masked += 1
+                self._written.masked += 1
 
     def _reject(self, partition: int, rejected: Rejected) -> None:
         value = encode_rejection(rejected, topic=self._to.input, partition=partition)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from prometheus_client import CollectorRegistry
+from results import result_of
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ServiceError
@@ -144,13 +145,14 @@ class FakeInForce:
 class FakeMasker:
     """One masked record, one tombstone, one rejection of every three."""
 
+    reads_headers = False
+
     def __init__(self) -> None:
         self.versions: list[int] = []
 
     def mask(self, topic, partition, records, *, statistics_version: int) -> Result:
         self.versions.append(statistics_version)
-        made = (Masked(0, b"{}", None, [], 1), Masked(1, None, None, [], 1), Rejected(2, "missing"))
-        return Result(list(made), [])
+        return result_of([Masked(0, b"{}", None, [], 1), Masked(1, None, None, [], 1), Rejected(2, "missing")])
 
 
 class Bench:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import orjson
 import pytest
+from results import result_of
 
 from stream_masker.core.batch import Tally
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.records import Block, InputRecord, Masked, Outcome, Rejected, Result
-from stream_masker.service.worker_batch import Gathered, Limits, Outputs, Writer, Written, as_input, mask_batch
+from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, Outcome, Rejected, Result
+from stream_masker.service.worker_batch import Gathered, Limits, Outputs, Writer, Written, as_inputs, mask_batch
 
 LIMITS = Limits(records=10, size=1000, delay=1)
 
@@ -102,19 +101,23 @@ def test_limits_that_no_batch_can_meet_are_refused(wrong: dict[str, int]) -> Non
         Limits(**wrong)
 
 
-def test_a_message_becomes_an_input_record() -> None:
-    record = as_input(FakeMessage(2, 5, b"v"))
-    assert record == InputRecord(offset=5, value=b"v", key=b"key", headers=(), timestamp=1_700_000_000_005)
-    assert as_input(FakeMessage(2, 6)).headers == [("h", b"1")]
+def test_messages_become_columns() -> None:
+    messages = [FakeMessage(2, 5, b"v"), FakeMessage(2, 6)]
+    columns = as_inputs(messages, headers=True)
+    assert columns.record(0) == InputRecord(offset=5, value=b"v", key=b"key", headers=(), timestamp=1_700_000_000_005)
+    assert columns.headers == [(), [("h", b"1")]]
+    assert as_inputs(messages, headers=False).record(1).headers == ()
 
 
 class FakeMasker:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, list[int], int]] = []
 
-    def mask(self, topic: str, partition: int, records: Sequence[InputRecord], *, statistics_version: int) -> Result:
-        self.calls.append((topic, partition, [r.offset for r in records], statistics_version))
-        return Result([], [])
+    reads_headers = True
+
+    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int) -> Result:
+        self.calls.append((topic, partition, list(records.offsets), statistics_version))
+        return result_of([])
 
 
 def test_each_partition_is_masked_for_itself_in_the_order_of_offsets() -> None:
@@ -170,7 +173,7 @@ class Sent:
 
 def write(outcomes: list[Outcome], blocks: list[Block] | None = None, *, most: int = 10_000) -> tuple[Sent, Written]:
     sent, written = Sent(most), Written()
-    Writer(OUTPUTS, sent, written).write({3: Result(outcomes, blocks or [])})
+    Writer(OUTPUTS, sent, written).write({3: result_of(outcomes, blocks or [])})
     return sent, written
 
 

@@ -1,0 +1,21 @@
+"""Results of masking made by hand, from outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_masker.pipeline.records import Block, Masked, Outcome, Rejected, Result
+
+
+def result_of(outcomes: Sequence[Outcome], blocks: Sequence[Block] = ()) -> Result:
+    """The result in which records end so."""
+    masked = [one if isinstance(one, Masked) else Masked(one.offset, None, None, [], -1) for one in outcomes]
+    return Result(
+        offsets=[one.offset for one in masked],
+        values=[one.value for one in masked],
+        keys=[one.key for one in masked],
+        headers=[one.headers for one in masked],
+        timestamps=[one.timestamp for one in masked],
+        rejected={index: one for index, one in enumerate(outcomes) if isinstance(one, Rejected)},
+        blocks=blocks,
+    )

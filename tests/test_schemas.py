@@ -147,12 +147,15 @@ def sent() -> dict[str, list[bytes]]:
             encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
         ],
         "calibration-block": [encode_block(block, TAXONOMIES, configuration=HASH)],
-        "statistics": [version(None, "bootstrap"), version(BlockRange(0, 7, 3), "blocks")],
+        "statistics": [version(None, "bootstrap"), version(BlockRange(0, 7, 3), "blocks", settings=SETTINGS)],
         "drift": [report(None, None, None), report(*differences())],
     }
 
 
-def version(blocks, source) -> bytes:
+SETTINGS = {"attributes": {"a": {"alpha": 0.3}}, "mechanism": {"reference": "mean"}, "fields": {}, "message": {}}
+
+
+def version(blocks, source, settings=None) -> bytes:
     return encode_statistics(
         StatisticsMessage(
             version=2,
@@ -164,6 +167,7 @@ def version(blocks, source) -> bytes:
             taxonomies=fingerprints(TAXONOMIES),
             baseline=1,
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2)),
+            settings=settings,
         )
     )
 

@@ -205,7 +205,8 @@ class StatisticsMessage:
 
     ``published``: milliseconds since the epoch. ``blocks``: what it was computed from; None for a bootstrap sample
     or a file. ``taxonomies``: each attribute's fingerprint. ``baseline``: the version that drift is measured
-    against. ``snapshot``: the mechanism's, which ``Mechanism.restore`` takes.
+    against. ``snapshot``: the mechanism's, which ``Mechanism.restore`` takes. ``settings``: the mutable part of the
+    configuration (the one with the hash ``configuration``) that holds from this version on; None: each reader's own.
     """
 
     version: int
@@ -217,6 +218,7 @@ class StatisticsMessage:
     taxonomies: Mapping[str, str]
     baseline: int
     snapshot: Mapping[str, Any]
+    settings: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> bytes:
@@ -255,6 +257,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         "taxonomies": dict(message.taxonomies),
         "baseline": message.baseline,
         "snapshot": dict(message.snapshot),
+        **({} if message.settings is None else {"settings": dict(message.settings)}),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -262,7 +265,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 def decode_statistics(raw: bytes) -> StatisticsMessage:
     """The inverse of ``encode_statistics``. Raises StatisticsError, saying where."""
     reader = Reader.of(raw, "statistics")
-    blocks = reader.optional("blocks")
+    blocks, settings = reader.optional("blocks"), reader.optional("settings")
     return StatisticsMessage(
         version=reader.integer("version", least=1),
         mechanism=reader.text("mechanism"),
@@ -273,6 +276,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         taxonomies=reader.texts_by_name("taxonomies"),
         baseline=reader.integer("baseline", least=1),
         snapshot=reader.child("snapshot").data,
+        settings=None if settings is None else settings.data,
     )
 
 

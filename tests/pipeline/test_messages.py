@@ -209,7 +209,7 @@ def statistics_message(**changes: object) -> StatisticsMessage:
     return StatisticsMessage(**{**fields, **changes})
 
 
-@pytest.mark.parametrize("changes", [{}, {"source": "bootstrap", "blocks": None}])
+@pytest.mark.parametrize("changes", [{}, {"source": "bootstrap", "blocks": None}, {"settings": {"fields": {}}}])
 def test_a_statistics_message_comes_back_as_it_was(changes: dict[str, object]) -> None:
     message = statistics_message(**changes)
     assert decode_statistics(encode_statistics(message)) == message

@@ -152,7 +152,12 @@ def sent() -> dict[str, list[bytes]]:
     }
 
 
-SETTINGS = {"attributes": {"a": {"alpha": 0.3}}, "mechanism": {"reference": "mean"}, "fields": {}, "message": {}}
+SETTINGS = {
+    "attributes": {"one": {"alpha": 0.3, "unknown": "reject"}, "two": {"alpha": {"path": "alpha", "default": 0.3}}},
+    "mechanism": {"reference": "mean", "correlated": True, "pairs": [["one", "two"]]},
+    "fields": {"keep": ["age"], "unlisted": "drop"},
+    "message": {"key": "drop", "headers": []},
+}
 
 
 def version(blocks, source, settings=None) -> bytes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from stream_masker.core.ontology import compiled
@@ -30,18 +32,48 @@ def place(key: str) -> Path:
 
 
 def through_cache(key: str, source: str, parse: Callable[[], Ontology]) -> Ontology:
-    """The compiled ontology of this key, parsed and written first where there is none (or no readable one)."""
-    path = place(key)
+    """The compiled ontology of this key, parsed and written first where there is none (or no readable one).
+
+    Of processes that start at once one parses, and the others wait for what it writes.
+    """
+    found = _opened(key, source)
+    if found is not None:
+        return found
+    with _alone(key):
+        return _opened(key, source) or _made(key, source, parse)
+
+
+def _opened(key: str, source: str) -> Ontology | None:
     try:
-        return compiled.read(path)
+        return compiled.read(place(key))
     except OntologyError as error:
-        log.debug("parsing %s: %s", source, error)
+        log.debug("%s has to be parsed: %s", source, error)
+        return None
+
+
+def _made(key: str, source: str, parse: Callable[[], Ontology]) -> Ontology:
     ontology = parse()
     try:
         return kept(ontology, key, source)
     except OSError as error:
         log.debug("the compiled form of %s is not kept: %s", source, error)
         return ontology
+
+
+@contextmanager
+def _alone(key: str) -> Iterator[None]:
+    """Waits until no other process parses the source of this key, and keeps others waiting meanwhile.
+
+    The lock is the system's, which lets go of it when its holder dies. Where there can be none, nobody waits.
+    """
+    with ExitStack() as stack:
+        try:
+            folder().mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(place(key).with_suffix(".lock").open("ab"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            log.debug("nothing keeps others from parsing the same: %s", error)
+        yield
 
 
 def kept(ontology: Ontology, key: str, source: str) -> Ontology:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import networkx as nx
 import numpy as np
 
 from stream_masker.core.ontology import graph, links
@@ -21,6 +21,9 @@ from stream_masker.errors import (
     ParameterError,
     UnknownParentError,
 )
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NO_SYNONYMS: Mapping[str, Sequence[str]] = {}
 
@@ -132,6 +135,8 @@ class Ontology:
 
     def to_networkx(self) -> nx.DiGraph[str]:
         """The hierarchy as a directed graph, child → parent, labels as node attributes."""
+        import networkx as nx
+
         network: nx.DiGraph[str] = nx.DiGraph()
         tau = self._taxonomy
         network.add_nodes_from((c, {"label": label}) for c, label in zip(tau.ids, tau.labels, strict=True))

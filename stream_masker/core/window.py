@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.numeric import Floats, Moments
 from stream_masker.core.statistics.counts import Counts, count_batch, merge, subtract
 from stream_masker.errors import ParameterError
 
@@ -21,11 +23,13 @@ class SlidingWindow:
 
     A record that came late, with an old time, takes its place in the order but does not count; a time in the future
     hides older records only until it has left the window. ``counts()`` follows what came and what went, and equals
-    ``count_batch`` over the records in the window, exactly.
+    ``count_batch`` over the records in the window, exactly. (Moments of numeric attributes are computed anew from the
+    records in the window, as they cannot be subtracted exactly.)
     """
 
-    def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None) -> None:
-        """``sizes``: concepts of each attribute's taxonomy; at most ``records`` and ``age`` seconds, None: no limit."""
+    def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None, numeric: int = 0) -> None:
+        """``sizes``: concepts of each attribute's taxonomy; at most ``records`` and ``age`` seconds, None: no limit;
+        ``numeric``: the number of numeric attributes."""
         _check_limits(records, age)
         self._sizes = tuple(sizes)
         self._records = records
@@ -34,7 +38,8 @@ class SlidingWindow:
         self._times: list[NDArray[np.float64]] = []
         self._counted = np.zeros(0, dtype=np.bool_)
         self._waiting = 0
-        nothing = Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes))
+        numbers = np.zeros((0, numeric)) if numeric else None
+        nothing = Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)
         self._counts = count_batch(nothing, self._sizes)
 
     def add(self, batch: Batch, time: float | None = None) -> None:
@@ -63,8 +68,9 @@ class SlidingWindow:
             counted = np.concatenate((self._counted, np.zeros(self._waiting, dtype=np.bool_)))
             last, live = _last(times, self._records, self._age)
             came, went = _select(batch, live & ~counted), _select(batch, counted & ~live)
-            added = merge([self._counts, count_batch(came, self._sizes)])
-            self._counts = subtract(added, count_batch(went, self._sizes))
+            added = merge([_nominal(self._counts), _nominal(count_batch(came, self._sizes))])
+            left = subtract(added, _nominal(count_batch(went, self._sizes)))
+            self._counts = replace(left, numeric=_moments(batch.numeric, live))
             self._hold(batch, times, live, last if self._records is not None else live)
 
     def _hold(self, batch: Batch, times: NDArray[np.float64], live: NDArray[np.bool_], kept: NDArray[np.bool_]) -> None:
@@ -97,9 +103,22 @@ def _last(
     return last, live
 
 
+def _nominal(counts: Counts) -> Counts:
+    return replace(counts, numeric=None)
+
+
+def _moments(numbers: Floats | None, live: NDArray[np.bool_]) -> Moments | None:
+    return None if numbers is None else Moments.of(numbers[live])
+
+
 def _concatenate(batches: Sequence[Batch]) -> Batch:
     columns = zip(*(batch.columns for batch in batches), strict=True)
-    return Batch(sum(batch.size for batch in batches), tuple(_concatenate_columns(parts) for parts in columns))
+    numbers = [batch.numeric for batch in batches if batch.numeric is not None]
+    return Batch(
+        sum(batch.size for batch in batches),
+        tuple(_concatenate_columns(parts) for parts in columns),
+        numeric=np.concatenate(numbers) if numbers else None,
+    )
 
 
 def _concatenate_columns(parts: Sequence[Column]) -> Column:
@@ -110,7 +129,8 @@ def _concatenate_columns(parts: Sequence[Column]) -> Column:
 
 
 def _select(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:
-    return Batch(int(chosen.sum()), tuple(_select_column(column, chosen) for column in batch.columns))
+    numbers = None if batch.numeric is None else batch.numeric[chosen]
+    return Batch(int(chosen.sum()), tuple(_select_column(column, chosen) for column in batch.columns), numeric=numbers)
 
 
 def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:

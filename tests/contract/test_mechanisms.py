@@ -11,6 +11,7 @@ import pytest
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, mechanism
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.randomness import FieldKeys, PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
@@ -105,6 +106,22 @@ def test_the_attributes_keep_their_order(make):
 def test_no_attribute_is_refused(kind):
     with pytest.raises(ParameterError, match="attribute"):
         kind({}, seed=SEED)
+
+
+def test_numeric_attributes_are_masked_or_refused(kind, tau):
+    numeric = {"age": Numeric(minimum=0, integer=True)}
+    if not kind.declaration.numeric:
+        with pytest.raises(ParameterError, match="nominal attributes only, not the numeric age"):
+            kind({"principal": tau}, numeric=numeric, seed=SEED)
+        return
+    made = kind({"principal": tau}, numeric=numeric, seed=SEED)
+    records = [{"principal": tau.ids[k % 7], "age": k} for k in range(SIZE)]
+    records[3]["age"] = None
+    made.learn_many(records)
+    made.calibrate()
+    ages = [record["age"] for record in made.mask_many(records, keys=[b"%d" % k for k in range(SIZE)])]
+    assert [type(age) for age in ages] == [type(record["age"]) for record in records]
+    assert sum(age != record["age"] for age, record in zip(ages, records, strict=True)) > SIZE / 2
 
 
 @pytest.mark.parametrize("seed", [b"", "text", None])

@@ -12,7 +12,7 @@ from stream_masker.core.randomness import Keys
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 
-Value: TypeAlias = str | list[str] | None
+Value: TypeAlias = str | list[str] | float | None
 Record: TypeAlias = Mapping[str, Value]
 
 
@@ -23,7 +23,8 @@ class Mechanism(ABC):
     and ``restore`` change the statistics. The same key under the same statistics gives the same masked record, singly
     or in a batch of any size.
 
-    A record maps each attribute to a concept id, a list of them (array attribute; may be empty) or None (absent).
+    A record maps each nominal attribute to a concept id, a list of them (array attribute; may be empty) or None
+    (absent), and each numeric one to a number or None.
     """
 
     name: ClassVar[str]

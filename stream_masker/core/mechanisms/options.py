@@ -17,9 +17,14 @@ LARGEST_ALPHA = 10.0
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 
 
-def checked_attributes(taxonomies: Mapping[str, Taxonomy]) -> tuple[str, ...]:
-    """The attributes' names, in order. Raises ParameterError when there is none, or one without a taxonomy."""
-    if not taxonomies:
+def checked_attributes(
+    taxonomies: Mapping[str, Taxonomy], numeric: Mapping[str, object] | None = None
+) -> tuple[str, ...]:
+    """The nominal attributes' names, in order; there may be none beside numeric ones.
+
+    Raises ParameterError when there is no attribute at all, or one without a taxonomy.
+    """
+    if not taxonomies and not numeric:
         raise ParameterError("there is no attribute to mask: give at least one taxonomy")
     for name, tau in taxonomies.items():
         require_type(f"the taxonomy of {name!r}", tau, Taxonomy)

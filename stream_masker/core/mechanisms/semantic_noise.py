@@ -14,9 +14,11 @@ from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Floats, Int32, Task, require_one_of
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.noise import DISTRIBUTIONS, Noise, lengths_of
+from stream_masker.core.mechanisms.numeric_noise import VARIANTS, NumericNoise
 from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.mechanisms.words import ROUNDING, TIES, draw_words
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import Keys, Words
 from stream_masker.core.statistics.summary import Statistics
@@ -28,10 +30,11 @@ LEAST_EIGENVALUE = -1e-9
 
 @dataclass(frozen=True, slots=True)
 class _InForce:
-    """Statistics in force, as masking uses them. means: each attribute's sMean, by position."""
+    """Statistics in force, as masking uses them. means: each attribute's sMean, by position; numbers: None for none."""
 
     noise: Noise
     means: tuple[int, ...]
+    numbers: NumericNoise | None
 
 
 class SemanticNoise(WindowedMechanism[_InForce]):
@@ -45,23 +48,28 @@ class SemanticNoise(WindowedMechanism[_InForce]):
 
     With ``pair``, a value whose partner is absent has no sign condition; a scalar is the reference of every element of
     its partner, and the first of these is the scalar's.
+
+    Numeric attributes beside the nominal ones get numeric noise (2017: section 3), of one covariance matrix of their
+    own: see ``core.mechanisms.numeric_noise``.
     """
 
     name: ClassVar[str] = "semantic_noise"
     declaration: ClassVar[Declaration] = Declaration(
         source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
-        attributes="any number of nominal ones; with reference pair, disjoint pairs",
+        attributes="any number of nominal ones, and numeric ones; with reference pair, disjoint pairs",
         taxonomies="any; with reference pair, one for both attributes of a pair",
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
         latency="none: each record by itself",
         cost="O(depth²) in a tree, whatever its size",
+        numeric=True,
     )
 
     def __init__(
         self,
         taxonomies: Mapping[str, Taxonomy],
         *,
+        numeric: Mapping[str, Numeric] | None = None,
         alpha: float | Mapping[str, float] = 0.3,
         correlated: bool = True,
         reference: str = "mean",
@@ -69,6 +77,7 @@ class SemanticNoise(WindowedMechanism[_InForce]):
         distribution: str = "normal",
         rounding: str = "calibrated",
         candidates: str = "all",
+        numeric_noise: str | None = None,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -77,20 +86,29 @@ class SemanticNoise(WindowedMechanism[_InForce]):
     ) -> None:
         """Everything is checked here: ParameterError says what was given and what is allowed.
 
-        taxonomies: τ by attribute, in the order of all columns. alpha: α in (0, 10], of all attributes or of each.
+        taxonomies: τ by attribute, in the order of all columns. numeric: numeric attributes beside them. alpha: α in
+        (0, 10], of all attributes or of each.
         reference: mean, pair or root. pairs: for ``pair``, disjoint pairs of attributes with one taxonomy each; with
         two attributes they are the pair. distribution: normal, or laplace of the same covariance. rounding: ceil (the
-        papers') or calibrated (E[sd²] = ε²). candidates: all concepts, or leaves. window, window_age: records, and
-        seconds or None, of the calibration window. rollup_depth: of ``Statistics.rollup``. seed: the secret from
-        which ``mask_one`` and ``mask_many`` derive noise.
+        papers') or calibrated (E[sd²] = ε²). candidates: all concepts, or leaves. numeric_noise: correlated,
+        uncorrelated or kim (which keeps variances too); None for what ``correlated`` says. window, window_age:
+        records, and seconds or None, of the calibration window. rollup_depth: of ``Statistics.rollup``. seed: the
+        secret from which ``mask_one`` and ``mask_many`` derive noise.
         """
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         options.require_type("correlated", correlated, bool)
         super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
+            taxonomies,
+            numeric=numeric,
+            distance=distance,
+            window=window,
+            window_age=window_age,
+            rollup_depth=rollup_depth,
+            seed=seed,
         )
-        self._alpha = options.checked_alpha(alpha, self._attributes)
+        self._alpha = options.checked_alpha(alpha, self._attributes + self.numeric_attributes)
+        self._numeric_noise = _checked_variant(numeric_noise, correlated=correlated)
         self._partners = options.partners(reference, pairs, self._taxonomies, correlated=correlated)
         self._correlated = correlated
         self._reference = reference
@@ -132,6 +150,7 @@ class SemanticNoise(WindowedMechanism[_InForce]):
         return MaskedBatch(
             tuple(Column(d.codes, column.offsets) for d, column in zip(done, batch.columns, strict=True)),
             tuple(d.tally(task) for d, task in zip(done, tasks, strict=True)),
+            in_force.numbers.mask(batch, keys) if in_force.numbers else None,
         )
 
     def _prepare(self, statistics: Statistics) -> _InForce:
@@ -140,15 +159,29 @@ class SemanticNoise(WindowedMechanism[_InForce]):
         variances = [statistics.variance[name] for name in self._attributes]
         noise = Noise(
             sigma=statistics.covariance if self._correlated else np.diag(variances),
-            alpha=np.array(list(self._alpha.values())),
+            alpha=self._levels(self._attributes),
             correlated=self._correlated,
             laplace=self._laplace,
         )
-        return _InForce(noise, self._means(statistics))
+        return _InForce(noise, self._means(statistics), self._numbers(statistics))
+
+    def _numbers(self, statistics: Statistics) -> NumericNoise | None:
+        if statistics.numeric is None:
+            return None
+        return NumericNoise.of(
+            tuple(self._numeric.values()),
+            statistics.numeric,
+            self._levels(self.numeric_attributes),
+            self._numeric_noise,
+            laplace=self._laplace,
+        )
+
+    def _levels(self, names: tuple[str, ...]) -> Floats:
+        return np.array([self._alpha[name] for name in names])
 
     def _check_statistics(self, statistics: Statistics) -> None:
         numbers = np.append(statistics.covariance, list(statistics.variance.values()))
-        if not np.isfinite(numbers).all() or min(statistics.variance.values()) < 0:
+        if not np.isfinite(numbers).all() or min(statistics.variance.values(), default=0.0) < 0:
             raise StatisticsError("a variance or covariance is negative or no number")
         if not _positive_semidefinite(statistics.covariance):
             raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
@@ -194,6 +227,13 @@ class SemanticNoise(WindowedMechanism[_InForce]):
         return np.full(size, in_force.means[j] if self._reference == "mean" else 0, np.int32)
 
 
+def _checked_variant(numeric_noise: str | None, *, correlated: bool) -> str:
+    if numeric_noise is None:
+        return "correlated" if correlated else "uncorrelated"
+    require_one_of("numeric_noise", numeric_noise, VARIANTS)
+    return numeric_noise
+
+
 def _own_alpha(alpha: Sequence[float | None]) -> Floats:
     """Records' own α, NaN for none."""
     return np.array([np.nan if level is None else level for level in alpha], np.float64)
@@ -210,6 +250,8 @@ def _check_alpha(batch: Batch) -> None:
 
 
 def _positive_semidefinite(matrix: Floats) -> bool:
+    if not matrix.size:
+        return True
     if not np.array_equal(matrix, matrix.T):
         return False
     values = np.linalg.eigvalsh(matrix)

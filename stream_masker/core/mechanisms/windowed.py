@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, distance_by_name
-from stream_masker.core.mechanisms import encoding, options
+from stream_masker.core.mechanisms import encoding, numbers, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import FieldKeys, Keys, checked_secret
 from stream_masker.core.statistics.compute import compute_statistics
@@ -35,10 +37,17 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     snapshot_format: ClassVar[int] = 1
     """Of ``snapshot``; a snapshot of another format is refused."""
 
+    def __new__(cls, *_: object, numeric: Mapping[str, Numeric] | None = None, **__: object) -> Self:
+        """Refuses numeric attributes, before all else, where the mechanism masks none. Raises ParameterError."""
+        if numeric and not cls.declaration.numeric:
+            raise ParameterError(f"{cls.name} masks nominal attributes only, not the numeric {', '.join(numeric)}")
+        return super().__new__(cls)
+
     def __init__(
         self,
         taxonomies: Mapping[str, Taxonomy],
         *,
+        numeric: Mapping[str, Numeric] | None = None,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -47,15 +56,18 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     ) -> None:
         """Everything is checked here: ParameterError says what was given and what is allowed.
 
-        taxonomies: τ by attribute, in the order of all columns. window, window_age: records, and seconds or None, of
-        the calibration window. rollup_depth: of ``Statistics.rollup``. seed: the secret from which ``mask_one`` and
-        ``mask_many`` derive random bits.
+        taxonomies: τ by attribute, in the order of all columns. numeric: numeric attributes beside them, for mechanisms
+        that mask such (``declaration.numeric``). window, window_age: records, and seconds or None, of the calibration
+        window. rollup_depth: of ``Statistics.rollup``. seed: the secret from which ``mask_one`` and ``mask_many``
+        derive random bits.
         """
         options.check_rollup_depth(rollup_depth)
-        self._attributes = options.checked_attributes(taxonomies)
+        self._attributes = options.checked_attributes(taxonomies, numeric)
         self._taxonomies = dict(taxonomies)
+        self._numeric = numbers.checked_numeric(numeric, self._taxonomies)
         self._distances = tuple(_distance(distance, tau) for tau in self._taxonomies.values())
-        self._window = SlidingWindow([len(tau) for tau in self._taxonomies.values()], records=window, age=window_age)
+        sizes = [len(tau) for tau in self._taxonomies.values()]
+        self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
         self._statistics: Statistics | None = None
@@ -64,6 +76,11 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     @property
     def attributes(self) -> tuple[str, ...]:
         return self._attributes
+
+    @property
+    def numeric_attributes(self) -> tuple[str, ...]:
+        """The numeric attributes' names, in the order of ``Batch.numeric``."""
+        return tuple(self._numeric)
 
     @property
     def distances(self) -> tuple[Distance, ...]:
@@ -80,12 +97,16 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """The records as columns of positions.
 
         Fields that are no attribute are not read. Raises UnknownConceptError, whose ``position`` is the record's
-        index, and ParameterError for what is neither a concept id, a list of them, nor None.
+        index, and ParameterError for what is neither a concept id, a list of them, nor None, and for numeric
+        attributes what is neither a number that they take nor None.
         """
-        return encoding.encode(records, self._taxonomies)
+        batch = encoding.encode(records, self._taxonomies)
+        return replace(batch, numeric=numbers.encode_numbers(records, self._numeric)) if self._numeric else batch
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
-        return encoding.decode(masked, self._taxonomies)
+        rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
+        numbers.decode_numbers(rows, masked.numeric, self._numeric)
+        return rows
 
     def learn_one(self, record: Record, *, time: float | None = None) -> None:
         self.learn_many([record], time=time)
@@ -111,6 +132,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             version=version,
             rollup_depth=self._rollup_depth,
             previous=self._statistics,
+            numeric=self.numeric_attributes,
         ).with_model(self._model(counts))
         self._prepare(statistics)
         return statistics
@@ -161,6 +183,9 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _use(self, statistics: Statistics) -> None:
         if statistics.attributes != self._attributes:
             raise StatisticsError(f"the statistics are of {statistics.attributes}, not of {self._attributes}")
+        names = statistics.numeric.names if statistics.numeric else ()
+        if names != self.numeric_attributes:
+            raise StatisticsError(f"the statistics are of the numeric {names}, not of {self.numeric_attributes}")
         self._prepared = self._prepare(statistics)
         self._statistics = statistics
 
@@ -174,6 +199,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Raises ParameterError for a batch of other attributes, or of another size than the keys."""
         if len(batch.columns) != len(self._attributes):
             raise ParameterError(f"the batch has {len(batch.columns)} columns, not one for each of {self._attributes}")
+        if (0 if batch.numeric is None else batch.numeric.shape[1]) != len(self._numeric):
+            raise ParameterError(f"the batch's numbers are not one for each of {self.numeric_attributes}")
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.distance import Distance
+from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.covariance import PairTable
@@ -28,12 +29,14 @@ def compute_statistics(
     version: int,
     rollup_depth: int = 2,
     previous: Statistics | None = None,
+    numeric: Sequence[str] = (),
 ) -> Statistics:
     """The statistics of the counted events; a function of its arguments alone.
 
     ``attributes``, ``distances``: (p,) in the order of the counts. Variances (the diagonal of Σ, 2017: equation 22) are
     of all of an attribute's rows; covariances and correlations of the rows that have both attributes, 0 where there
     are none. ``previous``: its seen concepts remain seen, and ``novel`` is measured against them (0 without).
+    ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments.
 
     Raises StatisticsError when an attribute has no value at all (nothing can be masked by such statistics), or
     when ``previous`` is of other attributes or taxonomies; ParameterError for arguments of different lengths.
@@ -56,7 +59,24 @@ def compute_statistics(
         unknown={column.name: column.unknown for column in columns},
         seen={column.name: column.seen for column in columns},
         novel={column.name: column.novel for column in columns},
+        numeric=numeric_statistics(counts.numeric, numeric),
     )
+
+
+def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> NumericStatistics | None:
+    """Means and covariances of the numeric attributes; None where there are none.
+
+    Raises ParameterError for other attributes than there are moments of, StatisticsError for one without any value.
+    """
+    if len(names) != (0 if moments is None else moments.attributes):
+        raise ParameterError(f"there are {len(names)} names for the moments of the numeric attributes")
+    if moments is None or not names:
+        return None
+    without = [name for name, count in zip(names, np.diag(moments.count), strict=True) if not count]
+    if without:
+        raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
+    covariance, projection = nearest_psd(moments.covariance)
+    return NumericStatistics(tuple(names), np.diag(moments.mean).copy(), covariance, projection)
 
 
 @dataclass(frozen=True, slots=True)

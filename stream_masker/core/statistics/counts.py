@@ -7,13 +7,14 @@ occurs. ``Counts`` is that, immutable and sparse.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.numeric import Moments, merge_moments, subtract_moments
 from stream_masker.errors import ParameterError, StatisticsError
 
 Ints = NDArray[np.int64]
@@ -44,6 +45,7 @@ class Counts:
     no value: an event is as many rows as it has elements in all, and no row has a value of two arrays.
     ``given[j]``: values of attribute j, those included that stand in no row because they were suppressed or their
     record was rejected for them; ``unknown[j]``: those of them that found no concept (before the policy was applied).
+    ``numeric``: the moments of the numeric attributes, a record of an event being one row; None when there are none.
     """
 
     records: int
@@ -51,6 +53,7 @@ class Counts:
     pairs: Mapping[tuple[int, int], SparseCounts]
     given: tuple[int, ...]
     unknown: tuple[int, ...]
+    numeric: Moments | None = None
 
 
 def count_batch(
@@ -69,7 +72,8 @@ def count_batch(
     values = tuple(count_keys(codes[codes >= 0].astype(np.int64)) for codes in rows)
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
-    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p))
+    numeric = None if batch.numeric is None else Moments.of(batch.numeric)
+    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric)
 
 
 def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
@@ -129,16 +133,20 @@ def merge(counts: Iterable[Counts]) -> Counts:
         pairs={key: combine([block.pairs[key] for block in blocks]) for key in first.pairs},
         given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
+        numeric=merge_moments([block.numeric for block in blocks]),
     )
 
 
 def subtract(total: Counts, part: Counts) -> Counts:
-    """What remains of ``total`` without ``part``. Raises StatisticsError when ``part`` was never counted in it."""
-    left = merge([total, _negated(part)])
+    """What remains of ``total`` without ``part``, of moments to the precision of floats (see ``Moments``).
+
+    Raises StatisticsError when ``part`` was never counted in it.
+    """
+    left = merge([replace(total, numeric=None), _negated(part)])
     columns = [*left.values, *left.pairs.values()]
     if left.records < 0 or min(left.unknown, default=0) < 0 or any((c.counts < 0).any() for c in columns):
         raise StatisticsError("the counts to subtract are not part of the total")
-    return left
+    return replace(left, numeric=subtract_moments(total.numeric, part.numeric))
 
 
 def _column_rows(column: Column, record: Ints, start: int) -> NDArray[np.int32]:

@@ -18,6 +18,8 @@ def nearest_psd(matrix: Matrix) -> tuple[Matrix, float]:
     one; and for two whose variances and covariance are of different rows. A matrix that needs no change comes back as
     it is, with norm 0.
     """
+    if not matrix.size:
+        return matrix, 0.0
     values, vectors = np.linalg.eigh(matrix)
     if values[0] >= -ROUNDING * max(values[-1], 0.0):
         return matrix, 0.0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.numeric import NumericStatistics
 from stream_masker.errors import StatisticsError
 
 Matrix = NDArray[np.float64]
@@ -28,6 +29,7 @@ class Statistics:
     seen[a]: the concepts of a that occur in this window or did in one before it (a packed bit per concept of the
     taxonomy, base64 of zlib); novel[a]: share in [0, 1] of the rows whose concept had not been seen before.
     model: what a mechanism needs of the window beside these, as JSON-serialisable data; empty for most mechanisms.
+    numeric: of the numeric attributes; None where there are none.
     """
 
     version: int
@@ -43,6 +45,7 @@ class Statistics:
     seen: Mapping[str, str]
     novel: Mapping[str, float]
     model: Mapping[str, Any] = field(default_factory=dict)
+    numeric: NumericStatistics | None = None
 
     def with_version(self, version: int) -> Statistics:
         """The same statistics under another version number."""
@@ -68,6 +71,7 @@ class Statistics:
             "seen": dict(self.seen),
             "novel": dict(self.novel),
             **({"model": dict(self.model)} if self.model else {}),
+            **({"numeric": self.numeric.to_dict()} if self.numeric else {}),
         }
 
     @classmethod
@@ -96,4 +100,5 @@ class Statistics:
             seen={a: str(data["seen"][a]) for a in attributes},
             novel={a: float(data["novel"][a]) for a in attributes},
             model=dict(data.get("model", {})),
+            numeric=NumericStatistics.from_dict(data["numeric"]) if "numeric" in data else None,
         )

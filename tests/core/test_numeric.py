@@ -1,0 +1,220 @@
+"""Numeric attributes: the values that they take, and moments that agree with direct computations."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.numeric import Moments, Numeric
+from stream_masker.core.statistics import compute_statistics, count_batch, merge, subtract
+from stream_masker.core.window import SlidingWindow
+from stream_masker.errors import ParameterError, StatisticsError
+
+RNG = np.random.default_rng(8)
+
+
+def table(n=500, gaps=True):
+    age = RNG.normal(60, 18, n)
+    values = np.column_stack((age, age * 100 + RNG.normal(0, 900, n) + 1e6, RNG.exponential(4, n)))
+    if gaps:
+        values[RNG.random(values.shape) < 0.1] = np.nan
+    return values
+
+
+def literal(values):
+    """Pairwise complete moments, straight from their definition."""
+    q = values.shape[1]
+    mean, covariance = np.zeros((q, q)), np.zeros((q, q))
+    for i in range(q):
+        for j in range(q):
+            both = values[~np.isnan(values[:, i]) & ~np.isnan(values[:, j])][:, [i, j]].astype(np.longdouble)
+            mean[i, j] = both[:, 0].mean()
+            covariance[i, j] = ((both[:, 0] - both[:, 0].mean()) * (both[:, 1] - both[:, 1].mean())).mean()
+    return mean, covariance
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_moments_are_means_and_covariances(gaps):
+    values = table(gaps=gaps)
+    mean, covariance = literal(values)
+    moments = Moments.of(values)
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-14)
+    np.testing.assert_allclose(moments.covariance, covariance, rtol=1e-11)
+    if not gaps:
+        np.testing.assert_allclose(moments.covariance, np.cov(values.T, bias=True), rtol=1e-11)
+
+
+def test_merged_blocks_agree_with_a_direct_computation():
+    values = table(4000)
+    merged = Moments.of(values[:0])
+    for start in range(0, 4000, 37):
+        merged = merged + Moments.of(values[start : start + 37])
+    whole = Moments.of(values)
+    np.testing.assert_array_equal(merged.count, whole.count)
+    np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-13)
+    np.testing.assert_allclose(merged.products, whole.products, rtol=1e-12)
+
+
+def test_what_is_subtracted_leaves_the_rest():
+    values = table(1000)
+    left = Moments.of(values) - Moments.of(values[:400])
+    direct = Moments.of(values[400:])
+    np.testing.assert_array_equal(left.count, direct.count)
+    np.testing.assert_allclose(left.mean, direct.mean, rtol=1e-12)
+    np.testing.assert_allclose(left.products, direct.products, rtol=1e-10)
+    nothing = Moments.of(values) - Moments.of(values)
+    assert not nothing.count.any()
+    assert not nothing.mean.any()
+    assert not nothing.products.any()
+    with pytest.raises(StatisticsError, match="not part"):
+        _ = direct - Moments.of(values)
+
+
+def test_moments_travel_as_json_to_the_last_bit():
+    moments = Moments.of(table())
+    back = Moments.from_dict(json.loads(json.dumps(moments.to_dict())))
+    for name in ("count", "mean", "products"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(moments, name))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": [[1]]},
+        {"mean": None},
+        {"products": [[float("nan")] * 3] * 3},
+        {"count": [[-1] * 3] * 3},
+        {"mean": "x"},
+    ],
+)
+def test_what_are_no_moments_is_refused(change):
+    with pytest.raises(StatisticsError):
+        Moments.from_dict({**Moments.of(table()).to_dict(), **change})
+
+
+def batch(values):
+    return Batch(len(values), (Column(np.arange(len(values), dtype=np.int32) % 5),), numeric=values)
+
+
+def test_counts_carry_moments():
+    values = table()
+    parts = [count_batch(batch(part), [5]) for part in (values[:100], values[100:])]
+    direct = Moments.of(values)
+    np.testing.assert_allclose(merge(parts).numeric.products, direct.products, rtol=1e-12)
+    left = subtract(merge(parts), parts[0])
+    assert left.records == 400
+    np.testing.assert_allclose(left.numeric.products, parts[1].numeric.products, rtol=1e-10)
+    plain = count_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), [5])
+    assert plain.numeric is None
+    with pytest.raises(StatisticsError, match="numeric"):
+        merge([parts[0], plain])
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1000])
+def test_a_window_has_the_moments_of_its_records_whatever_went_before(size):
+    values = table(900)
+    values[:50] *= 1e9
+    window = SlidingWindow([5], records=300, age=None, numeric=3)
+    assert len(window) == 0
+    for start in range(0, 900, size):
+        window.add(batch(values[start : start + size]))
+        window.counts()
+    direct = Moments.of(values[-300:])
+    np.testing.assert_array_equal(window.counts().numeric.count, direct.count)
+    np.testing.assert_allclose(window.counts().numeric.products, direct.products, rtol=1e-12)
+
+
+def test_statistics_of_numbers_need_their_names_and_values():
+    values = table()
+    counts = count_batch(batch(values), [5])
+    with pytest.raises(ParameterError, match="0 names"):
+        compute_statistics(replaced(counts), (), (), version=1)
+    values[:, 1] = np.nan
+    with pytest.raises(StatisticsError, match="no record of the window has a value of b"):
+        statistics(values)
+
+
+def replaced(counts):
+    return replace(counts, values=(), pairs={}, given=(), unknown=())
+
+
+def statistics(values):
+    return compute_statistics(replaced(count_batch(batch(values), [5])), (), (), version=1, numeric="abc").numeric
+
+
+def test_statistics_are_means_and_covariances():
+    values = table(gaps=False)
+    found = statistics(values)
+    assert found.names == ("a", "b", "c")
+    np.testing.assert_allclose(found.mean, values.mean(axis=0))
+    np.testing.assert_allclose(found.covariance, np.cov(values.T, bias=True), rtol=1e-10)
+    assert found.projection == 0.0
+
+
+def test_covariances_of_different_records_are_made_positive_semidefinite():
+    nan = np.nan
+    values = np.array([[0, 0, nan], [1, 1, nan], [nan, 0, 0], [nan, 1, 1], [0, nan, 1], [1, nan, 0]] * 5, float)
+    found = statistics(values)
+    assert found.projection > 0
+    assert np.linalg.eigvalsh(found.covariance).min() > -1e-12
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"minimum": 3, "maximum": 3}, "not below"),
+        ({"minimum": float("nan")}, "minimum=nan"),
+        ({"maximum": float("inf")}, "maximum=inf"),
+        ({"maximum": "9"}, "maximum='9'"),
+        ({"minimum": True}, "minimum=True"),
+        ({"minimum": 0.5, "integer": True}, "whole number"),
+        ({"integer": 1}, "bool"),
+        ({"beyond": "wrap"}, "clamp or reflect"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        Numeric(**parameters)
+
+
+def test_an_attribute_admits_its_own_values_only():
+    values = np.array([-1.0, 0.0, 3.5, 4.0, 9.0, np.nan, np.inf, -np.inf, 2.0**54])
+    assert Numeric(minimum=0, maximum=8, integer=True).admits(values).tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0]
+    assert Numeric().admits(values).tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 0]
+
+
+KINDS = [
+    Numeric(minimum=low, maximum=high, integer=integer, beyond=beyond)
+    for low in (None, -3)
+    for high in (None, 4)
+    for integer in (False, True)
+    for beyond in ("clamp", "reflect")
+]
+
+
+@given(values=st.lists(st.floats(-1e17, 1e17), min_size=1), u=st.floats(0, 1, exclude_max=True))
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_whatever_is_fitted_is_a_value_of_the_attribute(kind, values, u):
+    numbers = np.array(values)
+    assert kind.admits(kind.fit(numbers, np.full(len(numbers), u))).all()
+
+
+def test_reflection_folds_at_both_bounds_and_clamping_stops_there():
+    values = np.array([-5.0, -1.0, 0.0, 7.0, 11.0, 25.0, np.nan])
+    u = np.zeros(7)
+    assert Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[:6].tolist() == [5, 1, 0, 7, 9, 5]
+    assert Numeric(minimum=0, beyond="reflect").fit(values, u)[:6].tolist() == [5, 1, 0, 7, 11, 25]
+    assert Numeric(maximum=10, beyond="reflect").fit(values, u)[:6].tolist() == [-5, -1, 0, 7, 9, -5]
+    assert Numeric(minimum=0, maximum=10).fit(values, u)[:6].tolist() == [0, 0, 0, 7, 10, 10]
+    assert np.isnan(Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[6])
+
+
+def test_rounding_to_integers_keeps_the_expectation():
+    u = (np.arange(1000) + 0.5) / 1000
+    rounded = Numeric(integer=True).fit(np.full(1000, -2.3), u)
+    assert set(rounded) == {-3.0, -2.0}
+    assert rounded.mean() == pytest.approx(-2.3)

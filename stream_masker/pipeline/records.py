@@ -42,7 +42,7 @@ class Inputs:
     @classmethod
     def of(cls, records: Inputs | Sequence[InputRecord]) -> Inputs:
         """Single records as columns."""
-        if isinstance(records, cls):
+        if isinstance(records, Inputs):
             return records
         return cls(
             offsets=[record.offset for record in records],

@@ -12,7 +12,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
 
 Send = Callable[..., bool]
 """``send(topic, value, key, partition, timestamp, headers)``: False for a message larger than Kafka takes."""
@@ -107,6 +107,11 @@ def as_inputs(messages: Sequence[Message], *, headers: bool) -> Inputs:
         timestamps=[message.timestamp()[1] for message in messages],
         headers=[message.headers() or () for message in messages] if headers else (),
     )
+
+
+def as_input(message: Message) -> InputRecord:
+    """One message as the record masker takes it."""
+    return as_inputs([message], headers=True).record(0)
 
 
 class Masker(Protocol):

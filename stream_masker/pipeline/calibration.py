@@ -19,6 +19,7 @@ from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration_window import CalibrationSettings, Window
 from stream_masker.pipeline.messages import BlockRange, DriftReport, Source, StatisticsMessage, Taxonomies, fingerprints
+from stream_masker.pipeline.parts import Piece, tombstones
 
 SAMPLED: tuple[Source, ...] = ("bootstrap",)
 """Sources that the first baseline is not taken from."""
@@ -48,7 +49,7 @@ class History:
 
     newest: the highest version; versions: those on the topic; refused: how many were of no use to the subject.
     latest: the newest version that fits; windowed: the newest that fits and was computed from blocks; baseline: the
-    pinned version (or the first that fits and is no bootstrap).
+    pinned version (or the first that fits and is no bootstrap). parts: of the versions that travel in parts, how many.
     """
 
     subject: Subject
@@ -58,16 +59,17 @@ class History:
     windowed: BlockRange | None = None
     baseline: StatisticsMessage | None = None
     versions: set[int] = field(default_factory=set)
+    parts: dict[int, int] = field(default_factory=dict)
     refused: int = 0
 
-    def add(self, message: StatisticsMessage) -> None:
-        """Takes the next version; one that is not beyond the newest changes nothing."""
+    def add(self, message: StatisticsMessage, *, parts: int = 0) -> None:
+        """Takes the next version, in so many parts; one that is not beyond the newest changes nothing."""
         if message.version <= self.newest:
             return
         if not message.fits(self.subject.mechanism, self.subject.taxonomies):
-            self.refuse(message.version)
+            self.refuse(message.version, parts=parts)
             return
-        self._reserve(message.version)
+        self._reserve(message.version, parts)
         self.latest = message
         self.windowed = message.blocks or self.windowed
         if self._is_baseline(message):
@@ -78,14 +80,16 @@ class History:
             return message.version == self.pinned
         return self.baseline is None and message.source not in SAMPLED
 
-    def refuse(self, version: int) -> None:
+    def refuse(self, version: int, *, parts: int = 0) -> None:
         """Takes note of a version that is of no use: its number is taken."""
         self.refused += 1
-        self._reserve(version)
+        self._reserve(version, parts)
 
-    def _reserve(self, version: int) -> None:
+    def _reserve(self, version: int, parts: int) -> None:
         self.versions.add(version)
         self.newest = max(self.newest, version)
+        if parts:
+            self.parts[version] = parts
 
     def give_up(self) -> None:
         """Takes note that the latest version is of no use after all."""
@@ -99,12 +103,21 @@ class History:
 
     def forget(self, versions: Iterable[int]) -> None:
         """Takes note that versions are gone from the topic."""
-        self.versions.difference_update(versions)
+        for version in versions:
+            self.versions.discard(version)
+            self.parts.pop(version, None)
+
+    def removal(self, versions: Iterable[int]) -> tuple[Piece, ...]:
+        """The messages that remove versions from the topic, with all their parts."""
+        return tuple(piece for version in versions for piece in tombstones(version, self.parts.get(version, 0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The next version, to be published in one piece with its report; ``expired``: versions to remove with it."""
+    """The next version, to be published in one piece with its report.
+
+    ``expired``: versions to remove with it; ``removal``: the messages that do.
+    """
 
     message: StatisticsMessage
     statistics: Statistics
@@ -114,6 +127,7 @@ class Publish:
     utility: Utility | None
     masked: Statistics | None
     expired: tuple[int, ...]
+    removal: tuple[Piece, ...]
 
 
 class Calibration:
@@ -154,9 +168,9 @@ class Calibration:
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
         return self._publish(statistics, now, source)
 
-    def published(self, publish: Publish) -> None:
-        """Takes note that a version is on the topic, and those it expired are not."""
-        self.history.add(publish.message)
+    def published(self, publish: Publish, *, parts: int = 0) -> None:
+        """Takes note that a version is on the topic, in so many parts, and those it expired are not."""
+        self.history.add(publish.message, parts=parts)
         self.history.forget(publish.expired)
         self._restore()
 
@@ -196,6 +210,7 @@ class Calibration:
         message = self._message(statistics, now, source, blocks)
         previous = self._drift(statistics, self.history.latest)
         baseline = self._drift(statistics, self.history.baseline)
+        expired = self.history.expired(self.settings.keep_versions - 1)
         return Publish(
             message=message,
             statistics=statistics,
@@ -212,7 +227,8 @@ class Calibration:
             baseline=baseline,
             utility=gained,
             masked=masked,
-            expired=self.history.expired(self.settings.keep_versions - 1),
+            expired=expired,
+            removal=self.history.removal(expired),
         )
 
     def _message(

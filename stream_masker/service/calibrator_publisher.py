@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration import Publish
 from stream_masker.pipeline.messages import encode_drift, encode_statistics
+from stream_masker.pipeline.parts import HEAD_BYTES, Piece, cut
 from stream_masker.service.calibrator_topics import PARTITION, WAIT
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka_clients import confluent_properties
 from stream_masker.service.logs import describe
 from stream_masker.service.topics import SUMMARY_BYTES
 from stream_masker.service.worker_clients import connect_producer
+from stream_masker.service.worker_clients import log as client_log
+
+log = logging.getLogger(__name__)
 
 TRANSACTION_MS = 30_000
 """How long the topics may wait for a publisher that died halfway."""
+
+
+DEFAULT_BYTES = 1_048_588
+"""The largest message that Kafka takes unless it is told otherwise."""
+
+OVERHEAD = 4_096
+"""Bytes that a message's key and its batch may add to its value, at most."""
+
+LARGEST = "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +56,28 @@ class Publisher:
 
     def __init__(self, configuration: Configuration) -> None:
         self._topics = configuration.topics
-        self._properties = confluent_properties(configuration) | {
-            "transactional.id": f"{configuration.topics.statistics}.publisher",
-            "transaction.timeout.ms": TRANSACTION_MS,
-            "message.max.bytes": SUMMARY_BYTES,
-        }
+        self._properties = confluent_properties(configuration)
         self._producer: Producer | None = None
+        self._limit = DEFAULT_BYTES
 
     def open(self) -> None:
         """Shuts out every other publisher of the topic. Raises ServiceError, ConfigurationError for bad properties."""
         self._producer = None
-        producer = connect_producer(self._properties)
+        largest = min(SUMMARY_BYTES, largest_message(self._properties, self._topics.statistics))
+        self._limit = max(HEAD_BYTES, largest - OVERHEAD)
+        producer = connect_producer(self._properties | self._own(largest))
         self._attempt("cannot get ready to publish", lambda: producer.init_transactions(WAIT))
         self._producer = producer
 
-    def publish(self, publish: Publish) -> None:
+    def publish(self, publish: Publish) -> int:
         """Writes a version, its drift report and the removal of expired versions, all or nothing.
 
-        Raises ServiceError when that failed or may have; reading the topic again tells.
+        Gives the number of parts that the version was cut into, 0 for one message. Raises ServiceError when that
+        failed or may have; reading the topic again tells.
         """
-        self._attempt("cannot publish statistics", lambda: self._write(self._messages(publish)))
+        pieces = cut(publish.message.version, encode_statistics(publish.message), self._limit)
+        self._attempt("cannot publish statistics", lambda: self._write(self._messages(publish, pieces)))
+        return len(pieces) - 1
 
     def poll(self) -> None:
         """Lets the client tell what it has to log. To be called now and then."""
@@ -70,12 +88,20 @@ class Publisher:
         """Lets the producer go; no transaction is open between calls."""
         self._producer = None
 
-    def _messages(self, publish: Publish) -> list[Outgoing]:
-        message, report = publish.message, publish.report
+    def _own(self, largest: int) -> dict[str, str | int]:
+        return {
+            "transactional.id": f"{self._topics.statistics}.publisher",
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "message.max.bytes": SUMMARY_BYTES,
+            "batch.size": largest,
+        }
+
+    def _messages(self, publish: Publish, pieces: Iterable[Piece]) -> list[Outgoing]:
+        report, statistics = publish.report, self._topics.statistics
         return [
-            Outgoing(self._topics.statistics, message.key, encode_statistics(message)),
+            *(Outgoing(statistics, piece.key, piece.value) for piece in pieces),
             Outgoing(self._topics.drift, report.key, encode_drift(report)),
-            *(Outgoing(self._topics.statistics, str(version).encode(), None) for version in publish.expired),
+            *(Outgoing(statistics, piece.key, piece.value) for piece in publish.removal),
         ]
 
     def _write(self, messages: Iterable[Outgoing]) -> None:
@@ -92,3 +118,14 @@ class Publisher:
         except KafkaException as error:
             self._producer = None
             raise ServiceError(f"{what}: {describe(error)}") from error
+
+
+def largest_message(properties: Mapping[str, Any], topic: str) -> int:
+    """The largest message that a topic takes, in bytes; Kafka's default where the broker does not tell."""
+    admin, wanted = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        answer = admin.describe_configs([wanted], request_timeout=WAIT)
+        return int(answer[wanted].result(WAIT)[LARGEST].value)
+    except (KafkaException, KeyError, TimeoutError, ValueError) as error:
+        log.debug("%s of %s is not known (%s)", LARGEST, topic, type(error).__name__)
+        return DEFAULT_BYTES

@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration import History
 from stream_masker.pipeline.messages import BlockRange, decode_statistics
+from stream_masker.pipeline.parts import Pieces, count_parts, place
 from stream_masker.service.calibrator_parts import Parts
 from stream_masker.service.calibrator_topics import Extent, extent, read_to_end
 
@@ -18,24 +19,47 @@ log = logging.getLogger(__name__)
 
 def read_history(consumer: Consumer, parts: Parts, stopped: Callable[[], bool]) -> History:
     """The history on the statistics topic. Raises like ``read_to_end``."""
-    history = History(parts.subject, parts.settings.baseline)
+    recovery = Recovery(History(parts.subject, parts.settings.baseline))
     for message in read_to_end(consumer, parts.configuration.topics.statistics, stopped=stopped):
-        take_version(history, message)
-    return history
+        recovery.take(message)
+    return recovery.history
 
 
-def take_version(history: History, message: Message) -> None:
-    """Adds a message of the statistics topic to the history."""
-    key, value = message.key() or b"", message.value()
-    version = int(key) if key.isdigit() else 0
-    if value is None:
-        history.forget({version})
-        return
-    try:
-        history.add(decode_statistics(value))
-    except StatisticsError as error:
-        history.refuse(version)
-        log.warning("statistics at offset %d of %s refused: %s", message.offset(), message.topic(), error)
+class Recovery:
+    """Puts versions together out of the statistics topic's messages, in their order, and adds them to ``history``."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self._parts: dict[int, Pieces] = {}
+
+    def take(self, message: Message) -> None:
+        """Takes the next message: a part waits for its head, and a head, or a whole message, is added."""
+        version, number = place(message.key()) or (0, None)
+        value = message.value()
+        if number is not None:
+            self._take_part(version, number, value)
+        elif value is None:
+            self._parts.pop(version, None)
+            self.history.forget({version})
+        else:
+            self._add(version, value, message)
+
+    def _take_part(self, version: int, number: int, value: bytes | None) -> None:
+        """Parts are written before their head: one that comes after it is of no use."""
+        pieces = self._parts.setdefault(version, Pieces()) if version > self.history.newest else Pieces()
+        if value is None:
+            pieces.parts.pop(number, None)
+        else:
+            pieces.put(number, value)
+
+    def _add(self, version: int, head: bytes, message: Message) -> None:
+        pieces = self._parts.pop(version, Pieces())
+        pieces.put(None, head)
+        try:
+            self.history.add(decode_statistics(pieces.whole()), parts=count_parts(head))
+        except StatisticsError as error:
+            self.history.refuse(version, parts=count_parts(head))
+            log.warning("statistics at offset %d of %s refused: %s", message.offset(), message.topic(), error)
 
 
 def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> tuple[int, BlockRange | None]:

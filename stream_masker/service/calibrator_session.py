@@ -140,8 +140,8 @@ class Session:
             self._publish(self._calibration.on_sample(counts, milliseconds()))
 
     def _publish(self, publish: Publish) -> None:
-        self._parts.publisher.publish(publish)
-        self._calibration.published(publish)
+        parts = self._parts.publisher.publish(publish)
+        self._calibration.published(publish, parts=parts)
         self._log.first = False
         show(self._metrics, publish)
         told = publish.message.version, publish.message.source, publish.report.records

@@ -13,11 +13,15 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.parts import Pieces, place
 
 log = logging.getLogger(__name__)
 
 KEPT = 16
 """Versions remembered at most while reading to the topic's end: there are many, and the newest ones decide."""
+
+KEPT_BYTES = 256 * 1024 * 1024
+"""And bytes of them, unless there is only one."""
 
 READ = 100
 
@@ -39,35 +43,63 @@ class Published:
 
 
 class Newest:
-    """The newest versions offered and not yet taken. A tombstone takes a version back."""
+    """The newest versions offered and not yet taken, each as a whole or not at all. A tombstone takes a version back.
+
+    Of more than ``KEPT`` versions, or of more than one and ``KEPT_BYTES``, the oldest are forgotten.
+    """
 
     def __init__(self) -> None:
-        self._values: dict[int, bytes] = {}
+        self._versions: dict[int, Pieces] = {}
+        self._told: set[int] = set()
 
     def offer(self, key: bytes | None, value: bytes | None) -> None:
         """Takes a message; one whose key is no version is no statistics message, and is logged."""
-        version = _version(key)
-        if version is None:
+        found = place(key)
+        if found is None:
             log.warning("statistics topic: a message without a version as its key is left out")
-        elif value is None:
-            self._values.pop(version, None)
+            return
+        version, number = found
+        if value is None:
+            self._take_back(version, number)
         else:
-            self._values[version] = value
+            self._versions.setdefault(version, Pieces()).put(number, value)
             self._forget_oldest()
 
     def take(self) -> list[Published]:
-        """What has been offered since the last time, newest first."""
-        taken = sorted((Published(*item) for item in self._values.items()), reverse=True)
-        self._values.clear()
-        return taken
+        """What has been offered since the last time, newest first; what is not complete yet waits for the rest."""
+        complete = [version for version in sorted(self._versions, reverse=True) if self._is_complete(version)]
+        taken = [(version, self._whole(version, self._versions.pop(version))) for version in complete]
+        return [Published(version, value) for version, value in taken if value is not None]
+
+    def _take_back(self, version: int, number: int | None) -> None:
+        pieces = self._versions.get(version)
+        if number is None or pieces is None:
+            self._versions.pop(version, None)
+        else:
+            pieces.parts.pop(number, None)
+
+    def _is_complete(self, version: int) -> bool:
+        pieces = self._versions[version]
+        complete = pieces.complete
+        if not complete and pieces.head is not None and version not in self._told:
+            self._told.add(version)
+            log.warning("statistics version %d is not complete: it is left out until its other parts come", version)
+        return complete
+
+    def _whole(self, version: int, pieces: Pieces) -> bytes | None:
+        try:
+            return pieces.whole()
+        except StatisticsError as error:
+            log.error("statistics version %d is left out: %s", version, error)
+            return None
 
     def _forget_oldest(self) -> None:
-        if len(self._values) > KEPT:
-            del self._values[min(self._values)]
+        while len(self._versions) > KEPT or (len(self._versions) > 1 and self._size > KEPT_BYTES):
+            del self._versions[min(self._versions)]
 
-
-def _version(key: bytes | None) -> int | None:
-    return int(key) if key is not None and key.isdigit() and len(key) < 19 else None
+    @property
+    def _size(self) -> int:
+        return sum(pieces.size for pieces in self._versions.values())
 
 
 class Follower:

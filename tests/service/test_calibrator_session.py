@@ -26,10 +26,11 @@ from stream_masker.pipeline.messages import (
     encode_block,
     encode_statistics,
 )
+from stream_masker.pipeline.parts import cut, tombstones
 from stream_masker.pipeline.records import Block
 from stream_masker.service.calibrator_parts import Parts, build_parts
 from stream_masker.service.calibrator_publisher import Publisher
-from stream_masker.service.calibrator_recovery import resume_from, take_version
+from stream_masker.service.calibrator_recovery import Recovery, resume_from
 from stream_masker.service.calibrator_session import TOLD_BLOCKS, WAITING_CUTS, Session, prepare
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.metrics import Metrics
@@ -41,15 +42,17 @@ ABSENT = -1
 class FakePublisher:
     def __init__(self) -> None:
         self.published: list[Publish] = []
+        self.parts = 0
         self.error: Exception | None = None
 
     def poll(self) -> None:
         """Has nothing to tell."""
 
-    def publish(self, publish: Publish) -> None:
+    def publish(self, publish: Publish) -> int:
         if self.error is not None:
             raise self.error
         self.published.append(publish)
+        return self.parts
 
 
 class World:
@@ -246,13 +249,22 @@ def published(world: World) -> StatisticsMessage:
     return world.publisher.published[-1].message
 
 
+def read_back(world: World, *messages: tuple[bytes | None, bytes | None]) -> History:
+    recovery = Recovery(History(world.parts.subject))
+    for key, value in messages:
+        recovery.take(FakeMessage(key, value))
+    return recovery.history
+
+
 def test_versions_read_back_make_the_history(world: World, caplog: pytest.LogCaptureFixture) -> None:
     message = published(world)
-    history = History(world.parts.subject)
-    take_version(history, FakeMessage(b"1", encode_statistics(message)))
-    take_version(history, FakeMessage(b"2", encode_statistics(replace(message, version=2, mechanism="other"))))
-    take_version(history, FakeMessage(b"3", b'{"format": 1, "mechanism": "SECRET"}'))
-    take_version(history, FakeMessage(None, b"SECRET"))
+    history = read_back(
+        world,
+        (b"1", encode_statistics(message)),
+        (b"2", encode_statistics(replace(message, version=2, mechanism="other"))),
+        (b"3", b'{"format": 1, "mechanism": "SECRET"}'),
+        (None, b"SECRET"),
+    )
     assert (history.newest, history.latest, history.versions) == (3, message, {0, 1, 2, 3})
     assert history.refused == 3
     assert "offset 17" in caplog.text
@@ -260,10 +272,40 @@ def test_versions_read_back_make_the_history(world: World, caplog: pytest.LogCap
 
 
 def test_a_removed_version_is_forgotten(world: World) -> None:
-    history = History(world.parts.subject)
-    take_version(history, FakeMessage(b"1", encode_statistics(published(world))))
-    take_version(history, FakeMessage(b"1", None))
+    history = read_back(world, (b"1", encode_statistics(published(world))), (b"1", None))
     assert history.versions == set()
+
+
+def in_parts(message: StatisticsMessage) -> list[tuple[bytes | None, bytes | None]]:
+    """The message as it travels where a message may have 512 bytes."""
+    pieces = [(piece.key, piece.value) for piece in cut(message.version, encode_statistics(message), 512)]
+    assert len(pieces) > 2
+    return pieces
+
+
+def test_versions_in_parts_are_read_back_whole(world: World) -> None:
+    message = published(world)
+    pieces = in_parts(message)
+    history = read_back(world, *pieces)
+    assert (history.latest, history.parts, history.refused) == (message, {1: len(pieces) - 1}, 0)
+    removed = [piece.key for piece in history.removal([1])]
+    assert sorted(removed) == sorted(key for key, _ in pieces)
+    assert read_back(world, *pieces, (b"1", None)).parts == {}
+
+
+def test_versions_without_all_their_parts_are_refused_and_their_number_stays_taken(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, *rest = in_parts(published(world))
+    for pieces in (rest, [(first[0], b"x" * 512), *rest], [first, (first[0], None), *rest]):
+        history = read_back(world, *pieces)
+        assert (history.latest, history.newest, history.refused, history.parts) == (None, 1, 1, {1: len(rest)})
+    assert "not all there" in caplog.text
+
+
+def test_parts_without_a_head_are_nothing(world: World) -> None:
+    history = read_back(world, *in_parts(published(world))[:-1])
+    assert (history.newest, history.versions, history.refused) == (0, set(), 0)
 
 
 class FakeConsumer:
@@ -324,14 +366,33 @@ def test_a_version_goes_out_with_its_report_and_the_removals_in_one_transaction(
     world: World, publisher: tuple[Publisher, FakeProducer]
 ) -> None:
     message = published(world)
-    made = replace(world.publisher.published[-1], expired=(7, 8))
-    publisher[0].publish(made)
+    made = replace(world.publisher.published[-1], removal=(*tombstones(7, 0), *tombstones(8, 0)))
+    assert publisher[0].publish(made) == 0
     begin, version, report, *removed, commit = publisher[1].calls
     assert (begin, commit) == ("begin", "commit")
     assert (version[0], version[1], decode_statistics(version[2])) == ("stream-masker.statistics", b"1", message)
     assert (report[0], report[1], decode_drift(report[2])) == ("stream-masker.drift", b"1", made.report)
     assert removed == [("stream-masker.statistics", b"7", None, 0), ("stream-masker.statistics", b"8", None, 0)]
     assert {call[3] for call in (version, report)} == {0}
+
+
+def test_a_version_larger_than_a_message_goes_out_in_parts_and_its_head_last(
+    world: World, publisher: tuple[Publisher, FakeProducer]
+) -> None:
+    message = published(world)
+    publisher[0]._limit = 512
+    parts = publisher[0].publish(replace(world.publisher.published[-1], removal=tombstones(7, 2)))
+    _, *calls, _ = publisher[1].calls
+    written = [(key, value) for topic, key, value, _ in calls if topic == "stream-masker.statistics"]
+    assert [key for key, _ in written] == [*(b"1:%d" % n for n in range(parts)), b"1", b"7", b"7:0", b"7:1"]
+    assert written == [*in_parts(message), (b"7", None), (b"7:0", None), (b"7:1", None)]
+    assert all(len(value or b"") <= 512 for _, value in written)
+
+
+def test_how_many_parts_were_written_is_remembered_until_they_are_removed(world: World) -> None:
+    world.publisher.parts = 3
+    published(world)
+    assert world.session.history.parts == {1: 3}
 
 
 def test_a_publisher_that_failed_must_be_opened_again(world: World, publisher: tuple[Publisher, FakeProducer]) -> None:

@@ -12,6 +12,8 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.parts import Piece, cut, tombstones
+from stream_masker.service import statistics_topic
 from stream_masker.service.statistics_topic import KEPT, Follower, InForce, Newest, Published
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
@@ -167,6 +169,63 @@ def test_a_key_that_is_no_version_is_left_out(key: bytes | None, caplog: pytest.
     newest.offer(key, b"x")
     assert newest.take() == []
     assert "without a version" in caplog.text
+
+
+def offer(newest: Newest, pieces: list[Piece]) -> None:
+    for piece in pieces:
+        newest.offer(piece.key, piece.value)
+
+
+BIG = bytes(range(256)) * 40
+PIECES = cut(7, BIG, 4_096)
+
+
+def test_a_version_in_parts_is_taken_once_it_is_whole(caplog: pytest.LogCaptureFixture) -> None:
+    newest = Newest()
+    offer(newest, PIECES[:-1])
+    assert newest.take() == []
+    offer(newest, PIECES[-1:])
+    assert newest.take() == [Published(7, BIG)]
+    assert newest.take() == []
+    assert not caplog.records
+
+
+def test_a_version_that_is_not_complete_waits_and_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    newest = Newest()
+    newest.offer(b"6", b"x")
+    offer(newest, PIECES[1:])
+    assert newest.take() == [Published(6, b"x")]
+    assert newest.take() == []
+    assert caplog.text.count("statistics version 7 is not complete") == 1
+    offer(newest, PIECES[:1])
+    assert newest.take() == [Published(7, BIG)]
+
+
+def test_a_version_whose_parts_are_not_its_own_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    newest = Newest()
+    newest.offer(b"6", b"x")
+    offer(newest, [Piece(b"7:0", b"y" * 4_096), *PIECES[1:]])
+    assert newest.take() == [Published(6, b"x")]
+    assert "statistics version 7 is left out: its parts are not all there, or not those" in caplog.text
+
+
+def test_tombstones_take_back_a_version_in_parts() -> None:
+    newest = Newest()
+    offer(newest, [*PIECES, Piece(b"7", None)])
+    assert newest.take() == []
+    offer(newest, [*PIECES, *tombstones(7, len(PIECES) - 1)[1:]])
+    assert newest.take() == []
+
+
+def test_beside_large_versions_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics_topic, "KEPT_BYTES", 3 * len(BIG))
+    newest = Newest()
+    for version in range(1, 9):
+        offer(newest, cut(version, BIG, 4_096))
+    assert [p.version for p in newest.take()] == [8, 7]
+    monkeypatch.setattr(statistics_topic, "KEPT_BYTES", 1)
+    offer(newest, cut(9, BIG, 4_096))
+    assert [p.version for p in newest.take()] == [9]
 
 
 class FakeMessage:

@@ -22,6 +22,7 @@ from stream_masker.pipeline.messages import (
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.model import Topics
 from stream_masker.service.kafka_clients import confluent_properties
+from stream_masker.service.statistics_topic import Newest
 
 REMEMBERED = 500
 POLL_SECONDS = 0.1
@@ -51,6 +52,7 @@ class Seen:
     peak_divergence: float = 0.0
     before: dict[str, Event] = field(default_factory=dict)
     pair: tuple[Event, Event] | None = None
+    _newest: Newest = field(default_factory=Newest)
 
     @property
     def outcomes(self) -> int:
@@ -74,8 +76,9 @@ class Seen:
         self.rejected[decode_rejection(_value(message))[2].reason] += 1
 
     def on_statistics(self, message: Message) -> None:
-        if message.value() is not None:
-            self.statistics = _newer(self.statistics, decode_statistics(_value(message)))
+        self._newest.offer(message.key(), message.value())
+        for published in self._newest.take()[:1]:
+            self.statistics = _newer(self.statistics, decode_statistics(published.value))
 
     def on_drift(self, message: Message) -> None:
         self.drift = _newer(self.drift, decode_drift(_value(message)))

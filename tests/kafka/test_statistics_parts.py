@@ -1,0 +1,100 @@
+"""Snapshots larger than the broker takes in one message: published, recovered, removed, and masked by as a whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_records import QUIET, Record, read_all, write
+from workers import Setting, running, setting, statistics_record
+
+from stream_masker.pipeline.calibration import DriftReport, Publish
+from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
+from stream_masker.pipeline.parts import count_parts, tombstones
+from stream_masker.service.bootstrap import publish_snapshot, published
+from stream_masker.service.calibrator_parts import build_parts
+from stream_masker.service.calibrator_publisher import OVERHEAD, Publisher, largest_message
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.statistics_topic import Newest
+
+LARGEST = 262_144
+"""Bytes that a message on the statistics topic may have here."""
+
+
+@pytest.fixture
+def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    made = setting(kafka, tmp_path)
+    made.create(partitions=2, drift=1)
+    made.alter("statistics", max_message_bytes=str(LARGEST))
+    yield made
+    made.remove()
+
+
+def large(configuration: Configuration, version: int, size: int = 5_000_000) -> StatisticsMessage:
+    """A version whose snapshot has so many bytes that cannot be compressed."""
+    message = decode_statistics(statistics_record(configuration, version)["value"])
+    ballast = random.Random(version).randbytes(size // 2).hex()
+    statistics = message.statistics.with_model({"ballast": ballast})
+    return replace(message, snapshot={**message.snapshot, "statistics": statistics.to_dict()})
+
+
+def publish(configuration: Configuration, message: StatisticsMessage, **changes: Any) -> int:
+    publisher = Publisher(configuration)
+    publisher.open()
+    report = DriftReport(message.version, 1, None, None, None, 1, 0)
+    made = Publish(message, message.statistics, report, None, None, None, None, expired=(), removal=())
+    return publisher.publish(replace(made, **changes))
+
+
+def on_topic(topics: Setting) -> list[Record]:
+    return read_all(topics.bootstrap, topics.topics["statistics"])
+
+
+def test_the_broker_tells_how_large_a_message_may_be(topics: Setting) -> None:
+    properties = {"bootstrap.servers": topics.bootstrap, **QUIET}
+    assert largest_message(properties, topics.topics["statistics"]) == LARGEST
+
+
+def test_a_snapshot_of_megabytes_is_masked_by_as_a_whole(topics: Setting) -> None:
+    configuration = topics.configuration()
+    message = large(configuration, 1)
+    parts = publish(configuration, message)
+    records = on_topic(topics)
+    assert parts == len(records) - 1 >= 5_000_000 // LARGEST
+    assert all(len(record.value or b"") <= LARGEST - OVERHEAD for record in records)
+    assert published(build_parts(configuration)).latest == message
+    topics.produce(range(300), partitions=2)
+    with running(configuration) as worker:
+        worker.reaches(300)
+        assert worker.metric("statistics_version") == 1
+    assert {record.headers["stream-masker-version"] for record in topics.read("output")} == {b"1"}
+
+
+def test_a_version_of_which_a_part_is_lost_is_not_taken_up(topics: Setting) -> None:
+    configuration = topics.configuration()
+    publish(configuration, large(configuration, 1))
+    publish(configuration, large(configuration, 2))
+    write(topics.bootstrap, topics.topics["statistics"], [{"key": b"2:3", "value": None}])
+    newest = Newest()
+    for record in on_topic(topics):
+        newest.offer(record.key, record.value)
+    assert [version.version for version in newest.take()] == [1]
+    topics.produce(range(100), partitions=2)
+    with running(configuration) as worker:
+        worker.reaches(100)
+        assert worker.metric("statistics_version") == 1
+
+
+def test_the_next_version_goes_on_from_one_in_parts_and_removes_all_of_it(topics: Setting) -> None:
+    configuration = topics.configuration(calibration={"keep_versions": 1})
+    first = large(configuration, 1, 1_000_000)
+    parts = publish(configuration, replace(first, source="bootstrap"))
+    assert [publish_snapshot(configuration, first.snapshot) for _ in range(2)] == [2, 3]
+    removed = [record.key for record in on_topic(topics) if record.value is None]
+    assert removed == [piece.key for piece in tombstones(1, parts)]
+    head = next(record for record in on_topic(topics) if record.key == b"3")
+    assert count_parts(head.value or b"") == parts

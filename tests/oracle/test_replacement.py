@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.data import icd9cm
 from support.graphs import dags, trees
+from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms.candidates import CANDIDATES, NO_REFERENCE, ROUNDINGS, TRUNCATED, UNSIGNED, Task
+from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
 from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
@@ -76,9 +78,17 @@ def task_of(cases) -> Task:
     )
 
 
+def ties_of(chooser, size) -> list[int]:
+    """Words that bring out every choice among up to ``size``: of some a whole range; of others random ones do, which
+    miss one with a chance of e^-40."""
+    if isinstance(chooser, DagReplacer):
+        return np.random.default_rng(size).integers(0, TOP, 40 * size, dtype=np.uint64).tolist()
+    return [k * TOP // (4 * size) for k in range(4 * size)]
+
+
 def outcomes(chooser, a, r, noise, size, roundings) -> list[tuple[frozenset[int], set[int]]]:
     """What comes out over all ties, for each of the rounding words: the values, and the flags."""
-    ties = [k * TOP // (4 * size) for k in range(4 * size)]
+    ties = ties_of(chooser, size)
     cases = [(a, r, noise, word, tie) for word in roundings for tie in ties]
     result = chooser.replace(task_of(cases))
     rows = range(0, len(cases), len(ties))
@@ -95,14 +105,18 @@ def noises(sd) -> st.SearchStrategy[float]:
 
 
 def check_all_pairs(chooser, sd, eligible, noise, rounding):
-    size = len(sd)
-    for a in range(size):
-        for r in (None, *range(size)):
-            expected = literal(sd, a, r, noise, eligible, rounding)
-            (high, flags), (low, low_flags) = outcomes(chooser, a, r, noise, size, (0, TOP - 1))
-            assert high == expected.high
-            assert low == (expected.low if expected.p < 1 else expected.high)
-            assert flags == low_flags == {expected.flags}
+    check_pairs(
+        chooser, sd, eligible, noise, rounding, [(a, r) for a in range(len(sd)) for r in (None, *range(len(sd)))]
+    )
+
+
+def check_pairs(chooser, sd, eligible, noise, rounding, pairs):
+    for a, r in pairs:
+        expected = literal(sd, a, r, noise, eligible, rounding)
+        (high, flags), (low, low_flags) = outcomes(chooser, a, r, noise, len(sd), (0, TOP - 1))
+        assert high == expected.high
+        assert low == (expected.low if expected.p < 1 else expected.high)
+        assert flags == low_flags == {expected.flags}
 
 
 def eligible_of(tau, candidates):
@@ -136,8 +150,21 @@ def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, dat
 def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
     d = measure(data.draw(dags(least=2, most=14)))
     sd = d.matrix(d.taxonomy.ids)
-    chosen = replacer(d, rounding=rounding, candidates=candidates)
+    chosen = LevelReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
     check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
+
+
+@both
+@parameters
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_replacements_in_any_taxonomy_without_looking_at_all_of_it(rounding, candidates, data):
+    d = WuPalmer(data.draw(trees(least=2, most=20) | dags(least=2, most=30)))
+    sd = d.matrix(d.taxonomy.ids)
+    chosen = DagReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
+    place = st.integers(0, len(sd) - 1)
+    pairs = data.draw(st.lists(st.tuples(place, st.none() | place), min_size=5, max_size=5))
+    check_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding, pairs)
 
 
 @pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])
@@ -155,7 +182,8 @@ def test_the_chance_of_the_upper_level(strategy, data):
     words = (max(at - (1 << 24), 0), min(at + (1 << 24), TOP - 1))
     (under, _), (over, _) = outcomes(replacer(d), a, r, noise, size, words)
     assert under == expected.high
-    assert over == (expected.low if expected.p < 1 - 1e-9 else expected.high)
+    if not 1 - 1e-9 < expected.p < 1:
+        assert over == (expected.low if expected.p < 1 else expected.high)
 
 
 @given(tau=trees(least=2, most=14) | dags(least=2, most=14), seed=st.integers(0, 2**32))
@@ -178,6 +206,40 @@ def test_a_value_does_not_depend_on_its_batch(tau, seed):
             whole.distances[i],
             whole.flags[i],
         )
+
+
+@both
+@parameters
+@pytest.mark.parametrize("name", ["hpo", "made up"])
+def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
+    """The same distances and flags as by looking at everything; what is drawn is at that distance and admissible."""
+    d = WuPalmer(phenotypes() if name == "hpo" else snomed_shaped(3_000))
+    task = many_values(d, 2_000)
+    kinds = (DagReplacer, LevelReplacer)
+    fast, literally = (
+        kind(d, candidates=candidates, calibrated=rounding == "calibrated").replace(task) for kind in kinds
+    )
+    np.testing.assert_array_equal(fast.distances, literally.distances)
+    np.testing.assert_array_equal(fast.flags, literally.flags)
+    np.testing.assert_array_equal(fast.distances, d.pairs(task.codes, fast.codes))
+    signed = (task.references != NO_REFERENCE) & (task.references != task.codes) & (fast.codes != task.codes)
+    signed &= (fast.flags & UNSIGNED) == 0
+    own, new = (d.pairs(codes[signed], task.references[signed]) for codes in (task.codes, fast.codes))
+    assert signed.sum() > 500
+    assert np.where(task.noise[signed] > 0, new > own, new < own).all()
+    if candidates == "leaves":
+        assert d.taxonomy.leaf[fast.codes[fast.codes != task.codes]].all()
+
+
+def many_values(d: WuPalmer, size: int) -> Task:
+    """Some values many times, with references near and far, and noise that is often exactly a distance."""
+    rng = np.random.default_rng(11)
+    codes = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
+    references = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
+    references[::3] = np.clip(codes[::3] + rng.integers(-20, 20, codes[::3].size), -1, len(d.taxonomy) - 1)
+    noise = rng.normal(0, 0.3, size)
+    noise[::5] = np.sign(noise[::5]) * d.pairs(codes[::5], rng.permutation(codes)[::5])
+    return Task(codes, references, noise, *rng.integers(0, TOP, (2, size), dtype=np.uint64))
 
 
 @measures

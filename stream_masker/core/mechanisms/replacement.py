@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from stream_masker.core.distance import DISTANCES, Distance
+from collections.abc import Sequence
+
+from stream_masker.core.distance import DISTANCES, Distance, WuPalmer
 from stream_masker.core.mechanisms.candidates import ROUNDINGS, Replacer, require_one_of
+from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
+from stream_masker.core.ontology import Taxonomy
 
 
 def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: str = "all") -> Replacer:
-    """The fastest ``Replacer`` for the distance's taxonomy.
+    """The fastest ``Replacer`` for the distance and its taxonomy.
 
     ``rounding``: calibrated or ceil; ``candidates``: all or leaves. Raises ParameterError.
     """
     require_one_of("rounding", rounding, ROUNDINGS)
-    chosen = TreeReplacer if _by_depths_alone(distance) else LevelReplacer
-    return chosen(distance, candidates=candidates, calibrated=rounding == "calibrated")
+    return _kind(distance)(distance, candidates=candidates, calibrated=rounding == "calibrated")
 
 
-def _by_depths_alone(distance: Distance) -> bool:
-    """Whether ``tree_distance`` is the distance: for the known ones, in a tree."""
-    return distance.taxonomy.is_tree and type(distance) in DISTANCES.values()
+def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) -> tuple[Replacer, ...]:
+    """A ``Replacer`` for each distance; equal distances in equal taxonomies share one, and what it remembers."""
+    made: dict[tuple[type[Distance], Taxonomy], Replacer] = {}
+    for distance in distances:
+        key = type(distance), distance.taxonomy
+        if key not in made:
+            made[key] = replacer(distance, rounding=rounding, candidates=candidates)
+    return tuple(made[type(distance), distance.taxonomy] for distance in distances)
+
+
+def _kind(distance: Distance) -> type[TreeReplacer | DagReplacer | LevelReplacer]:
+    """Trees and Wu-Palmer have their own; an unknown distance, and the logarithmic one in a DAG, have not."""
+    if type(distance) not in DISTANCES.values():
+        return LevelReplacer
+    if distance.taxonomy.is_tree:
+        return TreeReplacer
+    return DagReplacer if type(distance) is WuPalmer else LevelReplacer

@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Floats, Int32
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.noise import DISTRIBUTIONS, Noise, lengths_of
 from stream_masker.core.mechanisms.numeric_noise import VARIANTS, NumericNoise
-from stream_masker.core.mechanisms.replacement import replacer
+from stream_masker.core.mechanisms.replacement import replacers
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.mechanisms.words import ROUNDING, TIES, draw_words
 from stream_masker.core.numeric import Numeric
@@ -113,7 +113,7 @@ class SemanticNoise(WindowedMechanism[_InForce]):
         self._correlated = correlated
         self._reference = reference
         self._laplace = distribution == "laplace"
-        self._replacers = tuple(replacer(d, rounding=rounding, candidates=candidates) for d in self._distances)
+        self._replacers = replacers(self._distances, rounding=rounding, candidates=candidates)
 
     @property
     def alpha(self) -> Mapping[str, float]:

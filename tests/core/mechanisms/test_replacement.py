@@ -8,6 +8,7 @@ from support.graphs import FIGURE_1
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, TRUNCATED, UNSIGNED, Task
+from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.level_replacement import ArrayCache, LevelReplacer, groups
 from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
@@ -19,7 +20,7 @@ WIDE = Ontology.from_edges(
 ).taxonomy()
 TWO_PARENTS = Ontology.from_edges([("a", "root"), ("b", "root"), ("c", "a"), ("c", "b"), ("d", "b")]).taxonomy()
 ALONE = Ontology.from_parents({"only": []}).taxonomy()
-KINDS = pytest.mark.parametrize("kind", [TreeReplacer, LevelReplacer])
+KINDS = pytest.mark.parametrize("kind", [TreeReplacer, DagReplacer, LevelReplacer])
 
 
 def task(tau, value, reference, noise, seed=0) -> Task:
@@ -46,8 +47,11 @@ def test_ties_are_drawn_uniformly(kind):
     assert ((counts - n / 8) ** 2 / (n / 8)).sum() < 29.9
 
 
-@KINDS
-@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@pytest.mark.parametrize(
+    ("kind", "measure"),
+    [(kind, measure) for kind in (TreeReplacer, LevelReplacer) for measure in (WuPalmer, LogTaxonomic)]
+    + [(DagReplacer, WuPalmer)],
+)
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
 @pytest.mark.parametrize("reference", [None, "root", "b0", "l21"])
 @pytest.mark.parametrize("magnitude", [0.05, 0.3, 0.45])
@@ -176,8 +180,13 @@ class Halved(WuPalmer):
 
 @pytest.mark.parametrize(
     ("distance", "expected"),
-    [(WuPalmer(WIDE), TreeReplacer), (WuPalmer(TWO_PARENTS), LevelReplacer), (Halved(WIDE), LevelReplacer)],
-    ids=["tree", "dag", "own"],
+    [
+        (WuPalmer(WIDE), TreeReplacer),
+        (WuPalmer(TWO_PARENTS), DagReplacer),
+        (LogTaxonomic(TWO_PARENTS), LevelReplacer),
+        (Halved(WIDE), LevelReplacer),
+    ],
+    ids=["tree", "dag", "logarithmic", "own"],
 )
 def test_the_replacer_suits_the_distance(distance: Distance, expected):
     assert type(replacer(distance)) is expected

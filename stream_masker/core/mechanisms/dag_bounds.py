@@ -1,0 +1,282 @@
+"""Which members of a list are admissible, and how to tell of whole blocks that none is.
+
+Let a be the value, r its reference, x the own distance sd(a, r), s an ancestor of a, and c a member of the list of s
+with k links up to it. c belongs to the level if s is the least common subsumer of a and c: so no common ancestor of
+both lies deeper, and of those as deep none has shorter paths in sum, or the same and a greater position (so that c
+counts once). What cannot be admissible:
+
+* Where s has an ancestor's depth, and c lies below a deeper ancestor of a. Of a block, what covers it tells.
+* Farther (sign > 0). r and s share a subsumer at depth q, with p links; so do r and c, with at most p + k links, if
+  they share nothing deeper. If p + k links are not farther than x, c needs a common ancestor u with r deeper than q.
+  c reaches u by at most depth(c) - depth(u) links, so that depth(c) must exceed a bound, the least over all u: one
+  bound over what a and r share, and one over the rest, of which c's bits in ``HubTable`` tell whether it shares any.
+* Nearer (sign < 0). If c and r share nothing but what a and r do, at most as deep as s, then for some such u the path
+  from c up to u is at least root_path(c) - root_path(u) long; so root_path(c) has a greatest value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.compiling import inlined, part
+from stream_masker.core.distance.hubs import TOPS_OF_LAST
+from stream_masker.core.distance.kernels import WU_PALMER
+from stream_masker.core.mechanisms.candidates import Int64
+from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, COVER, DEEPEST, ROW_WORDS, Words
+from stream_masker.core.mechanisms.levels import first_links, slope, wu_palmer_level
+
+SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
+"""Columns of ``Work.steps``."""
+COLUMNS = 9
+
+LARGEST_BALL = 1 << 14
+"""Concepts near a reference that are looked at instead of a level."""
+
+BEYOND = np.int64(1 << 60)
+FEW = 2
+"""Members of a block that are rather looked at than asked for by what covers them."""
+
+
+class Work(NamedTuple):
+    """Room for one value at a time.
+
+    marks: (2m,) links + 1 up to each ancestor of a (even places) and of r (odd ones), 0 for what is none; all 0 between
+    values.
+
+    steps: (ancestors of a, 9), deepest first: the position, depth and path of each; the depth and links that it shares
+    with r; the fewest links from which on sharing these is far enough; the two bounds of depth; that of root_path.
+    far: (ancestors of r,) bounds of depth. entries: room for a list. bits: (4,) those of r that a has not. ready: 1
+    when all this is filled.
+    """
+
+    marks: NDArray[np.int16]
+    steps: Int64
+    far: Int64
+    entries: Int64
+    bits: Words
+    ready: Int64
+
+
+def new_work(concepts: int, ancestors: int) -> Work:
+    """Room for values of a taxonomy where none has more ancestors, itself included."""
+    return Work(
+        marks=np.zeros(2 * concepts, np.int16),
+        steps=np.zeros((ancestors, COLUMNS), np.int64),
+        far=np.zeros(ancestors, np.int64),
+        entries=np.zeros(LARGEST_BALL, np.int64),
+        bits=np.zeros(4, np.uint64),
+        ready=np.zeros(1, np.int64),
+    )
+
+
+@inlined
+def is_nearer_or_farther(sign, distance, own):  # type: ignore[no-untyped-def]
+    """The sign condition; sign is not 0."""
+    return distance > own if sign > 0 else distance < own
+
+
+@inlined
+def shared(graph, work, c, side):  # type: ignore[no-untyped-def]
+    """(position, depth, links) of the least common subsumer of c and a (side 0) or r (side 1), of marked ancestors."""
+    found = np.int64(-1)
+    links = np.int64(0)
+    begin = np.int64(0)
+    for j in range(graph.offsets[c], graph.offsets[c + 1]):
+        x = np.int64(graph.ancestors[j])
+        if x < begin:
+            break
+        mark = np.int64(work.marks[2 * x + side])
+        if mark > 0:
+            total = mark - 1 + graph.paths[j]
+            if found < 0:
+                begin = graph.begins[graph.depth[x]]
+            if found < 0 or total < links:
+                found = x
+                links = total
+    return found, np.int64(graph.depth[found]), links
+
+
+@inlined
+def fits(graph, work, case, c, s, links):  # type: ignore[no-untyped-def]
+    """Whether c, so many links from a over s in all, has s for its least common subsumer with a and is admissible."""
+    sign, own = case[2], case[3]
+    begin = graph.begins[graph.depth[s]]
+    end = graph.begins[graph.depth[s] + 1]
+    to_r = np.int64(-1)
+    begin_r = np.int64(0)
+    for j in range(graph.offsets[c], graph.offsets[c + 1]):
+        x = np.int64(graph.ancestors[j])
+        if x < begin and (sign == 0 or (to_r >= 0 and x < begin_r)):
+            break
+        mark = np.int64(work.marks[2 * x])
+        if mark > 0 and x >= begin and x != s:
+            total = mark - 1 + graph.paths[j]
+            if x >= end or total < links or (total == links and x > s):
+                return False
+        mark = np.int64(work.marks[2 * x + 1])
+        if mark > 0 and x >= begin_r:
+            total = mark - 1 + graph.paths[j]
+            if to_r < 0:
+                begin_r = graph.begins[graph.depth[x]]
+                to_r = total
+            to_r = min(to_r, total)
+    return sign == 0 or is_nearer_or_farther(sign, wu_palmer_level(graph.depth[begin_r], to_r), own)
+
+
+@part
+def prepare(graph, work, case):  # type: ignore[no-untyped-def]
+    """Fills the room for a case (a, r, sign, own)."""
+    a, r, sign, own = case
+    work.ready[0] = 1
+    offset = graph.offsets[a]
+    count = graph.offsets[a + 1] - offset
+    for i in range(count):
+        s = np.int64(graph.ancestors[offset + i])
+        path = np.int64(graph.paths[offset + i])
+        work.marks[2 * s] = path + 1
+        work.steps[i, SELF], work.steps[i, DEPTH], work.steps[i, PATH] = s, graph.depth[s], path
+    if sign != 0:
+        for j in range(graph.offsets[r], graph.offsets[r + 1]):
+            work.marks[2 * np.int64(graph.ancestors[j]) + 1] = graph.paths[j] + 1
+        for w in range(4):
+            work.bits[w] = graph.rows[ROW_WORDS * r + w]
+        work.bits[0] &= ~graph.rows[ROW_WORDS * a]
+        work.bits[3] &= TOPS_OF_LAST
+        if sign > 0:
+            bound_depths(graph, work, count, r, own)
+        else:
+            bound_root_paths(graph, work, count, own)
+
+
+@part
+def clean(graph, work, case):  # type: ignore[no-untyped-def]
+    """Empties the room, if it was filled."""
+    if work.ready[0] == 1:
+        a, r, sign = case[0], case[1], case[2]
+        for j in range(graph.offsets[a], graph.offsets[a + 1]):
+            work.marks[2 * np.int64(graph.ancestors[j])] = 0
+        if sign != 0:
+            for j in range(graph.offsets[r], graph.offsets[r + 1]):
+                work.marks[2 * np.int64(graph.ancestors[j]) + 1] = 0
+        work.ready[0] = 0
+
+
+@inlined
+def relate(graph, steps, marks, i):  # type: ignore[no-untyped-def]
+    """Writes what step i shares with r, from what its parents do, which are later steps."""
+    s = steps[i, SELF]
+    mark = np.int64(marks[2 * s + 1])
+    depth = steps[i, DEPTH] if mark > 0 else np.int64(0)
+    links = max(mark - 1, np.int64(0))
+    if mark == 0:
+        for j in range(graph.parent_offsets[s], graph.parent_offsets[s + 1]):
+            h = i + 1
+            while steps[h, SELF] != graph.parents[j]:
+                h += 1
+            above, more = steps[h, SHARED], steps[h, LINKS] + 1
+            if above > depth or (above == depth and more < links):
+                depth, links = above, more
+    steps[i, SHARED], steps[i, LINKS] = depth, links
+
+
+@inlined
+def bound_depths(graph, work, count, r, own):  # type: ignore[no-untyped-def]
+    """Fills what sign > 0 needs."""
+    steps = work.steps
+    ratio = slope(WU_PALMER, own)
+    offset = graph.offsets[r]
+    others = graph.offsets[r + 1] - offset
+    for j in range(others):
+        depth = np.int64(graph.depth[graph.ancestors[offset + j]])
+        work.far[j] = first_links(WU_PALMER, depth, own, ratio, True) - 1 + depth - graph.paths[offset + j]
+    for i in range(count - 1, -1, -1):
+        relate(graph, steps, work.marks, i)
+        steps[i, ENOUGH] = first_links(WU_PALMER, steps[i, SHARED], own, ratio, True) - steps[i, LINKS]
+        by_shared, by_others = BEYOND, BEYOND
+        if steps[i, ENOUGH] > 0:
+            for j in range(others):
+                u = np.int64(graph.ancestors[offset + j])
+                if graph.depth[u] <= steps[i, SHARED]:
+                    break
+                if work.marks[2 * u] == 0:
+                    by_others = min(by_others, work.far[j])
+                elif graph.depth[u] <= steps[i, DEPTH]:
+                    by_shared = min(by_shared, work.far[j])
+        steps[i, BY_SHARED], steps[i, BY_OTHERS] = by_shared, by_others
+
+
+@inlined
+def bound_root_paths(graph, work, count, own):  # type: ignore[no-untyped-def]
+    """Fills what sign < 0 needs: for each step the greatest over those that are not deeper."""
+    steps = work.steps
+    ratio = slope(WU_PALMER, own)
+    greatest = np.int64(-1)
+    i = count - 1
+    while i >= 0:
+        h = i
+        while h >= 0 and steps[h, DEPTH] == steps[i, DEPTH]:
+            mark = np.int64(work.marks[2 * steps[h, SELF] + 1])
+            if mark > 0:
+                most = first_links(WU_PALMER, steps[h, DEPTH], own, ratio, False) - mark
+                if most >= 0:
+                    greatest = max(greatest, most + graph.root_path[steps[h, SELF]])
+            h -= 1
+        for j in range(h + 1, i + 1):
+            steps[j, ROOT_PATH] = greatest
+        i = h
+
+
+@inlined
+def touches(words, at, bits):  # type: ignore[no-untyped-def]
+    """Whether the four words from ``at`` on have any of the bits."""
+    found = (words[at] & bits[0]) | (words[at + 1] & bits[1]) | (words[at + 2] & bits[2]) | (words[at + 3] & bits[3])
+    return found != np.uint64(0)
+
+
+@inlined
+def is_deep_enough(lists, work, i, k, block, touched):  # type: ignore[no-untyped-def]
+    """For sign > 0: whether any of a block's members with k links up to step i may be farther."""
+    if k >= work.steps[i, ENOUGH]:
+        return True
+    deepest = np.int64(lists.blocks[block + DEEPEST])
+    return deepest > work.steps[i, BY_SHARED] or (touched and deepest > work.steps[i, BY_OTHERS])
+
+
+@inlined
+def is_hopeless(graph, lists, work, sign, i, k, y):  # type: ignore[no-untyped-def]
+    """Whether member y, with k links up to step i, cannot be admissible, as its block tells."""
+    if sign == 0:
+        return False
+    block = (y // BLOCK) * BLOCK_WORDS
+    touched = touches(lists.blocks, block, work.bits)
+    if sign > 0:
+        return not is_deep_enough(lists, work, i, k, block, touched)
+    return not touched and graph.root_path[lists.members[y]] > work.steps[i, ROOT_PATH]
+
+
+@inlined
+def is_covered(graph, lists, work, i, block):  # type: ignore[no-untyped-def]
+    """Whether all members of a block lie below an ancestor of a that is deeper than step i."""
+    cover = np.int64(lists.blocks[block + COVER])
+    end = graph.begins[work.steps[i, DEPTH] + 1]
+    for j in range(graph.offsets[cover], graph.offsets[cover + 1]):
+        if graph.ancestors[j] < end:
+            break
+        if work.marks[2 * np.int64(graph.ancestors[j])] > 0:
+            return True
+    return False
+
+
+@inlined
+def first_after(graph, lists, start, stop, root_path):  # type: ignore[no-untyped-def]
+    """The first member of a list, from start to stop, with a longer path up to the root; stop for none."""
+    while start < stop:
+        middle = (start + stop) >> 1
+        if graph.root_path[lists.members[middle]] <= root_path:
+            start = middle + 1
+        else:
+            stop = middle
+    return start

@@ -1,0 +1,208 @@
+"""What is remembered of values once seen, in bounded memory, so that the next ones like them cost little.
+
+* Of a value a: its *levels*, the distances at which there may be candidates, ascending, and for each level the *groups*
+  of which it consists: lists of ``Lists``, each by an ancestor of a. They are at most the ancestors' lists of paths.
+* Of a *case*, a value with a reference and a sign: sd(a, r), and for each level its *status*: whether it is known to
+  have admissible candidates, and which, if they had to be found all.
+
+Everything here is a function of the taxonomy and the candidates alone; it can be forgotten at any time, and is when
+room runs out, without any effect on what is chosen.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.compiling import inlined, kernel
+from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
+from stream_masker.core.mechanisms.levels import wu_palmer_level
+
+VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND = range(6)
+"""Indices of ``Memo.used``."""
+
+KEY, START, OWN, BALL = range(4)
+"""Columns of ``Memo.cases``."""
+
+UNKNOWN, EMPTY, THERE, LISTED = range(4)
+"""What a status says: nothing; no admissible candidate; some; LISTED + i: those that are listed at ``found[i]``."""
+
+MOST_LISTED = 1 << 14
+"""Admissible candidates of one level that are listed; more are so many that tries find one."""
+
+
+class Memo(NamedTuple):
+    """value_at: (m,) which value, from 1, a concept is; 0 none. first_level: value v has the levels
+    ``first_level[v]`` to ``first_level[v + 1]``.
+
+    levels: distances; sizes: members of all of a level's groups, ``groups[first_group[l]:first_group[l + 1]]``, each a
+    list and the index of the ancestor in the value's row of the closure.
+    cases: a hash table by open addressing, ``KEY`` 0 where empty; owns are the same bits as float64. statuses of the
+    levels of a case from its ``START`` on. found: for a listed level the number of its admissible members, and their
+    places, ascending, among the level's members. used: how much of each there is.
+    """
+
+    value_at: Int32
+    first_level: Int64
+    levels: Floats
+    sizes: Int32
+    first_group: Int32
+    groups: Int32
+    cases: Int64
+    owns: Floats
+    statuses: Int32
+    found: Int32
+    most: Int64
+    used: Int64
+
+
+def new_memo(concepts: int, most: int, size: int) -> Memo:
+    """An empty one. most: the groups that a value may have; size: how much to remember, in levels of values.
+
+    Memory is taken as it is filled: about 80 bytes for each of ``size``.
+    """
+    levels = max(size, 2 * most + 2)
+    cases = np.zeros((1 << max(4, (levels // 8).bit_length()), 4), np.int64)
+    return Memo(
+        value_at=np.zeros(concepts, np.int32),
+        first_level=np.zeros(levels + 2, np.int64),
+        levels=np.empty(levels, np.float64),
+        sizes=np.empty(levels, np.int32),
+        first_group=np.zeros(levels + 1, np.int32),
+        groups=np.empty(4 * levels, np.int32),
+        cases=cases,
+        owns=cases.view(np.float64),
+        statuses=np.empty(4 * levels, np.int32),
+        found=np.empty(4 * levels + 2 * MOST_LISTED, np.int32),
+        most=np.array([most], np.int64),
+        used=np.zeros(6, np.int64),
+    )
+
+
+@kernel
+def forget(memo):  # type: ignore[no-untyped-def]
+    """Empties the memo."""
+    memo.value_at[:] = 0
+    memo.cases[:] = 0
+    memo.used[:] = 0
+
+
+@inlined
+def has_room(memo):  # type: ignore[no-untyped-def]
+    """Whether the memo can take another value with two cases, and another list."""
+    most = memo.most[0]
+    used = memo.used
+    return (
+        used[LEVELS] + most <= memo.levels.size
+        and 2 * (used[GROUPS] + most) <= memo.groups.size
+        and 2 * (used[CASES] + 2) <= memo.cases.shape[0]
+        and used[STATUSES] + 2 * most <= memo.statuses.size
+        and used[FOUND] + MOST_LISTED < memo.found.size
+    )
+
+
+@kernel
+def add_value(graph, lists, memo, a):  # type: ignore[no-untyped-def]
+    """Finds the levels of a and their groups, nearest first; groups of a level by descending ancestor."""
+    distances = np.empty(memo.most[0], np.float64)
+    groups = np.empty((memo.most[0], 2), np.int32)
+    count = 0
+    offset = graph.offsets[a]
+    for i in range(graph.offsets[a + 1] - offset):
+        s = graph.ancestors[offset + i]
+        path = np.int64(graph.paths[offset + i])
+        for x in range(lists.first[s] + (1 if i == 0 else 0), lists.first[s + 1]):
+            if lists.starts[x + 1] > lists.starts[x]:
+                distances[count] = wu_palmer_level(graph.depth[s], path + x - lists.first[s])
+                groups[count, 0] = x
+                groups[count, 1] = i
+                count += 1
+    order = np.argsort(distances[:count], kind="mergesort")
+    level = memo.used[LEVELS] - 1
+    for j in range(count):
+        x = groups[order[j], 0]
+        if j == 0 or distances[order[j]] != distances[order[j - 1]]:
+            level += 1
+            memo.levels[level] = distances[order[j]]
+            memo.sizes[level] = 0
+        memo.sizes[level] += lists.starts[x + 1] - lists.starts[x]
+        at = memo.used[GROUPS]
+        memo.groups[2 * at], memo.groups[2 * at + 1] = x, groups[order[j], 1]
+        memo.used[GROUPS] = at + 1
+        memo.first_group[level + 1] = at + 1
+    value = memo.used[VALUES] + 1
+    memo.used[VALUES] = value
+    memo.used[LEVELS] = level + 1
+    memo.first_level[value + 1] = level + 1
+    memo.value_at[a] = value
+
+
+@inlined
+def first_level_at(memo, first, stop, distance):  # type: ignore[no-untyped-def]
+    """The first of a value's levels that is not nearer; ``stop`` for none."""
+    while first < stop:
+        middle = (first + stop) >> 1
+        if memo.levels[middle] < distance:
+            first = middle + 1
+        else:
+            stop = middle
+    return first
+
+
+@inlined
+def case_key(concepts, a, r, sign):  # type: ignore[no-untyped-def]
+    """A number, not 0, for each case."""
+    return ((a * (concepts + 1) + r + 1) * 3) + sign + 2
+
+
+@inlined
+def slot_of(memo, key):  # type: ignore[no-untyped-def]
+    """Where the case of that key is, or is to be put."""
+    mask = memo.cases.shape[0] - 1
+    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & mask
+    while memo.cases[slot, KEY] != 0 and memo.cases[slot, KEY] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def add_case(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-def]
+    """Puts a case of so many levels, of which nothing is known."""
+    start = memo.used[STATUSES]
+    memo.cases[slot, KEY] = key
+    memo.cases[slot, START] = start
+    memo.owns[slot, OWN] = own
+    memo.cases[slot, BALL] = ball
+    for j in range(start, start + levels):
+        memo.statuses[j] = UNKNOWN
+    memo.used[STATUSES] = start + levels
+    memo.used[CASES] += 1
+
+
+@inlined
+def locate(lists, memo, level, place):  # type: ignore[no-untyped-def]
+    """The group and the index in ``Lists.members`` of the member at a place of the level."""
+    g = np.int64(memo.first_group[level])
+    while True:
+        x = memo.groups[2 * g]
+        start = np.int64(lists.starts[x])
+        size = lists.starts[x + 1] - start
+        if place < size:
+            return g, start + place
+        place -= size
+        g += 1
+
+
+@inlined
+def is_listed(found, at, place):  # type: ignore[no-untyped-def]
+    """Whether a place is on the list at ``found[at]``."""
+    low = np.int64(at + 1)
+    high = low + found[at]
+    while low < high:
+        middle = (low + high) >> 1
+        if found[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low <= at + found[at] and found[low] == place

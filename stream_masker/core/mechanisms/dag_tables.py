@@ -1,0 +1,180 @@
+"""A directed acyclic graph seen from above: the descendants of every concept by their shortest path up to it.
+
+A candidate c is at distance wp(depth(s), path(a, s) + path(c, s)) of the value a, s being their least common subsumer.
+So the concepts at one distance of a are among those of a few *lists*: the descendants of an ancestor s of a at one
+length of path. Those of a list of which s is not the least common subsumer with a have to be left out one by one.
+
+Lists are ordered by the path up to the root, and cut into *blocks* of 32 members, of which a few words tell what no
+member can be, so that most members that will not do need not be looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.compiling import kernel
+from stream_masker.core.distance.hubs import TOPS_OF_LAST, HubTable
+from stream_masker.core.mechanisms.candidates import Candidates, Int32, Int64
+from stream_masker.core.ontology import Taxonomy
+
+Words = NDArray[np.uint64]
+
+BLOCK = 32
+COVER, DEEPEST = 4, 5
+BLOCK_WORDS = 6
+"""Words of a block: four of ``HubTable`` (the bits of any member), the concept that covers it, the greatest depth."""
+
+ROW_WORDS = 8
+"""Words of a row of ``HubTable``."""
+
+
+class Graph(NamedTuple):
+    """The taxonomy. Its closure: (m + 1,) ``offsets``, ``ancestors``, ``paths``; its ``parents`` likewise.
+
+    depth: (m,); begins: the first position of each depth, from 0 on, and m for the depth beyond the last.
+    root_path: (m,) links of the shortest path up to the root. deepest: (m,) the greatest depth of any descendant.
+    rows: (m · 8,) those of ``HubTable``, which tell in a few bits what subsumes a concept.
+    """
+
+    offsets: Int64
+    ancestors: Int32
+    paths: NDArray[np.integer]
+    parent_offsets: Int64
+    parents: Int32
+    depth: Int32
+    begins: Int64
+    root_path: Int32
+    deepest: Int32
+    rows: Words
+
+
+class Lists(NamedTuple):
+    """Candidates below each concept, by path. eligible: (m,) bool, the candidates.
+
+    List ``first[s] + k`` holds those whose shortest path up to s has k links, k = 0 … ``first[s + 1] - first[s]`` - 1:
+    ``members[starts[list]:starts[list + 1]]``, ordered by ``root_path``, then ``preorder``. blocks: (blocks · 6,).
+    preorder: (m,) places of concepts in a walk down the first parents' tree.
+    """
+
+    eligible: NDArray[np.bool_]
+    first: Int64
+    starts: Int32
+    members: Int32
+    preorder: Int32
+    blocks: Words
+
+
+def graph_of(taxonomy: Taxonomy) -> Graph:
+    """What kernels need of a taxonomy."""
+    up = taxonomy.closure
+    depth = taxonomy.depth
+    return Graph(
+        offsets=up.offsets,
+        ancestors=up.ancestors,
+        paths=up.paths,
+        parent_offsets=taxonomy.parent_offsets,
+        parents=taxonomy.parents,
+        depth=depth,
+        begins=np.searchsorted(depth, np.arange(int(depth.max()) + 2)).astype(np.int64),
+        root_path=up.paths[up.offsets[1:] - 1].astype(np.int32),
+        deepest=deepest_below(taxonomy.parent_offsets, taxonomy.parents, depth),
+        rows=HubTable.of(taxonomy).rows,
+    )
+
+
+def lists_of(graph: Graph, candidates: Candidates) -> Lists:
+    """The lists of candidates, in O(size of the closure)."""
+    above = np.concatenate((np.zeros(1, np.int32), graph.parents[graph.parent_offsets[1:-1]]))
+    preorder = walk_order(above)
+    order = np.lexsort((preorder, graph.root_path))
+    eligible = np.zeros(len(preorder), np.bool_)
+    eligible[candidates.positions] = True
+    first, starts, members = transposed(
+        graph.offsets, graph.ancestors, graph.paths, order[eligible[order]].astype(np.int32)
+    )
+    blocks = summed_blocks(members, graph.rows, graph.depth, preorder, above)
+    return Lists(eligible, first, starts, members, preorder, blocks)
+
+
+@kernel
+def deepest_below(parent_offsets, parents, depth):  # type: ignore[no-untyped-def]
+    """(m,) int32: the greatest depth of each concept's descendants, itself included."""
+    deepest = depth.copy()
+    for c in range(depth.size - 1, 0, -1):
+        for k in range(parent_offsets[c], parent_offsets[c + 1]):
+            deepest[parents[k]] = max(deepest[parents[k]], deepest[c])
+    return deepest
+
+
+@kernel
+def walk_order(above):  # type: ignore[no-untyped-def]
+    """(m,) int32: each concept's place in a walk down a tree, given what is above each."""
+    m = above.size
+    size = np.ones(m, np.int32)
+    for c in range(m - 1, 0, -1):
+        size[above[c]] += size[c]
+    place = np.zeros(m, np.int32)
+    free = np.ones(m, np.int32)
+    for c in range(1, m):
+        place[c] = free[above[c]]
+        free[above[c]] += size[c]
+        free[c] = place[c] + 1
+    return place
+
+
+@kernel
+def transposed(offsets, ancestors, paths, order):  # type: ignore[no-untyped-def]
+    """The closure by ancestor and path, the concepts of a list in the given order: (first, starts, members)."""
+    m = offsets.size - 1
+    first = np.zeros(m + 1, np.int64)
+    for c in order:
+        for k in range(offsets[c], offsets[c + 1]):
+            s = np.int64(ancestors[k])
+            first[s + 1] = max(first[s + 1], np.int64(paths[k]) + 1)
+    for s in range(m):
+        first[s + 1] += first[s]
+    starts = np.zeros(first[m] + 2, np.int32)
+    for c in order:
+        for k in range(offsets[c], offsets[c + 1]):
+            starts[first[ancestors[k]] + paths[k] + 2] += 1
+    for i in range(2, starts.size):
+        starts[i] += starts[i - 1]
+    members = np.empty(starts[starts.size - 1], np.int32)
+    for c in order:
+        for k in range(offsets[c], offsets[c + 1]):
+            i = first[ancestors[k]] + paths[k] + 1
+            members[starts[i]] = c
+            starts[i] += 1
+    return first, starts[:-1].copy(), members
+
+
+@kernel
+def summed_blocks(members, rows, depth, preorder, above):  # type: ignore[no-untyped-def]
+    """The blocks' words. What covers a block is the least common concept above its members in the first parents'
+    tree: every member is the same or below it."""
+    count = (members.size + BLOCK - 1) // BLOCK
+    blocks = np.zeros(count * BLOCK_WORDS, np.uint64)
+    for j in range(count):
+        at = j * BLOCK_WORDS
+        low = members[j * BLOCK]
+        high = low
+        deepest = np.int64(0)
+        for y in range(j * BLOCK, min(members.size, (j + 1) * BLOCK)):
+            c = members[y]
+            for w in range(4):
+                blocks[at + w] |= rows[c * ROW_WORDS + w]
+            low = c if preorder[c] < preorder[low] else low
+            high = c if preorder[c] > preorder[high] else high
+            deepest = max(deepest, np.int64(depth[c]))
+        while low != high:
+            if low > high:
+                low = above[low]
+            else:
+                high = above[high]
+        blocks[at + 3] &= TOPS_OF_LAST
+        blocks[at + COVER] = low
+        blocks[at + DEEPEST] = deepest
+    return blocks

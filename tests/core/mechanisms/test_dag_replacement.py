@@ -1,0 +1,128 @@
+"""Replacements in a graph: uniform among what is admissible, whatever is remembered, and whatever the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.large import phenotypes, snomed_shaped
+
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Task
+from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, LEVELS, STATUSES
+from stream_masker.core.mechanisms.dag_replacement import DagReplacer
+from stream_masker.core.mechanisms.dag_search import LEVEL_OF_FEW, tries_of
+from stream_masker.errors import ParameterError
+
+TOP = 1 << 64
+DRAWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def d():
+    return WuPalmer(snomed_shaped(3_000))
+
+
+def values(d, size, seed=3) -> Task:
+    """Values with references near and far."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, len(d.taxonomy), size).astype(np.int32)
+    references = np.where(rng.random(size) < 0.3, codes + rng.integers(-9, 9, size), rng.integers(-1, 3_000, size))
+    words = rng.integers(0, TOP, (2, size), dtype=np.uint64)
+    return Task(codes, np.clip(references, -1, 2_999).astype(np.int32), rng.normal(0, 0.3, size), *words)
+
+
+def rows(task: Task, which) -> Task:
+    return Task(*(getattr(task, name)[which] for name in ("codes", "references", "noise", "rounding", "ties")))
+
+
+def admissible(d, a, r, noise, level) -> np.ndarray:
+    """The concepts at the distance ``level`` of a that meet the sign condition, by looking at all."""
+    at = d.to_all(a) == level
+    if r not in (NO_REFERENCE, a):
+        to_r = d.to_all(r)
+        at &= to_r > to_r[a] if noise > 0 else to_r < to_r[a]
+    return np.flatnonzero(at)
+
+
+def chi_square(codes, among) -> tuple[float, float]:
+    """The statistic of draws that should be uniform, and what it exceeds with a chance of about 1e-5."""
+    found = np.searchsorted(among, codes)
+    np.testing.assert_array_equal(among[found], codes)
+    expected = codes.size / among.size
+    counts = np.bincount(found, minlength=among.size)
+    freedom = among.size - 1
+    return float(((counts - expected) ** 2 / expected).sum()), freedom + 4.3 * np.sqrt(2 * freedom) + 14
+
+
+def test_draws_are_uniform_among_what_is_admissible(d):
+    """For levels of every size and share: those that tries find, and those that have to be listed."""
+    chooser = DagReplacer(d, candidates="all", calibrated=False)
+    tried, sizes = 0, []
+    for i in range(400):
+        one = rows(values(d, 400), [i] * DRAWS)
+        if tried == 40 or one.noise[0] == 0:
+            break
+        first = chooser.replace(rows(one, slice(1)))
+        among = admissible(d, one.codes[0], one.references[0], one.noise[0], first.distances[0])
+        if first.flags[0] or not 2 <= among.size <= DRAWS // 20:
+            continue
+        ties = np.random.default_rng(i).integers(0, TOP, DRAWS, dtype=np.uint64)
+        drawn = chooser.replace(Task(one.codes, one.references, one.noise, one.rounding, ties))
+        statistic, limit = chi_square(drawn.codes, among)
+        assert statistic < limit
+        tried += 1
+        sizes.append(among.size)
+    assert tried == 40
+    assert min(sizes) <= LEVEL_OF_FEW < 50 < max(sizes)
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+@pytest.mark.parametrize("candidates", ["all", "leaves"])
+@pytest.mark.parametrize("taxonomy", [phenotypes, lambda: snomed_shaped(3_000)], ids=["hpo", "made up"])
+def test_memory_changes_nothing(calibrated, candidates, taxonomy):
+    """Nor does the order, nor the batch: each value alone, by a chooser that remembers next to nothing."""
+    distance = WuPalmer(taxonomy())
+    task = rows(values(distance, 300), np.random.default_rng(5).integers(0, 300, 3_000))
+    whole = DagReplacer(distance, candidates=candidates, calibrated=calibrated)
+    forgetful = DagReplacer(distance, candidates=candidates, calibrated=calibrated, remembered=0)
+    expected = whole.replace(task)
+    np.testing.assert_array_equal(whole.replace(task).codes, expected.codes)
+    order = np.random.default_rng(6).permutation(3_000)
+    for which in np.split(order, [*range(1, 1_000), 1_000, 2_500]):
+        found = forgetful.replace(rows(task, which))
+        np.testing.assert_array_equal(found.codes, expected.codes[which])
+        np.testing.assert_array_equal(found.distances, expected.distances[which])
+        np.testing.assert_array_equal(found.flags, expected.flags[which])
+
+
+def test_memory_is_bounded(d):
+    """Many more values and cases than fit."""
+    chooser = DagReplacer(d, candidates="all", calibrated=True, remembered=2_000)
+    memo = chooser._memo
+    most = []
+    for seed in range(20):
+        chooser.replace(values(d, 2_000, seed))
+        most.append(memo.used.copy())
+        assert memo.used[LEVELS] <= memo.levels.size
+        assert memo.used[GROUPS] <= memo.groups.size // 2
+        assert memo.used[CASES] <= memo.cases.shape[0] // 2
+        assert memo.used[STATUSES] <= memo.statuses.size
+        assert memo.used[FOUND] <= memo.found.size
+    assert memo.levels.size < 10_000
+    assert len({used.tobytes() for used in most}) > 1
+
+
+def test_the_room_for_a_value_is_empty_afterwards(d):
+    chooser = DagReplacer(d, candidates="all", calibrated=True)
+    chooser.replace(values(d, 2_000))
+    assert not chooser._work.marks.any()
+    assert not chooser._work.ready.any()
+
+
+def test_tries_depend_on_the_number_of_members_alone_and_end():
+    assert [tries_of(size) for size in (1, 8, 9, 64, 1_000_000)] == [0, 0, 4, 6, 256]
+
+
+def test_negative_memory_is_refused(d):
+    with pytest.raises(ParameterError, match="remembered"):
+        DagReplacer(d, candidates="all", calibrated=True, remembered=-1)

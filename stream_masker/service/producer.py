@@ -3,6 +3,8 @@
 librdkafka says of each error whether to try again, to abort, or to give the producer up. It has no KIP-890, so a
 commit without a known result leaves a producer that cannot be trusted: it is dropped, and a new one under the same
 transactional id first has the coordinator settle the old transaction. Which offsets were committed then decides.
+
+A commit's round trip is hidden by a second producer: see ``Lanes``.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ log = logging.getLogger(__name__)
 
 Headers = list[tuple[str, bytes | None]]
 
-SLICE = 5.0
-"""Seconds of one attempt at a step; between attempts the process shows that it is alive."""
+SLICE = 2.0
+"""Seconds of one attempt at a step."""
 
 PATIENCE = 60.0
-"""Seconds after which a step that is only ever to be tried again has failed; ``HURRY`` of them while stopping."""
+"""Seconds after which a step that is only ever to be tried again has failed; ``HURRY`` of them in a hurry."""
 
-HURRY = 10.0
+HURRY = 5.0
+"""While stopping, and while partitions wait to be given up: a pod has 30 seconds to end, and a transaction that has
+to be given up takes two steps of at most ``HURRY + SLICE``, one that is merely filled a third."""
 
 FENCINGS = 3
 """So many fencings within ``FENCING_SECONDS`` are no accident: another process uses the same transactional id."""
@@ -60,6 +64,7 @@ class Client(Protocol):
     def produce(self, *args: Any, **named: Any) -> None: ...
     def poll(self, timeout: float) -> int: ...
     def send_offsets_to_transaction(self, positions: list[TopicPartition], group: object, timeout: float) -> None: ...
+    def flush(self, timeout: float) -> int: ...
     def commit_transaction(self, timeout: float) -> None: ...
     def abort_transaction(self, timeout: float) -> None: ...
 
@@ -87,9 +92,10 @@ def verdict_on(error: KafkaError) -> Verdict:
 
 
 class TransactionalProducer:
-    """Writes batches, each in one transaction, under one transactional id.
+    """Writes batches, each in one transaction, under one transactional id: ``fill`` and then ``commit`` or ``abort``.
 
-    ``connect`` makes a new client; ``turn`` is called while waiting and says whether to go on (False: stopping).
+    Different threads may take these steps, one after the other. ``connect`` makes a new client; ``turn`` says whether
+    to go on (False: stopping).
     """
 
     def __init__(
@@ -105,8 +111,14 @@ class TransactionalProducer:
         self._turn = turn
         self._clock = clock
         self._client: Client | None = None
-        self._writing = False
+        self._begun = False
+        self._hurried = False
         self._fencings: deque[float] = deque(maxlen=FENCINGS)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a client to write with; after ``UNKNOWN`` there is none until ``open``."""
+        return self._client is not None
 
     def open(self) -> bool:
         """Gets a client whose transactions are settled; waits for the brokers. False: stopping.
@@ -125,13 +137,41 @@ class TransactionalProducer:
                 return True
         return False
 
-    def write(self, produce: Callable[[Send], None], offsets: list[TopicPartition], group: object) -> Outcome:
-        """One transaction: what ``produce`` sends, and the input's offsets, which only the group's member may set."""
+    def fill(self, produce: Callable[[Send], None]) -> Outcome | None:
+        """Begins a transaction with what ``produce`` sends; None: it is open, else what became of it."""
         client = self._opened()
-        self._writing = True
-        outcome = self._attempt(client, produce, offsets, group)
-        self._writing = False
-        return outcome
+        self._hurried = False
+        try:
+            self._step("begin", lambda _: client.begin_transaction(), late=Verdict.RENEW)
+            self._begun = True
+            produce(self.send)
+        except StepError as failure:
+            return self._recover(failure)
+        return None
+
+    def commit(self, offsets: list[TopicPartition], group: object, in_log: Callable[[], None]) -> Outcome:
+        """Commits what was filled, with the input's offsets, which only the group's member may set.
+
+        ``in_log`` is called as soon as every record stands in its partition's log, not yet committed.
+        """
+        client = self._opened()
+        try:
+            self._step("flush", lambda t: _flush(client, t), late=Verdict.ABORT)
+            in_log()
+            self._step("offsets", lambda t: client.send_offsets_to_transaction(offsets, group, t), late=Verdict.ABORT)
+            self._step("commit", client.commit_transaction, late=Verdict.RENEW)
+        except StepError as failure:
+            return self._recover(failure)
+        self._begun = False
+        return Outcome.COMMITTED
+
+    def abort(self) -> Outcome:
+        """Aborts what was filled."""
+        return Outcome.ABORTED if self._aborted() else self._lost()
+
+    def hurry(self) -> None:
+        """Has the steps of the open transaction give up soon; to be called from any thread."""
+        self._hurried = True
 
     def send(
         self,
@@ -144,33 +184,22 @@ class TransactionalProducer:
     ) -> bool:
         """Puts a message into the open transaction; False, and nothing sent, if it is larger than Kafka takes."""
         client = self._opened()
-        while True:
-            try:
-                client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
-            except BufferError:
-                client.poll(0.1)
-            except KafkaException as failure:
-                return _too_large(failure.args[0])
-            else:
-                return True
+        try:
+            while True:
+                try:
+                    client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+                except BufferError:
+                    _called_back(lambda: client.poll(0.1))
+                else:
+                    return True
+        except KafkaException as failure:
+            return _too_large(failure.args[0])
 
     def close(self) -> None:
-        """Lets the client go; aborts what a ``write`` that was cut short left open."""
-        if self._writing and self._client is not None:
-            self._aborted()
+        """Lets the client go; aborts what is open."""
+        if self._begun:
+            self.abort()
         self._client = None
-
-    def _attempt(
-        self, client: Client, produce: Callable[[Send], None], offsets: list[TopicPartition], group: object
-    ) -> Outcome:
-        try:
-            self._step("begin", lambda _: client.begin_transaction(), late=Verdict.RENEW)
-            produce(self.send)
-            self._step("offsets", lambda t: client.send_offsets_to_transaction(offsets, group, t), late=Verdict.ABORT)
-            self._step("commit", client.commit_transaction, late=Verdict.RENEW)
-        except StepError as failure:
-            return self._recover(failure)
-        return Outcome.COMMITTED
 
     def _opened(self) -> Client:
         if self._client is None:
@@ -187,7 +216,7 @@ class TransactionalProducer:
                 error = failure.args[0]
             if (verdict := verdict_on(error)) is not Verdict.RETRY:
                 raise StepError(name, verdict, error)
-            if self._clock() - start > (PATIENCE if self._turn() else HURRY):
+            if self._clock() - start > (PATIENCE if self._turn() and not self._hurried else HURRY):
                 raise StepError(name, late, error)
 
     def _recover(self, failure: StepError) -> Outcome:
@@ -195,7 +224,10 @@ class TransactionalProducer:
         if failure.verdict is Verdict.ABORT and self._aborted():
             return Outcome.ABORTED
         self._note_fencing(failure)
-        self.open()
+        return self._lost()
+
+    def _lost(self) -> Outcome:
+        self._client, self._begun = None, False
         return Outcome.UNKNOWN
 
     def _aborted(self) -> bool:
@@ -205,6 +237,7 @@ class TransactionalProducer:
             log.warning("transaction not aborted (%s), renew", failure)
             self._note_fencing(failure)
             return False
+        self._begun = False
         return True
 
     def _judge_opening(self, error: KafkaError) -> None:
@@ -227,3 +260,23 @@ def _too_large(error: KafkaError) -> bool:
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return False
     raise StepError("produce", Verdict.RENEW if error.fatal() else Verdict.ABORT, error)
+
+
+def _flush(client: Client, timeout: float) -> None:
+    """Waits until nothing is left to send; what could not be written fails the transaction's next step."""
+    if _called_back(lambda: client.flush(timeout)):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "records are still to be written", False, True, False))
+
+
+def _called_back(call: Callable[[], int]) -> int:
+    """The result of what serves callbacks.
+
+    confluent-kafka raises a fatal error from there; a delivery report that comes at the same time turns it into a
+    SystemError, of which it is the cause.
+    """
+    try:
+        return call()
+    except SystemError as crash:
+        if isinstance(crash.__cause__, KafkaException):
+            raise crash.__cause__ from None
+        raise

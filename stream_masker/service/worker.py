@@ -1,4 +1,4 @@
-"""The mask worker's main loop: follow the statistics, gather a batch, mask it, write it in one transaction."""
+"""The mask worker's main loop: follow the statistics, gather a batch, mask and write it while the last one commits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 
+from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
-from stream_masker.service.producer import Outcome, TransactionalProducer
+from stream_masker.service.lanes import Commit, Lanes
+from stream_masker.service.producer import Outcome
 from stream_masker.service.statistics_topic import Follower, InForce
-from stream_masker.service.worker_batch import Gathered, Limits, Masker, Outputs, Writer, Written, mask_batch
+from stream_masker.service.worker_batch import Gathered, Masker, Outputs, Writer, Written, mask_batch
 from stream_masker.service.worker_report import Report
 from stream_masker.service.worker_source import Source
 
@@ -26,16 +30,20 @@ LONGEST_PAUSE = 5.0
 
 
 class Life:
-    """Whether to go on. Every turn of every loop asks, which also shows that the loop is alive."""
+    """Whether to go on. Every turn of the main loop, and of every loop within, asks: so it shows that it is alive."""
 
     def __init__(self, health: Health, stop: threading.Event) -> None:
         self._health = health
         self._stop = stop
 
+    def going(self) -> bool:
+        """False: stopping. For other threads, whose life proves nothing."""
+        return not self._stop.is_set()
+
     def turn(self) -> bool:
         """False: stopping."""
         self._health.beat()
-        return not self._stop.is_set()
+        return self.going()
 
     def pause(self, seconds: float) -> bool:
         """Waits, but not when stopping; then as ``turn``."""
@@ -48,41 +56,57 @@ class Parts:
     """What a worker is made of."""
 
     source: Source
-    producer: TransactionalProducer
+    lanes: Lanes
+    aside: Aside
     follower: Follower
     in_force: InForce
     masker: Masker
     outputs: Outputs
-    limits: Limits
     life: Life
     health: Health
     report: Report
 
 
+@dataclass(slots=True)
+class Flight:
+    """A batch, what its transaction holds, and the transaction's commit from its beginning on."""
+
+    batch: Gathered
+    start: float
+    written: Written = field(default_factory=Written)
+    commit: Commit | None = None
+
+
 class Worker:
-    """One mask worker. It writes nothing but in transactions, and nothing at all without statistics."""
+    """One mask worker. It writes nothing but in transactions, and nothing at all without statistics.
+
+    At most two batches are on their way: one commits while the next is gathered, masked and written. When the first
+    fails, both are read again from the committed offsets.
+    """
 
     def __init__(self, parts: Parts, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._parts = parts
         self._clock = clock
+        self._flight: Flight | None = None
+        self._failed: list[Gathered] = []
         self._failures = 0
 
     def run(self) -> None:
         """Works until told to stop; then leaves the group, with no transaction open."""
         parts = self._parts
-        try:
-            if parts.producer.open():
-                parts.source.subscribe()
+        with ExitStack() as ending:
+            self._close_at(ending)
+            if parts.lanes.open():
+                parts.source.subscribe(self.settle_at_once)
                 parts.health.reason("start", None)
             while parts.life.turn():
                 self.turn()
-        finally:
-            self._close()
 
     def turn(self) -> None:
         """One turn of the loop: new statistics, then at most one batch."""
         parts = self._parts
-        parts.in_force.consider(parts.follower.poll())
+        if published := parts.follower.poll():
+            parts.aside.run(lambda: parts.in_force.consider(published))
         parts.report.statistics(parts.in_force, parts.follower)
         if parts.in_force.version:
             self._work()
@@ -90,46 +114,106 @@ class Worker:
             self._hold()
         parts.report.partitions(parts.source)
 
+    def settle_at_once(self) -> None:
+        """Waits for the batch that is committing, and hurries it: partitions are to be given up."""
+        if (flight := self._flight) is not None and flight.commit is not None:
+            self._parts.lanes.hurry()
+            wait([flight.commit.outcome])
+            self._land(flight)
+
     def _hold(self) -> None:
         self._parts.source.hold()
         self._parts.source.idle(HELD_WAIT)
 
     def _work(self) -> None:
         self._parts.source.resume()
-        batch = self._parts.source.gather(self._parts.limits)
+        batch = self._parts.source.gather()
+        if not self._parts.life.turn():
+            return
         if batch.records:
-            self._finish(batch, self._process(batch))
+            self._process(Flight(batch, self._clock()))
+        else:
+            self._settle()
+        if self._failed:
+            self._read_again()
 
-    def _process(self, batch: Gathered) -> Outcome:
-        """Masks a batch and writes it. Only the member that the partitions were assigned to may do so."""
-        parts, start, written = self._parts, self._clock(), Written()
-        group = parts.source.group()
-        if group is None:
-            return Outcome.ABORTED
-        results = mask_batch(parts.masker, parts.outputs.input, batch, statistics_version=parts.in_force.version)
-        outcome = parts.producer.write(
-            lambda send: Writer(parts.outputs, send, written).write(results), parts.source.offsets(batch), group
+    def _process(self, flight: Flight) -> None:
+        """Masks and writes a batch while the last one commits; then lets it commit, if the last one did.
+
+        Only the member that the partitions were assigned to may do so.
+        """
+        lanes, source = self._parts.lanes, self._parts.source
+        filled = self._filled(flight)
+        settled = self._settle()
+        group = source.group()
+        if filled and settled and group is not None:
+            flight.commit = lanes.commit(source.offsets(flight.batch), group)
+            self._flight = flight
+        else:
+            self._fail(flight, self._parts.aside.run(lanes.abort) if filled else None)
+
+    def _filled(self, flight: Flight) -> bool:
+        """Masks a batch, and writes it as soon as the last one's records stand in the log; whether that worked."""
+        parts, last = self._parts, self._flight
+        version = parts.in_force.version
+        results = parts.aside.run(
+            lambda: mask_batch(parts.masker, parts.outputs.input, flight.batch, statistics_version=version)
         )
-        parts.report.batch(outcome, written, self._clock() - start)
-        return outcome
+        if last is not None and last.commit is not None:
+            parts.aside.wait(last.commit.in_log)
+        if self._failed:
+            return False
+        writer = lambda send: Writer(parts.outputs, send, flight.written).write(results)  # noqa: E731
+        outcome = parts.aside.run(lambda: parts.lanes.fill(writer))
+        self._count(flight, outcome)
+        return outcome is None
 
-    def _finish(self, batch: Gathered, outcome: Outcome) -> None:
+    def _settle(self) -> bool:
+        """Waits for the batch that is committing; whether nothing has failed."""
+        if (flight := self._flight) is not None and flight.commit is not None:
+            self._parts.aside.wait(flight.commit.outcome)
+            self._land(flight)
+        return not self._failed
+
+    def _land(self, flight: Flight) -> None:
+        """Takes note of what became of a batch, once."""
+        if flight is not self._flight or flight.commit is None:
+            return
+        self._flight = None
+        outcome = flight.commit.outcome.result()
         if outcome is Outcome.COMMITTED:
             self._failures = 0
-            self._parts.source.advance(batch)
+            self._parts.source.advance(flight.batch)
+            self._count(flight, outcome)
+            self._parts.report.failures(0)
         else:
-            self._failures += 1
-            self._parts.life.pause(pause_after(self._failures))
-            self._parts.source.rewind(batch)
-        self._parts.report.failures(self._failures)
+            self._fail(flight, outcome)
 
-    def _close(self) -> None:
+    def _fail(self, flight: Flight, outcome: Outcome | None) -> None:
+        self._failed.append(flight.batch)
+        self._count(flight, outcome)
+
+    def _count(self, flight: Flight, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._parts.report.batch(outcome, flight.written, self._clock() - flight.start)
+
+    def _read_again(self) -> None:
         parts = self._parts
-        parts.health.reason("stop", "stopping")
-        parts.producer.close()
-        parts.source.close()
-        parts.follower.close()
-        log.info("left the group")
+        self._failures += 1
+        parts.report.failures(self._failures)
+        parts.life.pause(pause_after(self._failures))
+        parts.aside.run(parts.lanes.open)
+        parts.source.rewind(self._failed)
+        self._failed.clear()
+
+    def _close_at(self, ending: ExitStack) -> None:
+        """What is to be done at the end, whatever happens: the last thing first."""
+        parts = self._parts
+        ending.callback(log.info, "left the group")
+        for part in (parts.follower, parts.source, parts.lanes, parts.aside):
+            ending.callback(part.close)
+        ending.callback(self.settle_at_once)
+        ending.callback(parts.health.reason, "stop", "stopping")
 
 
 def pause_after(failures: int) -> float:

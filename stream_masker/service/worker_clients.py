@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka_clients import confluent_properties
+from stream_masker.service.lanes import LANES
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
@@ -29,14 +30,15 @@ def group_of(configuration: Configuration) -> str:
     return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
 
 
-def transactional_id(configuration: Configuration) -> str:
-    """The group, and the worker's instance: ``worker.instance``, or the host's name and the process's number.
+def transactional_ids(configuration: Configuration) -> list[str]:
+    """One of each lane: the group, the worker's instance, and the lane's number.
 
-    In a thread that is not the process's main one it is the thread's number. A worker that comes back under the same
-    id settles at once what it left open; two must never share one.
+    The instance is ``worker.instance``, or the host's name and the process's number; in a thread that is not the
+    process's main one it is the thread's number. A worker that comes back under the same ids settles at once what it
+    left open; two must never share one.
     """
     instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return f"{group_of(configuration)}.{instance}"
+    return [f"{group_of(configuration)}.{instance}:{lane}" for lane in range(LANES)]
 
 
 def consumer_properties(configuration: Configuration) -> Properties:

@@ -15,10 +15,12 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
+from stream_masker.service.aside import Aside
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secrets import read_secret
 from stream_masker.service.health import Health
+from stream_masker.service.lanes import Lanes
 from stream_masker.service.metrics import Metrics
 from stream_masker.service.producer import TransactionalProducer
 from stream_masker.service.statistics_topic import Follower, InForce
@@ -30,8 +32,9 @@ from stream_masker.service.worker_clients import (
     consumer_properties,
     producer_properties,
     reader_properties,
-    transactional_id,
+    transactional_ids,
 )
+from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_report import Report
 from stream_masker.service.worker_source import Source
 from stream_masker.service.worker_topics import Partitions, find_partitions
@@ -112,13 +115,12 @@ def _parts(
     health: Health,
     report: Report,
 ) -> Parts:
-    topics, identity = configuration.topics, transactional_id(configuration)
-    properties = producer_properties(configuration, identity)
+    topics = configuration.topics
+    source = Source(client=consumer, topic=topics.input, gathering=Batches(_limits(configuration)), turn=life.turn)
     return Parts(
-        source=Source(client=consumer, topic=topics.input, turn=life.turn),
-        producer=TransactionalProducer(
-            connect=lambda: connect_producer(properties), transactional_id=identity, turn=life.turn
-        ),
+        source=source,
+        lanes=Lanes([_producer(configuration, identity, life) for identity in transactional_ids(configuration)]),
+        aside=Aside(serve=source.serve, turn=life.turn),
         follower=Follower(
             client=connect_consumer(reader_properties(configuration)),
             topic=topics.statistics,
@@ -127,10 +129,16 @@ def _parts(
         in_force=InForce(mechanism=masking.mechanism, taxonomies=masking.taxonomies, configuration=configuration.hash),
         masker=masking.masker,
         outputs=_outputs(configuration, masking, partitions),
-        limits=_limits(configuration),
         life=life,
         health=health,
         report=report,
+    )
+
+
+def _producer(configuration: Configuration, identity: str, life: Life) -> TransactionalProducer:
+    properties = producer_properties(configuration, identity)
+    return TransactionalProducer(
+        connect=lambda: connect_producer(properties), transactional_id=identity, turn=life.going
     )
 
 

@@ -10,12 +10,16 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.worker_batch import Gathered, Limits
+from stream_masker.service.worker_batch import Gathered
+from stream_masker.service.worker_gather import Gathering
 
 log = logging.getLogger(__name__)
 
 WAIT = 0.05
-"""Seconds of one read within a batch: how soon a stop or the batch's delay is noticed."""
+"""Seconds of one read within a batch: how soon a stop is noticed."""
+
+IDLE = 0.2
+"""Seconds of waiting for a batch's first record."""
 
 REQUEST = 5.0
 """Seconds that a request to a broker may take."""
@@ -42,25 +46,36 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
-class Source:
-    """The partitions of ``topic`` that the group gives to ``client``.
+def _nothing() -> None:
+    """Settles nothing."""
 
-    Partitions change hands only within ``gather``, ``idle`` and ``close``, when no transaction is open; what was
-    gathered of a partition given up is forgotten, and its next owner reads it again from the committed offset.
-    ``turn`` is called while waiting and says whether to go on (False: stopping).
+
+class Source:
+    """The partitions of ``topic`` that the group gives to ``client``, their records gathered by ``gathering``.
+
+    Partitions change hands only within ``gather``, ``idle``, ``serve``, ``rewind`` and ``close``. What was gathered of
+    a partition given up is forgotten, and its next owner reads it again from the committed offset. ``turn`` is called
+    while waiting and says whether to go on (False: stopping).
     """
 
     def __init__(
-        self, *, client: Client, topic: str, turn: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        client: Client,
+        topic: str,
+        gathering: Gathering,
+        turn: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._topic = topic
+        self._gathering = gathering
         self._turn = turn
         self._clock = clock
+        self._settle: Callable[[], None] = _nothing
         self._member: str | None = None
         self._held = True
         self._batch: Gathered | None = None
-        self._mean = 10_000
         self._positions: dict[int, int] = {}
         self._assigned: set[int] = set()
 
@@ -68,8 +83,9 @@ class Source:
     def assigned(self) -> frozenset[int]:
         return frozenset(self._assigned)
 
-    def subscribe(self) -> None:
-        """Joins the group."""
+    def subscribe(self, settle: Callable[[], None] = _nothing) -> None:
+        """Joins the group. ``settle`` is called before partitions are given up: it ends what is committing."""
+        self._settle = settle
         self._client.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -94,23 +110,32 @@ class Source:
             else:
                 self._take_event(message)
 
-    def gather(self, limits: Limits) -> Gathered:
-        """The next batch; empty when nothing came within the delay."""
-        self._batch = batch = Gathered(limits, mean=self._mean)
-        deadline = self._clock() + limits.delay
-        while not batch.full and self._turn() and (left := deadline - self._clock()) > 0:
-            self._take(batch, self._client.consume(batch.room, min(left, WAIT)))
-        self._batch, self._mean = None, batch.mean
-        return batch
+    def serve(self) -> None:
+        """Stays in the group while something else takes long: as ``idle``, without waiting. ``resume`` reads on."""
+        self.hold()
+        self.idle(0)
+
+    def gather(self) -> Gathered:
+        """The next batch; empty when none is complete, or nothing came for a while."""
+        gathering, until = self._gathering, self._clock() + IDLE
+        while (room := gathering.room()) and self._turn():
+            left = gathering.left(now := self._clock())
+            if (until - now if left is None else left) <= 0:
+                break
+            self._take(self._client.consume(room, WAIT if left is None else min(left, WAIT)))
+        self._batch = gathering.take(self._clock())
+        return self._batch
 
     def group(self) -> object | None:
-        """What fences the group's other members off (KIP-447); None when this is no longer the member it was.
+        """What fences the group's other members off (KIP-447), for the batch gathered last.
 
-        librdkafka renews it in the background: after the group has given the member up, it would let through what
-        it should fence. So the member must still be the one that the partitions were assigned to.
+        None when that batch must not be committed: a partition of it has been given up since, or this is no longer
+        the member that the partitions were assigned to. librdkafka renews the metadata in the background: after the
+        group has given the member up, they would let through what they should fence.
         """
         metadata = self._client.consumer_group_metadata()
-        return metadata if self._member is not None and self._client.memberid() == self._member else None
+        same = self._member is not None and self._client.memberid() == self._member
+        return metadata if same and self._batch is not None else None
 
     def offsets(self, batch: Gathered) -> list[TopicPartition]:
         """The offsets to commit with a batch."""
@@ -121,18 +146,23 @@ class Source:
         for partition, offset in batch.next_offsets().items():
             self._positions[partition] = max(offset, self._positions.get(partition, offset))
 
-    def rewind(self, batch: Gathered) -> None:
-        """Reads a batch again: from the committed offsets, or from its start where none is committed.
+    def rewind(self, batches: Iterable[Gathered]) -> None:
+        """Reads batches again: from the committed offsets, or from their start where none is committed.
 
         Raises ServiceError when the partitions cannot be read from there.
         """
-        mine = {p: offset for p, offset in batch.first_offsets().items() if p in self._assigned}
-        for partition, offset in self._committed(mine).items():
-            self._positions.pop(partition, None)
-            self._seek(TopicPartition(self._topic, partition, offset))
+        first = earliest(batches)
+        self._gathering.drop(first)
+        while first and self._turn():
+            mine = {partition: offset for partition, offset in first.items() if partition in self._assigned}
+            committed = self._committed(mine)
+            if committed is not None:
+                return self._read_from(committed)
+            self.serve()
+        return None
 
     def lag(self) -> dict[int, int]:
-        """Records not yet committed, of each assigned partition whose extent is known; to be called between batches.
+        """Records not yet committed, of each assigned partition whose extent is known.
 
         Control records of transactional producers count until the partition's end is reached.
         """
@@ -151,9 +181,9 @@ class Source:
     def _all(self) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition) for partition in sorted(self._assigned)]
 
-    def _take(self, batch: Gathered, messages: list[Any]) -> None:
+    def _take(self, messages: list[Any]) -> None:
         records = [message for message in messages if message.error() is None]
-        batch.add(records, partitions=self._assigned)
+        self._gathering.add(records, partitions=self._assigned, now=self._clock())
         if len(records) < len(messages):
             for message in messages:
                 if message.error() is not None:
@@ -186,29 +216,31 @@ class Source:
 
     def _give_up(self, client: Client, partitions: list[TopicPartition]) -> None:
         numbers = _numbers(partitions)
+        self._settle()
         self._assigned -= numbers
         for number in numbers:
             self._positions.pop(number, None)
-        if self._batch is not None:
-            self._batch.drop(numbers)
+        self._gathering.drop(numbers)
+        if self._batch is not None and numbers & self._batch.partitions.keys():
+            self._batch = None
         client.incremental_unassign(partitions)
 
-    def _committed(self, first: Mapping[int, int]) -> dict[int, int]:
-        """The committed offset of each partition, or else the given one; {} when stopping."""
+    def _committed(self, first: Mapping[int, int]) -> dict[int, int] | None:
+        """The committed offset of each partition, or else the given one; None: the group's coordinator did not say."""
         wanted = [TopicPartition(self._topic, partition) for partition in first]
-        while wanted and self._turn():
-            found = self._asked(wanted)
-            if found is not None:
-                return {p.partition: p.offset if p.offset >= 0 else first[p.partition] for p in found}
-        return {}
-
-    def _asked(self, wanted: list[TopicPartition]) -> list[TopicPartition] | None:
         try:
-            found = self._client.committed(wanted, REQUEST)
+            found = self._client.committed(wanted, REQUEST) if wanted else []
         except KafkaException as failure:
             log.warning("asking for the committed offsets: %s", failure.args[0].str())
             return None
-        return None if any(p.error for p in found) else found
+        if any(p.error for p in found):
+            return None
+        return {p.partition: p.offset if p.offset >= 0 else first[p.partition] for p in found}
+
+    def _read_from(self, offsets: Mapping[int, int]) -> None:
+        for partition, offset in offsets.items():
+            self._positions.pop(partition, None)
+            self._seek(TopicPartition(self._topic, partition, offset))
 
     def _seek(self, to: TopicPartition) -> None:
         for attempt in range(1, SEEKS + 1):
@@ -237,6 +269,15 @@ class Source:
             return self._client.get_watermark_offsets(there, timeout=REQUEST, cached=False) if fresh else cached
         except KafkaException:
             return None
+
+
+def earliest(batches: Iterable[Gathered]) -> dict[int, int]:
+    """The first offset of each partition in any of the batches."""
+    first: dict[int, int] = {}
+    for batch in batches:
+        for partition, offset in batch.first_offsets().items():
+            first[partition] = min(offset, first.get(partition, offset))
+    return first
 
 
 def _numbers(partitions: Iterable[TopicPartition]) -> set[int]:

@@ -17,12 +17,14 @@ from workers import CODES, START, Setting, event, get, http_port, running, setti
 
 from stream_masker.service import worker_run
 from stream_masker.service.producer import Outcome, StepError, TransactionalProducer, Verdict
+from stream_masker.service.worker_batch import Limits
 from stream_masker.service.worker_clients import (
     connect_consumer,
     connect_producer,
     consumer_properties,
     producer_properties,
 )
+from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import Source
 
 BAD = {
@@ -251,40 +253,74 @@ def producer_of(here: Setting) -> TransactionalProducer:
     return made
 
 
+def write_one(producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object) -> Outcome:
+    """A transaction of one record."""
+    filled = producer.fill(lambda send: send(topic, value, None, 0, 0, []))
+    outcome = filled or producer.commit(offsets, group, lambda: None)
+    if not producer.ready:
+        producer.open()
+    return outcome
+
+
 def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -> None:
     here.create()
     zombie, successor = producer_of(here), producer_of(here)
     consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
     group = consumer.consumer_group_metadata()
     output = here.topics["output"]
-    assert zombie.write(lambda send: send(output, b"zombie", None, 0, 0, []), [], group) is Outcome.UNKNOWN
-    assert successor.write(lambda send: send(output, b"late", None, 0, 0, []), [], group) is Outcome.UNKNOWN
-    assert successor.write(lambda send: send(output, b"alive", None, 0, 0, []), [], group) is Outcome.COMMITTED
+    assert write_one(zombie, output, b"zombie", [], group) is Outcome.UNKNOWN
+    assert write_one(successor, output, b"late", [], group) is Outcome.UNKNOWN
+    assert write_one(successor, output, b"alive", [], group) is Outcome.COMMITTED
     assert [record.value for record in here.read("output")] == [b"alive"]
     consumer.close()
 
 
+def source_of(here: Setting) -> Source:
+    consumer = connect_consumer(consumer_properties(here.configuration()))
+    source = Source(client=consumer, topic=here.topics["input"], gathering=Batches(Limits()), turn=lambda: True)
+    source.subscribe()
+    return source
+
+
 def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> None:
     here.create()
-    consumer = connect_consumer(consumer_properties(here.configuration()))
-    source = Source(client=consumer, topic=here.topics["input"], turn=lambda: True)
-    source.subscribe()
+    here.produce(range(4))
+    source = source_of(here)
     wait(lambda: source.idle(0.1) or len(source.assigned) == 4, "the first assignment")
+    source.resume()
+    assert source.gather().records == 4
     stale = source.group()
-    other = connect_consumer(consumer_properties(here.configuration()))
-    second = Source(client=other, topic=here.topics["input"], turn=lambda: True)
-    second.subscribe()
-    wait(lambda: (source.idle(0.1), second.idle(0.1)) and len(second.assigned) == 2, "the second one's share")
+    second = source_of(here)
+    wait(lambda: (source.serve(), second.serve()) and len(second.assigned) == 2, "the second one's share")
+    assert source.group() is None
+    source.gather()
     producer, output = producer_of(here), here.topics["output"]
     offsets = [TopicPartition(here.topics["input"], 0, 5)]
-    assert producer.write(lambda send: send(output, b"stale", None, 0, 0, []), offsets, stale) is Outcome.ABORTED
-    assert (
-        producer.write(lambda send: send(output, b"fresh", None, 0, 0, []), offsets, source.group())
-        is Outcome.COMMITTED
-    )
+    assert write_one(producer, output, b"stale", offsets, stale) is Outcome.ABORTED
+    assert write_one(producer, output, b"fresh", offsets, source.group()) is Outcome.COMMITTED
     assert [record.value for record in here.read("output")] == [b"fresh"]
     source.close()
     second.close()
+
+
+def test_records_are_read_again_from_where_they_were_whether_or_not_the_group_was_served_between(here: Setting) -> None:
+    here.create()
+    here.produce(range(400))
+    source = source_of(here)
+    source.resume()
+    first = source.gather()
+    for serve in (False, True):
+        if serve:
+            source.serve()
+        source.rewind([first])
+        source.resume()
+        again = source.gather()
+        assert again.first_offsets() == first.first_offsets()
+        while again.records < 400:
+            again.add([m for messages in source.gather().partitions.values() for m in messages], partitions=range(4))
+        for messages in again.partitions.values():
+            assert [message.offset() for message in messages] == list(range(100))
+    source.close()
 
 
 def test_a_message_larger_than_the_client_takes_spoils_no_transaction(here: Setting) -> None:

@@ -1,9 +1,10 @@
-"""The worker's loop: it holds without statistics, commits batches, and reads failed ones again."""
+"""The worker's loop: it holds without statistics, masks a batch while the last one commits, reads failed ones again."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,12 +13,15 @@ from results import result_of
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.records import Masked, Rejected, Result
+from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
+from stream_masker.service.lanes import Commit
 from stream_masker.service.metrics import Metrics
 from stream_masker.service.producer import Outcome
 from stream_masker.service.worker import LONGEST_PAUSE, Life, Parts, Worker, pause_after
 from stream_masker.service.worker_batch import Gathered, Limits, Outputs
 from stream_masker.service.worker_report import FAILURES, Report
+from stream_masker.service.worker_source import earliest
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
 LIMITS = Limits(records=10, size=1000, delay=1)
@@ -55,15 +59,19 @@ class FakeMessage:
 
 
 class FakeSource:
+    """Gives three records a time; ``in_gather`` happens within."""
+
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.offset = 0
         self.member: str | None = "metadata"
         self.assigned = frozenset({0})
         self.waiting = True
+        self.in_gather: Callable[[], object] = lambda: None
 
-    def subscribe(self) -> None:
+    def subscribe(self, settle: Callable[[], None]) -> None:
         self.calls.append("subscribe")
+        self.settle = settle
 
     def hold(self) -> None:
         self.calls.append("hold")
@@ -74,10 +82,16 @@ class FakeSource:
     def idle(self, seconds: float) -> None:
         self.calls.append("idle")
 
-    def gather(self, limits: Limits) -> Gathered:
-        batch = Gathered(limits)
+    def serve(self) -> None:
+        self.calls.append("serve")
+
+    def gather(self) -> Gathered:
+        self.in_gather()
+        batch = Gathered(LIMITS)
         if self.waiting:
+            self.calls.append(f"gather {self.offset}")
             batch.add([FakeMessage(self.offset + i) for i in range(3)], partitions={0})
+            self.offset += 3
         return batch
 
     def group(self) -> str | None:
@@ -87,11 +101,11 @@ class FakeSource:
         return batch.next_offsets()
 
     def advance(self, batch: Gathered) -> None:
-        self.calls.append("advance")
-        self.offset += batch.records
+        self.calls.append(f"advance {batch.next_offsets()[0]}")
 
-    def rewind(self, batch: Gathered) -> None:
-        self.calls.append("rewind")
+    def rewind(self, batches: list[Gathered]) -> None:
+        self.offset = earliest(batches)[0]
+        self.calls.append(f"rewind {self.offset}")
 
     def lag(self) -> dict[int, int]:
         return {0: 12}
@@ -100,26 +114,53 @@ class FakeSource:
         self.calls.append("leave")
 
 
-class FakeProducer:
+class FakeLanes:
+    """Commits at once, or as ``outcomes`` and ``fillings`` say; with ``slow``, when the test sets the outcome."""
+
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.opens = True
+        self.slow = False
         self.outcomes: list[Outcome] = []
-        self.committed: list[tuple[object, object]] = []
+        self.fillings: list[Outcome | None] = []
+        self.commits: list[tuple[object, object, Commit]] = []
         self.sent: list[str] = []
 
     def open(self) -> bool:
+        self.calls.append("open")
         return self.opens
 
-    def write(self, produce: Callable[..., None], offsets: object, group: object) -> Outcome:
+    def fill(self, produce: Callable[..., None]) -> Outcome | None:
+        self.calls.append("fill")
         produce(lambda topic, *_: self.sent.append(topic) or True)
-        outcome = self.outcomes.pop(0) if self.outcomes else Outcome.COMMITTED
-        if outcome is Outcome.COMMITTED:
-            self.committed.append((offsets, group))
-        return outcome
+        return self.fillings.pop(0) if self.fillings else None
+
+    def commit(self, offsets: object, group: object) -> Commit:
+        self.calls.append(f"commit {offsets[0]}")
+        commit = Commit(Future())
+        commit.in_log.set_result(None)
+        self.commits.append((offsets, group, commit))
+        if not self.slow:
+            self.settle(self.outcomes.pop(0) if self.outcomes else Outcome.COMMITTED)
+        return commit
+
+    def settle(self, outcome: Outcome | Exception) -> None:
+        [waiting] = [commit.outcome for _, _, commit in self.commits if not commit.outcome.done()]
+        (waiting.set_exception if isinstance(outcome, Exception) else waiting.set_result)(outcome)
+
+    @property
+    def committed(self) -> list[tuple[object, object]]:
+        return [(o, g) for o, g, commit in self.commits if commit.outcome.result() is Outcome.COMMITTED]
+
+    def abort(self) -> Outcome:
+        self.calls.append("abort")
+        return Outcome.ABORTED
+
+    def hurry(self) -> None:
+        self.calls.append("hurry")
 
     def close(self) -> None:
-        self.calls.append("close producer")
+        self.calls.append("close lanes")
 
 
 class FakeFollower:
@@ -163,23 +204,31 @@ class Bench:
         self.metrics = Metrics(CollectorRegistry(), "worker")
         self.report = Report(self.metrics, self.health)
         self.report.start({"principal": 0.3})
-        self.source, self.producer = FakeSource(self.calls), FakeProducer(self.calls)
+        self.source, self.lanes = FakeSource(self.calls), FakeLanes(self.calls)
         self.in_force, self.masker = FakeInForce(), FakeMasker()
         self.life = Life(self.health, self.stop)
         self.worker = Worker(
             Parts(
                 source=self.source,
-                producer=self.producer,
+                lanes=self.lanes,
+                aside=Aside(serve=self.source.serve, turn=self.life.turn),
                 follower=FakeFollower(),
                 in_force=self.in_force,
                 masker=self.masker,
                 outputs=OUTPUTS,
-                limits=LIMITS,
                 life=self.life,
                 health=self.health,
                 report=self.report,
             )
         )
+
+    def turn(self) -> None:
+        """A turn, and one without records, which waits for the commit."""
+        self.worker.turn()
+        self.source.waiting = False
+        self.worker.turn()
+        self.source.waiting = True
+        self.calls[:] = [call for call in self.calls if call != "resume"]
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"stream_masker_{name}", labels)
@@ -195,7 +244,7 @@ def test_without_statistics_nothing_is_gathered_and_the_worker_says_why(bench: B
     bench.health.reason("start", None)
     bench.worker.turn()
     assert bench.calls == ["hold", "idle"]
-    assert (bench.producer.sent, bench.metric("held")) == ([], 1)
+    assert (bench.lanes.sent, bench.metric("held")) == ([], 1)
     assert bench.health.reasons == ("no statistics yet: none are published",)
 
 
@@ -220,9 +269,9 @@ def test_the_worker_resumes_when_statistics_come(bench: Bench) -> None:
     bench.worker.turn()
     bench.in_force.version = 1
     bench.worker.turn()
-    assert bench.calls == ["hold", "idle", "resume", "advance"]
+    assert bench.calls == ["hold", "idle", "resume", "gather 0", "fill", "commit 3"]
     assert (bench.masker.versions, bench.metric("held"), bench.metric("statistics_version")) == ([1], 0, 1)
-    assert bench.producer.committed == [({0: 3}, "metadata")]
+    assert bench.lanes.committed == [({0: 3}, "metadata")]
 
 
 def test_a_new_version_masks_from_the_next_batch_on(bench: Bench) -> None:
@@ -232,10 +281,57 @@ def test_a_new_version_masks_from_the_next_batch_on(bench: Bench) -> None:
     assert bench.masker.versions == [1, 1, 2]
 
 
+def test_the_next_batch_is_written_while_the_last_one_commits_and_commits_after_it(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+    fill = bench.lanes.fill
+
+    def filling(produce: Callable[..., None]) -> Outcome | None:
+        outcome = fill(produce)
+        assert [commit.outcome.done() for _, _, commit in bench.lanes.commits] == [False]
+        bench.lanes.settle(Outcome.COMMITTED)
+        return outcome
+
+    bench.lanes.fill = filling
+    bench.worker.turn()
+    bench.lanes.settle(Outcome.COMMITTED)
+    assert bench.calls == [
+        "resume",
+        "gather 0",
+        "fill",
+        "commit 3",
+        "resume",
+        "gather 3",
+        "fill",
+        "advance 3",
+        "commit 6",
+    ]
+    assert bench.metric("records_in_total") == 3
+
+
+def test_nothing_is_written_before_the_last_batch_stands_in_the_log(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+    in_log: Future[None] = Future()
+    last = bench.worker._flight
+    last.commit = Commit(last.commit.outcome, in_log)
+    fill = bench.lanes.fill
+
+    def filling(produce: Callable[..., None]) -> Outcome | None:
+        assert in_log.done()
+        bench.lanes.settle(Outcome.COMMITTED)
+        return fill(produce)
+
+    bench.lanes.fill = filling
+    threading.Timer(0.2, in_log.set_result, (None,)).start()
+    bench.worker.turn()
+    assert bench.calls.count("fill") == 2
+
+
 def test_committed_records_are_counted_by_what_became_of_them(bench: Bench) -> None:
     bench.in_force.version = 1
-    bench.worker.turn()
-    bench.worker.turn()
+    bench.turn()
+    bench.turn()
     assert bench.metric("records_in_total") == 6
     assert bench.metric("records_masked_total") == bench.metric("tombstones_total") == 2
     assert bench.metric("records_rejected_total", reason="missing") == 2
@@ -249,60 +345,138 @@ def test_committed_records_are_counted_by_what_became_of_them(bench: Bench) -> N
 @pytest.mark.parametrize("outcome", [Outcome.ABORTED, Outcome.UNKNOWN])
 def test_a_failed_batch_is_read_again_and_not_counted(bench: Bench, outcome: Outcome) -> None:
     bench.in_force.version = 1
-    bench.producer.outcomes = [outcome]
-    bench.worker.turn()
-    assert bench.calls == ["resume", "rewind"]
+    bench.lanes.outcomes = [outcome]
+    bench.turn()
+    assert bench.calls == ["gather 0", "fill", "commit 3", "open", "rewind 0"]
     assert (bench.metric("records_in_total"), bench.metric("transactions_total", outcome=outcome)) == (0, 1)
-    bench.worker.turn()
-    assert bench.producer.committed == [({0: 3}, "metadata")]
+    bench.turn()
+    assert bench.lanes.committed == [({0: 3}, "metadata")]
     assert bench.metric("records_in_total") == 3
 
 
-def test_a_worker_that_is_no_member_any_more_writes_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.ABORTED, Outcome.UNKNOWN])
+def test_a_batch_that_follows_a_failed_one_is_aborted_and_both_are_read_again(bench: Bench, outcome: Outcome) -> None:
+    bench.in_force.version = 1
+    bench.lanes.outcomes = [Outcome.COMMITTED, outcome]
+    for _ in range(3):
+        bench.worker.turn()
+    assert bench.calls[-5:] == ["gather 6", "fill", "abort", "open", "rewind 3"]
+    assert bench.lanes.committed == [({0: 3}, "metadata")]
+    bench.turn()
+    assert bench.lanes.committed[1:] == [({0: 6}, "metadata")]
+    assert bench.metric("records_in_total") == 6
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ABORTED, Outcome.UNKNOWN])
+def test_a_batch_that_cannot_be_written_is_read_again_after_the_last_one_s_commit(
+    bench: Bench, outcome: Outcome
+) -> None:
+    bench.in_force.version = 1
+    bench.lanes.fillings = [None, outcome]
+    bench.worker.turn()
+    bench.worker.turn()
+    assert bench.calls[-4:] == ["fill", "advance 3", "open", "rewind 3"]
+    assert bench.metric("transactions_total", outcome=outcome) == 1
+    assert bench.metric("transactions_total", outcome="committed") == 1
+
+
+def test_partitions_are_given_up_when_the_last_batch_is_settled(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+    threading.Timer(0.2, bench.lanes.settle, (Outcome.COMMITTED,)).start()
+    bench.worker.settle_at_once()
+    assert bench.calls[-2:] == ["hurry", "advance 3"]
+    bench.worker.settle_at_once()
+    assert bench.calls.count("advance 3") == 1
+
+
+def test_a_batch_that_failed_while_partitions_were_given_up_takes_the_next_one_with_it(bench: Bench) -> None:
+    bench.in_force.version = 1
+    bench.lanes.outcomes = [Outcome.ABORTED]
+    bench.worker.turn()
+    bench.source.in_gather = bench.worker.settle_at_once
+    bench.worker.turn()
+    assert bench.calls[-4:] == ["hurry", "gather 3", "open", "rewind 0"]
+    assert bench.metric("transactions_total", outcome="aborted") == 1
+
+
+def test_a_worker_that_is_no_member_any_more_commits_nothing(bench: Bench) -> None:
     bench.in_force.version, bench.source.member = 1, None
     bench.worker.turn()
-    assert (bench.producer.sent, bench.calls) == ([], ["resume", "rewind"])
+    assert bench.calls == ["resume", "gather 0", "fill", "abort", "open", "rewind 0"]
+    assert bench.metric("transactions_total", outcome="aborted") == 1
 
 
 def test_transactions_that_keep_failing_make_the_worker_unready_until_one_works(bench: Bench) -> None:
     bench.health.reason("start", None)
     bench.in_force.version = 1
-    bench.producer.outcomes = [Outcome.ABORTED] * FAILURES
+    bench.lanes.outcomes = [Outcome.ABORTED] * FAILURES
     for _ in range(FAILURES):
         assert bench.health.reasons == ()
-        bench.worker.turn()
+        bench.turn()
     assert bench.health.reasons == (f"the last {FAILURES} transactions failed; the log says why",)
-    bench.worker.turn()
+    bench.turn()
     assert bench.health.reasons == ()
 
 
 def test_an_empty_batch_opens_no_transaction(bench: Bench) -> None:
     bench.in_force.version, bench.source.waiting = 1, False
     bench.worker.turn()
-    assert (bench.producer.committed, bench.calls) == ([], ["resume"])
+    assert (bench.lanes.commits, bench.calls) == ([], ["resume"])
 
 
-def test_a_stopped_worker_leaves_the_group_after_its_producer_is_closed(bench: Bench) -> None:
-    bench.stop.set()
+def test_a_stopped_worker_leaves_the_group_after_its_last_commit(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    commit = bench.lanes.commit
+
+    def last(offsets: object, group: object) -> Commit:
+        bench.stop.set()
+        threading.Timer(0.2, bench.lanes.settle, (Outcome.COMMITTED,)).start()
+        return commit(offsets, group)
+
+    bench.lanes.commit = last
     bench.worker.run()
-    assert bench.calls == ["subscribe", "close producer", "leave"]
+    assert bench.calls[-5:] == ["commit 3", "hurry", "advance 3", "close lanes", "leave"]
+    assert bench.metric("records_in_total") == 3
     assert "stopping" in bench.health.reasons
 
 
+def test_what_was_gathered_when_told_to_stop_is_left_to_the_next_worker(bench: Bench) -> None:
+    bench.in_force.version = 1
+    bench.source.in_gather = bench.stop.set
+    bench.worker.run()
+    assert bench.calls == ["open", "subscribe", "resume", "gather 0", "close lanes", "leave"]
+
+
 def test_a_worker_stopped_while_it_waits_for_the_coordinator_never_joins(bench: Bench) -> None:
-    bench.producer.opens = False
+    bench.lanes.opens = False
     bench.stop.set()
     bench.worker.run()
-    assert bench.calls == ["close producer", "leave"]
+    assert bench.calls == ["open", "close lanes", "leave"]
 
 
 def test_a_worker_that_fails_leaves_the_group_too(bench: Bench) -> None:
     bench.in_force.version = 1
-    bench.source.rewind = lambda batch: (_ for _ in ()).throw(ServiceError("cannot be read again"))
-    bench.producer.outcomes = [Outcome.ABORTED]
-    with pytest.raises(ServiceError):
+    bench.source.rewind = lambda batches: (_ for _ in ()).throw(ServiceError("cannot be read again"))
+    bench.lanes.outcomes = [Outcome.ABORTED]
+    with pytest.raises(ServiceError, match="cannot be read again"):
         bench.worker.run()
-    assert bench.calls[-2:] == ["close producer", "leave"]
+    assert bench.calls[-2:] == ["close lanes", "leave"]
+
+
+def test_a_commit_that_ends_the_worker_does_so_once(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    commit = bench.lanes.commit
+
+    def fenced(offsets: object, group: object) -> Commit:
+        made = commit(offsets, group)
+        bench.lanes.settle(ServiceError("another process uses the transactional id"))
+        return made
+
+    bench.lanes.commit = fenced
+    with pytest.raises(ServiceError, match="another process"):
+        bench.worker.run()
+    assert bench.calls[-2:] == ["close lanes", "leave"]
 
 
 def test_pauses_grow_with_failures_in_a_row_to_a_bound() -> None:

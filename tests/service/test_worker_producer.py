@@ -40,6 +40,8 @@ class FakeClient:
         self.calls: list[str] = []
         self.sent: list[object] = []
         self.full = 0
+        self.unsent = 0
+        self.crash: Exception | None = None
 
     def step(self, name: str) -> None:
         self.calls.append(name)
@@ -67,6 +69,13 @@ class FakeClient:
     def send_offsets_to_transaction(self, positions, group, timeout: float) -> None:
         self.step("offsets")
 
+    def flush(self, timeout: float) -> int:
+        self.step("flush")
+        if self.crash is not None:
+            raise SystemError("a callback returned a result with an exception set") from self.crash
+        self.unsent -= 1
+        return max(0, self.unsent)
+
     def commit_transaction(self, timeout: float) -> None:
         self.step("commit")
 
@@ -82,6 +91,7 @@ class Bench:
         self.clients: list[FakeClient] = []
         self.scripts = list(scripts)
         self.going = True
+        self.in_log: list[int] = []
         self.producer = TransactionalProducer(
             connect=self.connect, transactional_id="group.one", turn=lambda: self.going, clock=self.clock
         )
@@ -91,7 +101,16 @@ class Bench:
         return self.clients[-1]
 
     def write(self, produce: Callable[..., object] | None = None) -> Outcome:
-        return self.producer.write(produce or one_message, [], "group")
+        """A transaction from start to end; a producer that was lost on the way is got ready again."""
+        self.in_log = []
+        outcome = self.producer.fill(produce or one_message) or self.producer.commit([], "group", self.note)
+        assert self.producer.ready is (outcome is not Outcome.UNKNOWN)
+        if outcome is Outcome.UNKNOWN:
+            self.producer.open()
+        return outcome
+
+    def note(self) -> None:
+        self.in_log.append(len(self.clients[-1].calls))
 
     @property
     def calls(self) -> list[str]:
@@ -128,18 +147,34 @@ def test_the_flags_of_an_error_decide(given: KafkaError, verdict: Verdict) -> No
 def test_a_batch_is_one_transaction() -> None:
     made = bench()
     assert made.write() is Outcome.COMMITTED
-    assert made.calls == ["begin", "produce", "offsets", "commit"]
+    assert made.calls == ["begin", "produce", "flush", "offsets", "commit"]
+    assert made.in_log == [made.clients[0].calls.index("flush") + 1]
     assert made.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
 
 
-@pytest.mark.parametrize("step", ["begin", "offsets", "commit"])
+def test_offsets_are_sent_when_every_record_stands_in_the_log() -> None:
+    made = bench()
+    made.clients[0].unsent = 4
+    assert made.write() is Outcome.COMMITTED
+    assert made.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
+    assert made.in_log == [1 + made.calls.index("offsets")]
+
+
+def test_records_that_never_reach_the_log_end_in_an_abort() -> None:
+    made = bench()
+    made.clients[0].unsent = 1000
+    assert made.write() is Outcome.ABORTED
+    assert (made.in_log, "offsets" in made.calls) == ([], False)
+
+
+@pytest.mark.parametrize("step", ["begin", "flush", "offsets", "commit"])
 def test_a_step_that_may_be_tried_again_is(step: str) -> None:
     made = bench({step: [RETRY, RETRY]})
     assert made.write() is Outcome.COMMITTED
     assert made.calls.count(step) == 3
 
 
-@pytest.mark.parametrize("step", ["produce", "offsets", "commit"])
+@pytest.mark.parametrize("step", ["produce", "flush", "offsets", "commit"])
 def test_an_abortable_failure_aborts_and_keeps_the_client(step: str) -> None:
     made = bench({step: [ABORT]})
     assert made.write() is Outcome.ABORTED
@@ -179,17 +214,41 @@ def test_waiting_is_shorter_while_stopping() -> None:
     assert made.clock.now < HURRY + 10
 
 
+def test_waiting_is_shorter_in_a_hurry_which_ends_with_the_transaction() -> None:
+    made = bench({"commit": [RETRY] * 1000})
+    assert made.producer.fill(lambda send: made.producer.hurry()) is None
+    assert made.producer.commit([], "group", made.note) is Outcome.UNKNOWN
+    assert made.clock.now < HURRY + 10
+    assert made.producer.open()
+    made.clients[-1].failures = {"commit": [RETRY] * 30}
+    assert made.write() is Outcome.COMMITTED
+
+
 def test_an_abort_that_fails_replaces_the_client() -> None:
     made = bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
     assert made.write() is Outcome.UNKNOWN
-    assert made.calls == ["begin", "produce", "offsets", "commit", "abort", "abort", "init"]
+    assert made.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
+
+
+def test_a_fatal_error_that_comes_with_a_delivery_report_is_told_apart_from_a_crash() -> None:
+    made = bench()
+    made.clients[0].crash = KafkaException(FENCED)
+    assert made.write() is Outcome.UNKNOWN
+    assert made.calls[-2:] == ["flush", "init"]
+
+
+def test_a_crash_is_no_failed_step() -> None:
+    made = bench()
+    made.clients[0].crash = ValueError("unforeseen")
+    with pytest.raises(SystemError):
+        made.write()
 
 
 def test_a_full_queue_is_waited_for() -> None:
     made = bench()
     made.clients[0].full = 2
     assert made.write() is Outcome.COMMITTED
-    assert made.calls == ["begin", "poll", "poll", "produce", "offsets", "commit"]
+    assert made.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
 
 
 def test_a_message_too_large_is_told_and_ends_nothing() -> None:
@@ -236,9 +295,25 @@ def test_what_was_cut_short_is_aborted_on_closing() -> None:
         raise RuntimeError("unforeseen")
 
     with pytest.raises(RuntimeError):
-        made.write(fails)
+        made.producer.fill(fails)
     made.producer.close()
     assert made.calls == ["begin", "abort"]
+
+
+def test_what_was_filled_can_be_aborted_instead() -> None:
+    made = bench({"abort": [RETRY]})
+    assert made.producer.fill(one_message) is None
+    assert made.producer.abort() is Outcome.ABORTED
+    assert made.producer.ready
+    made.producer.close()
+    assert made.calls == ["begin", "produce", "abort", "abort"]
+
+
+def test_an_abort_without_a_known_result_loses_the_client() -> None:
+    made = bench({"abort": [FATAL]})
+    assert made.producer.fill(one_message) is None
+    assert made.producer.abort() is Outcome.UNKNOWN
+    assert not made.producer.ready
 
 
 def test_closing_after_a_commit_aborts_nothing() -> None:
@@ -250,4 +325,4 @@ def test_closing_after_a_commit_aborts_nothing() -> None:
 
 def test_a_closed_producer_writes_nothing() -> None:
     with pytest.raises(ServiceError, match="not open"):
-        Bench().write()
+        Bench().producer.fill(one_message)

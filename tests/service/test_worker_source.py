@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.worker_batch import Limits
+from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import SEEKS, Source
 
 LIMITS = Limits(records=4, size=10_000, delay=1)
@@ -124,16 +125,20 @@ def client() -> FakeClient:
     return FakeClient()
 
 
+def source_of(client: FakeClient, *, going: bool = True) -> Source:
+    return Source(client=client, topic="in", gathering=Batches(LIMITS), turn=lambda: going, clock=lambda: client.now)
+
+
 @pytest.fixture
 def source(client: FakeClient) -> Source:
-    made = Source(client=client, topic="in", turn=lambda: True, clock=lambda: client.now)
+    made = source_of(client)
     made.subscribe()
     made.resume()
     return made
 
 
 def test_partitions_assigned_before_the_first_statistics_are_held_back(client: FakeClient) -> None:
-    source = Source(client=client, topic="in", turn=lambda: True)
+    source = source_of(client)
     source.subscribe()
     client.assign(0, 1)
     assert (client.paused, client.assigned, source.assigned) == ({0, 1}, {0, 1}, {0, 1})
@@ -145,7 +150,7 @@ def test_partitions_assigned_before_the_first_statistics_are_held_back(client: F
 
 
 def test_a_partition_that_comes_back_after_the_hold_is_read(client: FakeClient) -> None:
-    source = Source(client=client, topic="in", turn=lambda: True)
+    source = source_of(client)
     source.subscribe()
     client.assign(0, 1)
     client.revoke(1)
@@ -157,78 +162,154 @@ def test_a_partition_that_comes_back_after_the_hold_is_read(client: FakeClient) 
 def test_a_batch_ends_when_it_is_full(client: FakeClient, source: Source) -> None:
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(6)]
-    assert source.gather(LIMITS).next_offsets() == {0: 4}
-    assert source.gather(LIMITS).next_offsets() == {0: 6}
+    assert source.gather().next_offsets() == {0: 4}
+    assert source.gather().next_offsets() == {0: 6}
 
 
-def test_a_batch_ends_after_its_delay(client: FakeClient, source: Source) -> None:
+def test_a_batch_ends_after_its_delay_from_the_first_record_on(client: FakeClient, source: Source) -> None:
     client.assign(0)
-    client.events = [FakeMessage(0, 0)]
-    assert source.gather(LIMITS).records == 1
-    assert LIMITS.delay <= client.now < LIMITS.delay + 0.2
-    assert source.gather(LIMITS).records == 0
+    client.events = [lambda: None, FakeMessage(0, 0)]
+    assert source.gather().records == 1
+    assert LIMITS.delay <= client.now - 0.1 < LIMITS.delay + 0.2
+
+
+def test_without_records_gathering_ends_after_a_while(client: FakeClient, source: Source) -> None:
+    assert source.gather().records == 0
+    assert client.now < LIMITS.delay
 
 
 def test_gathering_ends_when_stopping(client: FakeClient) -> None:
-    source = Source(client=client, topic="in", turn=lambda: False, clock=lambda: client.now)
-    assert source.gather(LIMITS).records == 0
+    source = source_of(client, going=False)
+    assert source.gather().records == 0
     assert client.now == 0
 
 
 def test_what_was_gathered_of_a_revoked_partition_is_forgotten(client: FakeClient, source: Source) -> None:
     client.assign(0, 1)
     client.events = [FakeMessage(0, 5), FakeMessage(1, 7), lambda: client.revoke(1), FakeMessage(0, 6)]
-    assert source.gather(LIMITS).next_offsets() == {0: 7}
+    assert source.gather().next_offsets() == {0: 7}
     assert (source.assigned, client.assigned) == ({0}, {0})
 
 
 def test_a_message_of_a_partition_given_up_is_not_taken(client: FakeClient, source: Source) -> None:
     client.assign(0, 1)
     client.events = [lambda: client.revoke(1), FakeMessage(1, 7), FakeMessage(0, 5)]
-    assert source.gather(LIMITS).next_offsets() == {0: 6}
+    assert source.gather().next_offsets() == {0: 6}
 
 
 def test_a_lost_partition_is_forgotten_and_its_member_may_not_commit(client: FakeClient, source: Source) -> None:
     client.assign(0)
+    client.events = [FakeMessage(0, 4)]
+    source.gather()
     assert source.group() == "metadata of one"
     client.events = [FakeMessage(0, 5), lambda: client.lose(0)]
-    assert source.gather(LIMITS).records == 0
+    assert source.gather().records == 0
     assert source.group() is None
     client.member = "two"
     client.assign(0)
+    assert source.gather().records == 0
     assert source.group() == "metadata of two"
 
 
 def test_a_member_that_the_group_replaced_behind_our_back_may_not_commit(client: FakeClient, source: Source) -> None:
     client.assign(0)
+    source.gather()
     client.member = ""
     assert source.group() is None
+
+
+def test_a_batch_of_which_a_partition_was_given_up_may_not_commit_though_it_came_back(
+    client: FakeClient, source: Source
+) -> None:
+    gathered(client, source)
+    assert source.group() == "metadata of one"
+    client.revoke(1)
+    client.assign(1)
+    assert source.group() is None
+    source.gather()
+    assert source.group() == "metadata of one"
+
+
+def test_a_batch_without_the_partition_given_up_may_commit(client: FakeClient, source: Source) -> None:
+    client.assign(0, 1)
+    client.events = [FakeMessage(0, 5)]
+    source.gather()
+    client.revoke(1)
+    assert source.group() == "metadata of one"
+
+
+@pytest.mark.parametrize("how", ["revoke", "lose"])
+def test_what_is_committing_is_settled_before_partitions_are_given_up(client: FakeClient, how: str) -> None:
+    source, seen = source_of(client), []
+    source.subscribe(lambda: seen.append((source.assigned, set(client.assigned))))
+    client.assign(0, 1)
+    getattr(client, how)(1)
+    assert seen == [({0, 1}, {0, 1})]
+
+
+def test_the_group_is_served_without_taking_a_record(client: FakeClient, source: Source) -> None:
+    client.assign(0, 1)
+    client.events = [lambda: client.revoke(1)]
+    source.serve()
+    client.events = [FakeMessage(0, 9)]
+    source.serve()
+    assert (source.assigned, client.paused, client.sought) == ({0}, {0, 1}, [(0, 9)])
+    source.resume()
+    assert 0 not in client.paused
 
 
 def gathered(client: FakeClient, source: Source):
     client.assign(0, 1)
     client.events = [FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 7)]
-    return source.gather(LIMITS)
+    return source.gather()
 
 
 def test_a_failed_batch_is_read_again_from_what_is_committed(client: FakeClient, source: Source) -> None:
     batch = gathered(client, source)
     client.stored = {0: 7}
-    source.rewind(batch)
+    source.rewind([batch])
     assert sorted(client.sought) == [(0, 7), (1, 7)]
 
 
 def test_only_what_is_still_assigned_is_read_again(client: FakeClient, source: Source) -> None:
     batch = gathered(client, source)
     client.revoke(0)
-    source.rewind(batch)
+    source.rewind([batch])
     assert client.sought == [(1, 7)]
+
+
+def test_batches_are_read_again_from_the_earliest_of_them(client: FakeClient, source: Source) -> None:
+    batches = [gathered(client, source)]
+    client.events = [FakeMessage(0, 7), FakeMessage(1, 8)]
+    batches.append(source.gather())
+    source.rewind(reversed(batches))
+    assert sorted(client.sought) == [(0, 5), (1, 7)]
+
+
+def test_what_is_read_again_is_not_gathered_twice(client: FakeClient) -> None:
+    class Dropped(Batches):
+        def drop(self, partitions) -> None:
+            dropped.append(set(partitions))
+
+    dropped: list[set[int]] = []
+    source = Source(client=client, topic="in", gathering=Dropped(LIMITS), turn=lambda: True, clock=lambda: client.now)
+    source.subscribe()
+    source.rewind([gathered(client, source)])
+    assert dropped == [{0, 1}]
+
+
+def test_while_reading_again_waits_for_the_broker_the_group_is_served(client: FakeClient, source: Source) -> None:
+    batch = gathered(client, source)
+    client.events = [FakeMessage(1, 9), lambda: client.revoke(0)]
+    client.committed_failures = 3
+    source.rewind([batch])
+    assert client.sought == [(1, 9), (1, 7)]
 
 
 def test_reading_again_waits_for_the_broker(client: FakeClient, source: Source) -> None:
     batch = gathered(client, source)
     client.committed_failures, client.seek_failures = 3, SEEKS - 1
-    source.rewind(batch)
+    source.rewind([batch])
     assert len(client.sought) == 2
 
 
@@ -236,7 +317,7 @@ def test_a_partition_that_cannot_be_read_again_ends_the_worker(client: FakeClien
     batch = gathered(client, source)
     client.seek_failures = SEEKS
     with pytest.raises(ServiceError, match="partition 0 of in cannot be read again"):
-        source.rewind(batch)
+        source.rewind([batch])
 
 
 def test_a_record_delivered_while_held_is_put_back(client: FakeClient, source: Source) -> None:
@@ -251,13 +332,13 @@ def test_errors_of_single_partitions_are_no_end(client: FakeClient, source: Sour
     client.assign(0)
     gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown")
     client.events = [FakeMessage(0, 0, gone), FakeMessage(0, 5)]
-    assert source.gather(LIMITS).next_offsets() == {0: 6}
+    assert source.gather().next_offsets() == {0: 6}
 
 
 def test_a_fatal_error_ends_the_worker(client: FakeClient, source: Source) -> None:
     client.events = [FakeMessage(0, 0, KafkaError(KafkaError._FATAL, "the instance was fenced", True))]
     with pytest.raises(ServiceError, match="the instance was fenced"):
-        source.gather(LIMITS)
+        source.gather()
 
 
 def test_lag_is_counted_from_what_is_committed(client: FakeClient, source: Source) -> None:
@@ -266,7 +347,7 @@ def test_lag_is_counted_from_what_is_committed(client: FakeClient, source: Sourc
     client.assign(0, 1, 2)
     assert source.lag() == {0: 10, 1: 10, 2: 30}
     client.events = [FakeMessage(0, 90), FakeMessage(0, 91)]
-    batch = source.gather(LIMITS)
+    batch = source.gather()
     source.advance(batch)
     assert source.lag()[0] == 8
 
@@ -278,7 +359,7 @@ def test_lag_ends_at_the_partitions_end_whatever_control_records_stand_there(
     client.assign(0)
     end = KafkaError(KafkaError._PARTITION_EOF, "end")
     client.events = [FakeMessage(0, 99), FakeMessage(0, 101, end)]
-    batch = source.gather(LIMITS)
+    batch = source.gather()
     source.advance(batch)
     assert source.lag() == {0: 0}
 
@@ -287,7 +368,7 @@ def test_a_batch_read_again_counts_as_lag(client: FakeClient, source: Source) ->
     client.extents, client.stored = {0: (0, 101)}, {0: 99}
     client.assign(0)
     client.events = [FakeMessage(0, 99), FakeMessage(0, 101, KafkaError(KafkaError._PARTITION_EOF, "end"))]
-    source.rewind(source.gather(LIMITS))
+    source.rewind([source.gather()])
     assert source.lag() == {0: 2}
 
 

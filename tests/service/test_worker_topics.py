@@ -19,7 +19,7 @@ from stream_masker.service.worker_clients import (
     group_of,
     producer_properties,
     reader_properties,
-    transactional_id,
+    transactional_ids,
 )
 from stream_masker.service.worker_topics import Partitions, checked, find_partitions
 
@@ -130,8 +130,9 @@ def test_the_protocol_of_kip_848_has_no_assignor_of_the_client_s() -> None:
 def test_workers_of_one_input_are_one_group_and_each_has_its_own_transactions() -> None:
     assert group_of(configuration()) == "stream-masker.discharges"
     assert group_of(configuration("kafka: {properties: {group.id: mine}}")) == "mine"
-    assert transactional_id(configuration("worker: {instance: pod-3}")) == "stream-masker.discharges.pod-3"
-    assert transactional_id(configuration()).startswith("stream-masker.discharges.")
+    named = transactional_ids(configuration("worker: {instance: pod-3}"))
+    assert named == ["stream-masker.discharges.pod-3:0", "stream-masker.discharges.pod-3:1"]
+    assert all(one.startswith("stream-masker.discharges.") for one in transactional_ids(configuration()))
     assert reader_properties(configuration())["group.id"] != group_of(configuration())
 
 

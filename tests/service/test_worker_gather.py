@@ -1,0 +1,64 @@
+"""When a batch is complete."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.service.worker_batch import Limits
+from stream_masker.service.worker_gather import Batches
+
+LIMITS = Limits(records=10, size=1000, delay=2)
+
+
+class FakeMessage:
+    def __init__(self, partition: int, offset: int, size: int = 10) -> None:
+        self.place, self.size = (partition, offset), size
+
+    def partition(self) -> int:
+        return self.place[0]
+
+    def offset(self) -> int:
+        return self.place[1]
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@pytest.fixture
+def batches() -> Batches:
+    return Batches(LIMITS)
+
+
+def add(batches: Batches, *messages: FakeMessage, now: float = 0.0) -> None:
+    batches.add(messages, partitions={0, 1}, now=now)
+
+
+def test_the_first_record_is_waited_for_alone_and_as_long_as_it_takes(batches: Batches) -> None:
+    assert (batches.room(), batches.left(1e9)) == (1, None)
+
+
+def test_the_delay_counts_from_the_first_record(batches: Batches) -> None:
+    add(batches, FakeMessage(0, 1), now=5)
+    add(batches, FakeMessage(0, 2), now=6)
+    assert (batches.room(), batches.left(6)) == (8, 1)
+    assert batches.take(7).next_offsets() == {0: 3}
+    assert batches.left(7) is None
+
+
+def test_a_batch_is_complete_at_its_number_of_records(batches: Batches) -> None:
+    add(batches, *(FakeMessage(0, i) for i in range(10)))
+    assert batches.room() == 0
+
+
+def test_a_batch_is_complete_at_its_bytes_and_the_next_one_asks_for_what_fits(batches: Batches) -> None:
+    add(batches, FakeMessage(0, 0, 500), FakeMessage(0, 1, 500))
+    assert batches.room() == 0
+    assert batches.take(0).size == 1000
+    add(batches, FakeMessage(0, 2, 500))
+    assert batches.room() == 1
+
+
+def test_what_is_dropped_is_gone(batches: Batches) -> None:
+    add(batches, FakeMessage(0, 5), FakeMessage(1, 7))
+    batches.drop({1})
+    assert batches.take(0).next_offsets() == {0: 6}

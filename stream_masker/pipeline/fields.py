@@ -32,14 +32,14 @@ class Action(IntEnum):
 
 
 @dataclass(eq=False, slots=True)
-class _Node:
+class Node:
     """A step of some paths. ``action``: of the paths that end here; children by the next step."""
 
     action: Action | None = None
-    names: dict[str, _Node] = field(default_factory=dict)
-    places: dict[int, _Node] = field(default_factory=dict)
-    each: _Node | None = None
-    wheres: list[tuple[Where, _Node]] = field(default_factory=list)
+    names: dict[str, Node] = field(default_factory=dict)
+    places: dict[int, Node] = field(default_factory=dict)
+    each: Node | None = None
+    wheres: list[tuple[Where, Node]] = field(default_factory=list)
 
     @property
     def in_list(self) -> bool:
@@ -53,7 +53,7 @@ class _Node:
     def is_filter(self) -> bool:
         return len(self.wheres) == 1 and not self.places and self.each is None
 
-    def children(self) -> Iterator[_Node]:
+    def children(self) -> Iterator[Node]:
         yield from self.names.values()
         yield from self.places.values()
         yield from () if self.each is None else (self.each,)
@@ -64,28 +64,28 @@ class _Node:
         own = Action.KEEP if self.action in (None, Action.MASKED) else self.action
         return max((own, *(child.strongest() for child in self.children())))
 
-    def child(self, step: Step) -> _Node:
+    def child(self, step: Step) -> Node:
         match step:
             case Name(key):
-                return self.names.setdefault(key, _Node())
+                return self.names.setdefault(key, Node())
             case Index(position):
-                return self.places.setdefault(position, _Node())
+                return self.places.setdefault(position, Node())
             case Each():
-                self.each = self.each or _Node()
+                self.each = self.each or Node()
                 return self.each
             case Where():
                 return self._matching(step)
 
-    def element(self, position: int, value: Json) -> tuple[_Node, ...]:
+    def element(self, position: int, value: Json) -> tuple[Node, ...]:
         """The nodes that hold a list's element."""
         matching = [node for where, node in self.wheres if where.matches(value)]
         return tuple(node for node in (self.each, self.places.get(position), *matching) if node is not None)
 
-    def _matching(self, step: Where) -> _Node:
+    def _matching(self, step: Where) -> Node:
         for where, node in self.wheres:
             if where == step:
                 return node
-        self.wheres.append((step, _Node()))
+        self.wheres.append((step, Node()))
         return self.wheres[-1][1]
 
 
@@ -99,24 +99,24 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
     ``unlisted: drop``, a filter's own field is kept beside what the filter's path keeps.
     """
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-    return _Compiler(pseudonyms).treat_object((_tree(plan),), inherited, _drop)
+    return _Compiler(pseudonyms).treat_object((policy_tree(plan),), inherited, _drop)
 
 
-def _tree(plan: Plan) -> _Node:
-    root = _Node()
+def policy_tree(plan: Plan) -> Node:
+    root = Node()
     for path, action in _listed(plan):
         _grow(root, path, action)
     return root
 
 
 def _listed(plan: Plan) -> Iterator[tuple[Path, Action]]:
-    yield from ((path, Action.MASKED) for attribute in plan.attributes for path in attribute.written)
+    yield from ((path, Action.MASKED) for _, path in plan.written)
     yield from ((path, Action.DROP) for path in plan.fields.drop)
     yield from ((path, Action.PSEUDONYMIZE) for path in plan.fields.pseudonymize)
     yield from ((path, Action.KEEP) for path in plan.fields.keep)
 
 
-def _grow(root: _Node, path: Path, action: Action) -> None:
+def _grow(root: Node, path: Path, action: Action) -> None:
     node = root
     for number, step in enumerate(path.steps, start=1):
         node = node.child(step)
@@ -125,13 +125,13 @@ def _grow(root: _Node, path: Path, action: Action) -> None:
     node.action = max(node.action or action, action)
 
 
-def _keep_field(node: _Node, step: Where) -> None:
+def _keep_field(node: Node, step: Where) -> None:
     for key in step.field:
         node = node.child(Name(key))
     node.action = node.action or Action.KEEP
 
 
-Nodes: TypeAlias = tuple[_Node, ...]
+Nodes: TypeAlias = tuple[Node, ...]
 
 
 class _Compiler:

@@ -51,12 +51,12 @@ ORDER = np.array(
 """The message schedule of the twelve rounds (RFC 7693: section 2.7)."""
 
 
-def keyed_state(key: bytes, person: bytes) -> Words:
+def keyed_state(key: bytes, person: bytes, size: int = DIGEST) -> Words:
     """(8,) uint64: the state after the key, from which every message goes on.
 
-    ``key``: 1 to 64 bytes; ``person``: up to 16, what ``hashlib`` calls so. Digests have 64 bytes.
+    ``key``: 1 to 64 bytes; ``person``: up to 16, what ``hashlib`` calls so; ``size``: bytes of a digest, 1 to 64.
     """
-    parameters = bytes([DIGEST, len(key), 1, 1]).ljust(DIGEST - MOST_PERSON, b"\0") + person.ljust(MOST_PERSON, b"\0")
+    parameters = bytes([size, len(key), 1, 1]).ljust(DIGEST - MOST_PERSON, b"\0") + person.ljust(MOST_PERSON, b"\0")
     state: Words = START ^ np.frombuffer(parameters, "<u8")
     mix_block(state, np.frombuffer(key.ljust(BLOCK, b"\0"), "<u8").copy(), BLOCK, False)
     return state

@@ -23,6 +23,7 @@ COMMANDS = {
     "calibrator": ("stream_masker.cli.calibrator:command", "Run the calibrator."),
     "produce": ("stream_masker.cli.produce:command", "Publish events from a file."),
     "simulate": ("stream_masker.cli.simulate:command", "Publish generated events."),
+    "audit": ("stream_masker.cli.audit:command", "Derive the mask of a record once more."),
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Look into an ontology."),
 }

@@ -1,0 +1,211 @@
+"""Audits: the mask of a record derived once more, from the input record, the secret and the published statistics.
+
+Nothing is taken from the masked record but its headers: they name the statistics version and the configuration that it
+was masked under. No value is shown, whatever the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
+from stream_masker.pipeline.envelope import CONFIGURATION_HEADER, VERSION_HEADER
+from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
+from stream_masker.pipeline.parts import Pieces, place
+from stream_masker.pipeline.records import Header, InputRecord, Outcome, Rejected
+from stream_masker.service.calibrator_topics import WAIT, read_to_end, reader
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.masking import Masking
+
+LOOK = 0.2
+"""Seconds to wait for records at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A record's place in the input topic."""
+
+    partition: int
+    offset: int
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """``PARTITION:OFFSET``. Raises ServiceError."""
+        partition, _, offset = text.partition(":")
+        if not (partition.isdecimal() and offset.isdecimal()):
+            raise ServiceError(f"{text!r} is no place of a record: use PARTITION:OFFSET, such as 0:1234")
+        return cls(int(partition), int(offset))
+
+    def __str__(self) -> str:
+        return f"partition {self.partition}, offset {self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an audit found: whether the record's outcome is what it has to be, and in which words to say so."""
+
+    place: Place
+    matches: bool
+    words: str
+
+
+class Auditor:
+    """Audits records of one configuration. Reads topics, joins no group, writes nothing."""
+
+    def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
+        """Raises ConfigurationError for a configuration that cannot mask."""
+        self._topics = configuration.topics
+        self._consumer = consumer
+        self._masking = Masking(configuration)
+        self._version = cache(self._read_version)
+
+    def audit(self, at: Place) -> Finding:
+        """Raises ServiceError when there is no such record, KafkaException when a topic cannot be read."""
+        record = self._input(at)
+        if (rejection := self._rejection(at)) is not None:
+            return self._judge_rejection(at, record, rejection)
+        last = None
+        for found in self._masked(at, record.timestamp):
+            last = self._judge_masked(at, record, found)
+            if last.matches:
+                return last
+        return last or Finding(at, False, "not masked and not rejected: perhaps it has not been read yet")
+
+    def _input(self, at: Place) -> InputRecord:
+        for message in self._read(self._topics.input, at.partition, at.offset):
+            if message.offset() == at.offset:
+                return as_record(message)
+            break
+        raise ServiceError(f"{self._topics.input} has no record at {at}: it is not there yet, or not any more")
+
+    def _rejection(self, at: Place) -> Rejected | None:
+        """The rejection of the record; of several equal ones the first."""
+        rejected = self._topics.rejected
+        partitions = len(self._consumer.list_topics(rejected, timeout=WAIT).topics[rejected].partitions)
+        key = f"{self._topics.input}:{at.partition}:{at.offset}".encode()
+        for message in self._read(rejected, at.partition % max(1, partitions), 0):
+            if message.key() == key:
+                return decode_rejection(message.value() or b"")[2]
+        return None
+
+    def _masked(self, at: Place, timestamp: int) -> Iterator[Message]:
+        """The masked records that may be the record's: those of its partition and timestamp, in their order."""
+        wanted = TopicPartition(self._topics.output, at.partition, timestamp)
+        start = self._consumer.offsets_for_times([wanted], timeout=WAIT)[0].offset
+        if start < 0:
+            return iter(())
+        messages = self._read(self._topics.output, at.partition, start)
+        return (message for message in messages if message.timestamp()[1] == timestamp)
+
+    def _judge_rejection(self, at: Place, record: InputRecord, found: Rejected) -> Finding:
+        """A rejection depends on no statistics, but masking the record needs some: the newest."""
+        version = max(self._versions(), default=0)
+        if not version:
+            return Finding(at, False, "rejected, but there are no statistics to derive that by")
+        derived = self._derive(at, record, version)
+        matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (found.reason, found.field)
+        words = f"rejected ({found.reason})"
+        return Finding(at, matches, words if matches else f"{words}, which the configuration does not give")
+
+    def _judge_masked(self, at: Place, record: InputRecord, found: Message) -> Finding:
+        headers = dict(found.headers() or ())
+        version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
+        words = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
+        try:
+            under = self._under(version).configuration.hash
+            derived = self._derive(at, record, version)
+        except (ConfigurationError, StatisticsError) as error:
+            return Finding(at, False, f"{words}, which cannot be derived: {error}")
+        if under.encode() != configuration:
+            told = configuration.decode("ascii", "replace")
+            return Finding(at, False, f"{words} and configuration {told}; the one given is {under}")
+        matches = _same(derived, found)
+        return Finding(
+            at, matches, words if matches else f"{words}, but the secret and the statistics give another mask"
+        )
+
+    def _derive(self, at: Place, record: InputRecord, version: int) -> Outcome:
+        """The record's outcome under a version."""
+        masking = self._under(version)
+        masking.mechanism.restore(self._version(version).snapshot)
+        result = masking.masker.mask(self._topics.input, at.partition, [record], statistics_version=version)
+        return result.outcomes[0]
+
+    def _under(self, version: int) -> Masking:
+        """What masks under the version's settings."""
+        return self._masking.under(self._version(version).settings)
+
+    def _read_version(self, version: int) -> StatisticsMessage:
+        """Raises StatisticsError for a version that the topic does not hold any more."""
+        versions = self._versions()
+        if version not in versions:
+            raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics} (any more)")
+        return decode_statistics(versions[version].whole())
+
+    def _versions(self) -> dict[int, Pieces]:
+        """What the statistics topic holds, by version."""
+        return collected(read_to_end(self._consumer, self._topics.statistics))
+
+    def _read(self, topic: str, partition: int, start: int) -> Iterator[Message]:
+        """Committed records of a partition from an offset on, up to its present end."""
+        self._consumer.assign([TopicPartition(topic, partition, start)])
+        silent = 0.0
+        while silent < WAIT:
+            messages = self._consumer.consume(1_000, timeout=LOOK)
+            silent = 0.0 if messages else silent + LOOK
+            for message in messages:
+                if not _is_record(message):
+                    return
+                yield message
+        raise ServiceError(f"{topic}, partition {partition}, cannot be read: no answer for {WAIT:.0f} s")
+
+
+def audit(configuration: Configuration, places: Iterable[Place]) -> Iterator[Finding]:
+    """Audits records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
+    with reader(configuration) as consumer:
+        auditor = Auditor(configuration, consumer)
+        yield from map(auditor.audit, places)
+
+
+def as_record(message: Message) -> InputRecord:
+    """A message as the record masker takes it."""
+    headers: list[Header] = list(message.headers() or ())
+    return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
+
+
+def collected(messages: Iterable[Message]) -> dict[int, Pieces]:
+    """Versions put together out of the messages of the statistics topic, in their order; complete ones only."""
+    versions: dict[int, Pieces] = {}
+    for message in messages:
+        version, number = place(message.key()) or (0, None)
+        if (value := message.value()) is not None:
+            versions.setdefault(version, Pieces()).put(number, value)
+        elif number is None:
+            versions.pop(version, None)
+    return {version: pieces for version, pieces in versions.items() if version and pieces.complete}
+
+
+def _is_record(message: Message) -> bool:
+    """False for the end of a partition. Raises KafkaException for any other error."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        raise KafkaException(error)
+    return error is None
+
+
+def _number(text: bytes | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 0
+
+
+def _same(derived: Outcome, found: Message) -> bool:
+    """Whether a masked record is what was derived: value, key and headers, byte for byte."""
+    headers: list[Header] = list(found.headers() or ())
+    return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == (
+        found.value(),
+        found.key(),
+        headers,
+    )

@@ -1,0 +1,48 @@
+"""What masks, made from a configuration; and made anew when a statistics version brings other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.plan import Plan
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.settings import with_settings
+
+
+class Masking:
+    """Plan, mechanism and record masker of a configuration."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Loads the ontologies. Raises ConfigurationError for what the configuration names and is not there."""
+        secret = read_secret(configuration)
+        self.configuration = configuration
+        self.plan: Plan = build_plan(configuration)
+        self.mechanism: Mechanism = build_mechanism(configuration, secret)
+        self.masker = RecordMasker(self.plan, self.mechanism, secret)
+
+    @property
+    def taxonomies(self) -> dict[str, Taxonomy]:
+        """Of each attribute, in their order."""
+        return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}
+
+    @property
+    def alpha(self) -> dict[str, float]:
+        """The noise level of each attribute; the default one where records bring their own."""
+        given = {name: attribute.alpha for name, attribute in self.configuration.attributes.items()}
+        return {name: alpha if isinstance(alpha, float) else alpha.default for name, alpha in given.items()}
+
+    def under(self, settings: Mapping[str, Any] | None) -> Masking:
+        """What masks under a statistics version's settings: this one, where they are its own or there are none.
+
+        Raises ConfigurationError for settings that cannot be taken up.
+        """
+        if settings is None:
+            return self
+        wanted = with_settings(self.configuration, settings)
+        return self if wanted.hash == self.configuration.hash else Masking(wanted)

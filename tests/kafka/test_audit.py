@@ -1,0 +1,122 @@
+"""``stream-masker audit`` on a real Apache Kafka: what was written is derived once more, or found to be otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from kafka_records import Record, write
+from workers import START, Setting, running, setting, value
+
+from stream_masker.cli import main
+from stream_masker.service.configuration.settings import settings_of
+
+RECORDS = 60
+BAD = RECORDS // 2
+"""The offset of a record that cannot be masked, in partition 0; the record that has no value is the next one."""
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    made = setting(kafka, tmp_path)
+    made.create(2)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def masked(here: Setting) -> Setting:
+    """Records of two partitions masked under version 1, with a rejection and a tombstone among them, and one time."""
+    here.publish(1)
+    here.produce(range(RECORDS), partitions=2)
+    more = [{"value": b'{"id": 7, "first": "Z99", "second": "C11"}'}, {"value": None, "key": b"k"}]
+    write(here.bootstrap, here.topics["input"], [{"partition": 0, "timestamp": START, **each} for each in more])
+    with running(here.configuration()) as worker:
+        worker.reaches(RECORDS + 2)
+    return here
+
+
+def audit(here: Setting, *places: str, config: Path | None = None) -> Result:
+    offsets = [argument for place in places for argument in ("--offset", place)]
+    return CliRunner().invoke(main, ["audit", "--config", str(config or here.path), *offsets])
+
+
+def test_what_a_worker_wrote_matches(masked: Setting) -> None:
+    done = audit(masked, "0:0", "1:17", f"0:{BAD}", f"0:{BAD + 1}")
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    topic = masked.topics["output"]
+    assert lines[0].startswith(f"partition 0, offset 0: matches: masked under statistics version 1 at {topic}, offset ")
+    assert lines[1].startswith("partition 1, offset 17: matches: masked under statistics version 1")
+    assert lines[2] == f"partition 0, offset {BAD}: matches: rejected (unknown_code)"
+    assert "matches: masked" in lines[3]
+    assert "Z99" not in done.output
+    assert "C1" not in done.output
+
+
+def test_a_version_is_derived_under_its_own_settings(here: Setting) -> None:
+    base = here.configuration()
+    attributes = {name: {"path": name, "ontology": "small", "alpha": 2.0} for name in ("first", "second")}
+    other = here.configuration(attributes=attributes, mechanism={"reference": "root"})
+    here.publish(1, settings=settings_of(other))
+    here.produce(range(RECORDS), partitions=2)
+    with running(other) as worker:
+        worker.reaches(RECORDS)
+    here.configuration()
+    assert other.hash != base.hash
+    done = audit(here, "0:3", "1:3")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_record_that_is_not_what_it_has_to_be_is_found(masked: Setting) -> None:
+    found = next(record for record in masked.read("output") if record.partition == 1)
+    forge(masked, found)
+    number = found.timestamp - START
+    assert audit(masked, f"1:{number // 2}").exit_code == 0, "the true one is still there"
+    other = masked.folder / "other.yaml"
+    other.write_text(masked.path.read_text().replace("file: secret", "file: forged"))
+    (masked.folder / "forged").write_bytes(bytes(32))
+    (masked.folder / "forged").chmod(0o600)
+    done = audit(masked, "1:0", config=other)
+    assert done.exit_code == 1
+    assert "DOES NOT MATCH" in done.output
+    assert "the secret and the statistics give another" in done.output
+
+
+def forge(here: Setting, found: Record) -> None:
+    row = {"value": value(1), "partition": found.partition, "timestamp": found.timestamp}
+    write(here.bootstrap, here.topics["output"], [{**row, "headers": list(found.headers.items())}])
+
+
+def test_another_configuration_is_named(masked: Setting) -> None:
+    masked.configuration(fields={"unlisted": "drop"})
+    done = audit(masked, "0:0")
+    assert done.exit_code == 1
+    assert "the one given is" in done.output
+
+
+def test_versions_that_are_gone_and_records_that_are_not_there(masked: Setting) -> None:
+    write(masked.bootstrap, masked.topics["statistics"], [{"key": b"1", "value": None}])
+    done = audit(masked, "0:0")
+    assert done.exit_code == 1
+    assert "statistics version 1 is not on" in done.output
+    beyond = audit(masked, "0:999999")
+    assert beyond.exit_code == 1
+    assert "has no record at partition 0, offset 999999" in beyond.output
+
+
+def test_a_record_that_no_worker_has_read_yet(here: Setting) -> None:
+    here.publish(1)
+    here.produce(range(4), partitions=2)
+    done = audit(here, "0:1")
+    assert done.exit_code == 1
+    assert "not masked and not rejected" in done.output
+
+
+@pytest.mark.parametrize("place", ["0", "x:1", "0:-1", "1:2:3"])
+def test_a_place_that_is_none(here: Setting, place: str) -> None:
+    done = audit(here, place)
+    assert done.exit_code != 0
+    assert "use PARTITION:OFFSET" in done.output

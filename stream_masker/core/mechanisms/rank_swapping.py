@@ -1,0 +1,144 @@
+"""Semantic rank swapping (2019): values change places with others that are near in meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.mechanisms import options
+from stream_masker.core.mechanisms.candidates import Int64, require_one_of
+from stream_masker.core.mechanisms.declaration import Declaration
+from stream_masker.core.mechanisms.rank_swapping_interval import IntervalSwapping, Lengths, Shares
+from stream_masker.core.mechanisms.rank_swapping_levels import Levels
+from stream_masker.core.mechanisms.rank_swapping_units import Parts, swap_units
+from stream_masker.core.mechanisms.swapping import Swapped, Values, swap_in_ranks
+from stream_masker.core.mechanisms.swapping_kernels import NEXT, draw
+from stream_masker.core.mechanisms.windowed import DistanceChoice
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.errors import ParameterError
+
+INTERVALS = ("dynamic", "fixed")
+
+
+class RankSwapping(IntervalSwapping):
+    """Swaps values with one of the k that are nearest in meaning (2019: Algorithms 1, 2 and 3).
+
+    * ``intervals="fixed"`` (Algorithm 1): an attribute's values are ranked once, by their distance from the most
+      distant value (equation 5); each swaps with one of the k that follow it.
+    * ``intervals="dynamic"`` (Algorithm 2): each value swaps with one of the k values nearest to it (equation 6). The
+      first reference is the most distant value, the next the unswapped value that is farthest from the last (7).
+    * ``multivariate=True`` (Algorithm 3): the k nearest *records* by their mean distance (8 to 11); each value of the
+      reference swaps with one of the same attribute from these records, which keeps correlations as well.
+
+    Where the paper leaves a choice, or cannot be followed to the letter:
+
+    * The k nearest are taken among all values, swapped ones included (Definition 5), by original values; one of the
+      unswapped among them is drawn. Of values that are as far away as the last, the unswapped belong to the interval
+      first: the paper puts tied values in any order. Where several are most distant, one is drawn.
+    * Values that have been swapped as another's partner are not swapped again when their record becomes the reference;
+      a record with any unswapped value can still become it. A value without an unswapped partner stays.
+    * k counts values, equal ones too: a value that more than k records share swaps with its equals alone (Table 5 for
+      k = 2 shows the same), so a k below the frequency of common values leaves these as they are.
+    * Elements of an array are values of their attribute for Algorithms 1 and 2; none swaps within its own record. For
+      Algorithm 3 first elements are one attribute, second ones another, and so on. What a record lacks is at distance
+      1 from a value, at 0 from what another record lacks. Records without any value take no part.
+
+    Equal values, and equal records, collapse: with d distinct values of n, and a neighbourhood of w distinct ones,
+    Algorithm 2 takes O(d² + n·w) and not O(n² log n); Algorithm 3, with r distinct records, O(d² + n·v), v ≤ r being
+    those that the distance of one attribute does not rule out; Algorithm 1 O(d² + n·k).
+    """
+
+    name: ClassVar[str] = "rank_swapping"
+    declaration: ClassVar[Declaration] = Declaration(
+        source="2019: algorithms 1 to 3",
+        attributes="any number of nominal ones; two or more for multivariate",
+        taxonomies="any",
+        preserves=("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)"),
+        guarantee="multivariate: probabilistic k-anonymity, for records that find all k candidates unswapped",
+        latency="that of its group of more than k records",
+        cost="O(d²/n + w) for d distinct values in a group of n, w of them in a neighbourhood",
+    )
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        k: Lengths = None,
+        p: Shares = None,
+        multivariate: bool = False,
+        intervals: str = "dynamic",
+        distance: DistanceChoice = "wu_palmer",
+        window: int = 10_000,
+        window_age: float | None = None,
+        rollup_depth: int = 2,
+        seed: bytes,
+    ) -> None:
+        """Everything is checked here: ParameterError says what was given and what is allowed.
+
+        k: length of the swapping interval in records, from 1 to less than ``window``, of all attributes or (not for
+        ``multivariate``) of each; by default 10. p: instead of k, in per cent of the group's values, in (0, 100).
+        multivariate: Algorithm 3, for two attributes or more. intervals: dynamic or fixed (Algorithm 1, not for
+        ``multivariate``). The others: as ``WindowedMechanism``.
+        """
+        require_one_of("intervals", intervals, INTERVALS)
+        options.require_type("multivariate", multivariate, bool)
+        super().__init__(
+            taxonomies,
+            k=k,
+            p=p,
+            distance=distance,
+            window=window,
+            window_age=window_age,
+            rollup_depth=rollup_depth,
+            seed=seed,
+        )
+        if multivariate:
+            _check_multivariate(k if p is None else p, self._attributes, intervals)
+        self._multivariate = multivariate
+        self._fixed = intervals == "fixed"
+
+    def _swapped(self, batch: Batch, groups: Sequence[Values]) -> list[Swapped]:
+        return self._swapped_records(batch, groups) if self._multivariate else super()._swapped(batch, groups)
+
+    def _partners(self, j: int, values: Values) -> Int64:
+        k = self._length(j, len(values))
+        return self._within_ranks(j, values, k) if self._fixed else self._nearest(j, values, k)
+
+    def _within_ranks(self, j: int, values: Values, k: int) -> Int64:
+        """Algorithm 1."""
+        distinct, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
+        levels = Levels.of(self._distances[j], distinct)
+        sums = levels.units.astype(np.float64)[levels.ranks] @ counts
+        most = np.flatnonzero(sums == sums.max())
+        ranks = levels.ranks[most[draw(values.words[0, NEXT], most.size)]]
+        return swap_in_ranks(ranks[index], values, k)
+
+    def _nearest(self, j: int, values: Values, k: int) -> Int64:
+        """Algorithm 2."""
+        part = Parts(values.codes, np.ones(len(values), np.int64), values.words, self._distances[j])
+        return swap_units([part], values.owners, k).partners[0]
+
+    def _swapped_records(self, batch: Batch, groups: Sequence[Values]) -> list[Swapped]:
+        """Algorithm 3."""
+        lengths = np.stack([np.bincount(values.owners, minlength=batch.size) for values in groups])
+        units = np.flatnonzero(lengths.any(axis=0))
+        present = [j for j, values in enumerate(groups) if len(values)]
+        swapped = [Swapped.none(column.codes) for column in batch.columns]
+        if present:
+            parts = [Parts(groups[j].codes, lengths[j, units], groups[j].words, self._distances[j]) for j in present]
+            found = swap_units(parts, np.arange(units.size), self._length(present[0], units.size)).partners
+            for j, partners in zip(present, found, strict=True):
+                swapped[j] = Swapped.by(batch.columns[j].codes, groups[j].places, partners)
+        return swapped
+
+
+def _check_multivariate(given: object, attributes: tuple[str, ...], intervals: str) -> None:
+    if isinstance(given, Mapping):
+        raise ParameterError("multivariate=True has one interval for all attributes: give one k or p, not several")
+    if len(attributes) < 2:
+        raise ParameterError("multivariate=True needs two attributes or more: for one, use multivariate=False")
+    if intervals == "fixed":
+        raise ParameterError("multivariate=True has dynamic intervals: leave intervals='fixed' out")

@@ -1,0 +1,102 @@
+"""Distances between the distinct values of a group, as whole numbers: equal ones are equal, sums of them exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.compiling import kernel
+from stream_masker.core.distance import Distance
+from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
+
+Ranks: TypeAlias = NDArray[np.uint16] | Int32
+
+ONE = 1 << 28
+"""The distance 1. Distances of a taxonomy differ by much more than the unit, or not at all."""
+
+ROWS = 256
+"""Rows of distances that are held at a time as floats."""
+
+SLOTS = 1 << 11
+"""Of the first table in which distances are looked up: twice as many as it can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The distances of d values to each other, which take few distinct values.
+
+    ranks: (d, d) uint16 (int32 beyond 65,535 levels): a distance's index among all. units: (l,) int64 ascending, the
+    distances themselves in units of 1/``ONE``.
+    """
+
+    ranks: Ranks
+    units: Int64
+
+    @classmethod
+    def of(cls, d: Distance, values: Int32) -> Levels:
+        """``values``: (d,) positions. O(d²) time and memory, plus the ancestors of the values."""
+        numbers, index = np.empty((values.size, values.size), np.int32), _Index()
+        for start in range(0, values.size, ROWS):
+            index.number(d.between(values[start : start + ROWS], values), numbers[start : start + ROWS])
+        ascending = np.argsort(index.found)
+        ranks = np.empty(ascending.size, np.int32)
+        ranks[ascending] = np.arange(ascending.size)
+        small = ranks.astype(np.uint16) if ranks.size < 1 << 16 else ranks
+        return cls(small[numbers], in_units(index.found[ascending]))
+
+    @property
+    def distances(self) -> Int32:
+        """(d, d) in units."""
+        return self.units.astype(np.int32)[self.ranks]
+
+
+def in_units(distances: Floats) -> Int64:
+    """Distances as whole numbers of 1/``ONE``."""
+    return np.rint(distances * ONE).astype(np.int64)
+
+
+class _Index:
+    """Numbers distinct distances from 0, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.found = np.empty(0, np.float64)
+        self._grow(SLOTS)
+
+    def number(self, rows: Floats, numbers: Int32) -> None:
+        """Fills ``numbers`` by those of the distances in ``rows``."""
+        while (count := number_rows(rows, numbers, self._keys, self._numbers, self._known, self.found.size)) < 0:
+            self._grow(2 * self._keys.size)
+        self.found = self._known[:count]
+
+    def _grow(self, slots: int) -> None:
+        known = self.found[None, :]
+        self._keys, self._numbers = np.full(slots, -1.0), np.empty(slots, np.int32)
+        self._known = np.empty(slots // 2, np.float64)
+        number_rows(known, np.empty(known.shape, np.int32), self._keys, self._numbers, self._known, 0)
+
+
+@kernel
+def number_rows(rows, numbers, keys, key_numbers, known, count):  # type: ignore[no-untyped-def]
+    """Numbers the distances of ``rows``; how many distinct ones there are then, or -1 when there is no room for more.
+
+    ``keys``, ``key_numbers``: a hash table of 2**b slots, -1 where free; ``known``: the distances by number.
+    """
+    most = keys.size - 1
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            x = rows[i, j]
+            at = ((np.uint64(x * 2.0**53) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & np.uint64(most)
+            while keys[at] != x and keys[at] >= 0.0:
+                at = (at + np.uint64(1)) & np.uint64(most)
+            if keys[at] != x:
+                if count == known.size:
+                    return -1
+                keys[at] = x
+                key_numbers[at] = count
+                known[count] = x
+                count += 1
+            numbers[i, j] = key_numbers[at]
+    return count

@@ -1,0 +1,269 @@
+"""What swaps by Algorithms 2 and 3 of 2019: units, their distinct kinds, and the distances of these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.distance.lanes import offsets_of, ranges
+from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
+from stream_masker.core.mechanisms.rank_swapping_kernels import (
+    Kinds,
+    Order,
+    Scratch,
+    State,
+    Units,
+    fill_units,
+    swap_nearest,
+)
+from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels, Ranks
+from stream_masker.core.mechanisms.swapping_kernels import NEXT, draw
+from stream_masker.core.randomness import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One attribute's values, unit by unit. codes: (k,) int32 positions; lengths: (n,) int64, the values of each."""
+
+    codes: Int32
+    lengths: Int64
+    words: Words
+    distance: Distance
+
+
+@dataclass(frozen=True, slots=True)
+class Swaps:
+    """partners: per attribute, (k,) int64, whose value each takes, its own index for none; turns: the references."""
+
+    partners: list[Int64]
+    turns: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """indices: (k,) int32 of the d distinct values; offsets: (n + 1,) int64, where a unit's values begin."""
+
+    indices: Int32
+    lengths: Int64
+    offsets: Int64
+    levels: Levels
+
+    @classmethod
+    def of(cls, part: Parts) -> _Attribute:
+        values, indices = np.unique(part.codes, return_inverse=True)
+        levels = Levels.of(part.distance, values)
+        return cls(indices.astype(np.int32), part.lengths, offsets_of(part.lengths), levels)
+
+    @property
+    def size(self) -> int:
+        """The number d of distinct values."""
+        return len(self.levels.ranks)
+
+    @property
+    def most(self) -> int:
+        """The values of the unit that has most of them."""
+        return int(self.lengths.max(initial=0))
+
+    @property
+    def fewest(self) -> int:
+        return int(self.lengths.min(initial=0))
+
+    def at(self, place: int) -> tuple[Int64, Int32]:
+        """The units that have a value at that place, and its index."""
+        units = np.flatnonzero(self.lengths > place)
+        return units, self.indices[self.offsets[units] + place]
+
+    def first(self) -> Int32:
+        """(n,) int32: the index of each unit's first value, d for none."""
+        result = np.full(self.lengths.size, self.size, np.int32)
+        units, indices = self.at(0)
+        result[units] = indices
+        return result
+
+
+def swap_units(parts: Sequence[Parts], owners: Int64, k: int) -> Swaps:
+    """Algorithm 3 of 2019 over units; of one attribute whose units have one value each, Algorithm 2.
+
+    ``owners``: (n,) int64 ascending; units of one owner never swap. ``k``: less than the number of units. Every unit
+    has a value at least.
+    """
+    attributes = [_Attribute.of(part) for part in parts]
+    slots = _Slots.of(attributes)
+    kind, representatives, counts = _kinds(attributes)
+    pivot = int(np.argmax([attribute.size for attribute in attributes]))
+    kinds = _space(attributes, slots, representatives, counts, pivot)
+    units = _units(kinds, kind, counts, slots, owners, slots.gathered([part.words for part in parts]))
+    state = _state(kinds, units)
+    partners = np.arange(slots.total)
+    turns = np.empty(kind.size, np.int64)
+    first = _first(attributes, representatives, kind, counts, units.words)
+    count = swap_nearest(kinds, units, state, _order(kinds), _scratch(counts.size), first, k, partners, turns)
+    return Swaps(slots.scattered(partners), turns[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """Where the values of all attributes stand, unit by unit. lengths: (n, p); begins: (n + 1,); places: by attribute,
+    (k,) of each of its values."""
+
+    lengths: Int64
+    begins: Int64
+    places: list[Int64]
+
+    @classmethod
+    def of(cls, attributes: Sequence[_Attribute]) -> _Slots:
+        lengths = np.stack([attribute.lengths for attribute in attributes], axis=1)
+        begins = offsets_of(lengths.sum(axis=1))
+        starts = begins[:-1, None] + np.cumsum(lengths, axis=1) - lengths
+        return cls(lengths, begins, [ranges(starts[:, j], lengths[:, j]) for j in range(len(attributes))])
+
+    @property
+    def total(self) -> int:
+        return int(self.begins[-1])
+
+    def gathered(self, columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """What each attribute's values have, unit by unit."""
+        result = np.empty((self.total, *columns[0].shape[1:]), columns[0].dtype)
+        for places, column in zip(self.places, columns, strict=True):
+            result[places] = column
+        return result
+
+    def scattered(self, partners: Int64) -> list[Int64]:
+        """Partners among all values as partners among those of each attribute."""
+        own = np.empty(self.total, np.int64)
+        for places in self.places:
+            own[places] = np.arange(places.size)
+        return [own[partners[places]] for places in self.places]
+
+
+def _kinds(attributes: Sequence[_Attribute]) -> tuple[Int32, Int64, Int64]:
+    """The kind of each unit, a unit of each kind, and the units of each; kinds are equal in every value."""
+    kind = np.zeros(attributes[0].lengths.size, np.int64)
+    for attribute in attributes:
+        for place in range(attribute.most):
+            units, indices = attribute.at(place)
+            found = np.unique(kind[units] * attribute.size + indices, return_inverse=True)[1]
+            kind[units] = kind.max() + 1 + found
+    _, representatives, kind, counts = np.unique(kind, return_index=True, return_inverse=True, return_counts=True)
+    return kind.astype(np.int32), representatives, counts
+
+
+def _space(attributes: Sequence[_Attribute], slots: _Slots, representatives: Int64, counts: Int64, pivot: int) -> Kinds:
+    values = slots.gathered([attribute.indices for attribute in attributes])
+    lengths = slots.lengths[representatives]
+    group = attributes[pivot].first()[representatives]
+    ranks, units = _between_groups(attributes[pivot])
+    tables = [
+        np.empty(0, np.int32) if j == pivot and attribute.most < 2 else attribute.levels.distances.ravel()
+        for j, attribute in enumerate(attributes)
+    ]
+    return Kinds(
+        counts=counts,
+        starts=offsets_of(lengths.ravel()),
+        values=values[ranges(slots.begins[representatives], lengths.sum(axis=1))],
+        table=np.concatenate(tables),
+        bases=offsets_of(np.array([table.size for table in tables]))[:-1],
+        widths=np.array([attribute.size for attribute in attributes]),
+        pivot=pivot,
+        group=group,
+        members=np.argsort(group, kind="stable").astype(np.int32),
+        firsts=offsets_of(np.bincount(group, minlength=ranks.shape[0])),
+        ranks=ranks,
+        units=units,
+        reach=_reach(attributes, representatives, pivot),
+    )
+
+
+def _between_groups(attribute: _Attribute) -> tuple[Ranks, Int64]:
+    """The distances of the pivot's values, and of a value to none, which is 1."""
+    levels = attribute.levels
+    if attribute.fewest:
+        return levels.ranks, levels.units
+    size = attribute.size
+    ranks = np.full((size + 1, size + 1), levels.units.size, levels.ranks.dtype)
+    ranks[:size, :size] = levels.ranks
+    ranks[size, size] = 0
+    return ranks, np.append(levels.units, ONE)
+
+
+def _reach(attributes: Sequence[_Attribute], representatives: Int64, pivot: int) -> Int64:
+    """(R,): what the values beside the pivot's first can add to a distance at most."""
+    result = np.zeros(representatives.size, np.int64)
+    for j, attribute in enumerate(attributes):
+        if j == pivot:
+            result += ONE * max(attribute.most - 1, 0)
+        elif attribute.fewest == attribute.most == 1:
+            greatest = attribute.levels.units[attribute.levels.ranks.max(axis=1)]
+            result += greatest[attribute.indices[representatives]]
+        else:
+            result += ONE * attribute.most
+    return result
+
+
+def _units(kinds: Kinds, kind: Int32, counts: Int64, slots: _Slots, owners: Int64, words: Words) -> Units:
+    sizes = counts * np.diff(kinds.starts[:: kinds.bases.size])
+    changes = np.flatnonzero(np.diff(owners, prepend=-1))
+    return Units(
+        kind=kind,
+        seat=np.empty(kind.size, np.int32),
+        firsts=offsets_of(counts),
+        blocks=offsets_of(sizes)[:-1],
+        begins=slots.begins,
+        owned=np.append(changes, owners.size),
+        owner=np.repeat(np.arange(changes.size), np.diff(changes, append=owners.size)),
+        words=words,
+    )
+
+
+def _state(kinds: Kinds, units: Units) -> State:
+    total, n, r = int(units.begins[-1]), units.kind.size, kinds.counts.size
+    state = State(
+        lists=np.empty(total, np.int32),
+        places=np.empty(total, np.int32),
+        open=np.zeros(kinds.values.size, np.int64),
+        left=np.empty(n, np.int32),
+        waiting=np.empty(n, np.int32),
+        seats=np.empty(n, np.int32),
+        awake=np.zeros(r, np.int64),
+        rows=np.empty(r, np.int32),
+        spots=np.empty(r, np.int32),
+        active=np.zeros(kinds.firsts.size - 1, np.int64),
+    )
+    fill_units(kinds, units, state)
+    return state
+
+
+def _order(kinds: Kinds) -> Order:
+    groups = kinds.firsts.size - 1
+    return Order(np.empty((groups, groups), np.int32), np.zeros(groups, np.bool_), np.full(groups, groups - 1))
+
+
+def _scratch(size: int) -> Scratch:
+    return Scratch(*(np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64)))
+
+
+def _first(attributes: Sequence[_Attribute], representatives: Int64, kind: Int32, counts: Int64, words: Words) -> int:
+    """The unit whose distances to all units have the greatest sum (2019: equations 5 and 10), of several any."""
+    totals = np.zeros(kind.size)
+    for attribute in attributes:
+        for place in range(attribute.most):
+            totals += _distances_at(attribute, place)
+    sums = totals[representatives]
+    most = np.flatnonzero((sums == sums.max())[kind])
+    return int(most[draw(words[0, NEXT], most.size)])
+
+
+def _distances_at(attribute: _Attribute, place: int) -> Floats:
+    """(n,): the sum of each unit's distances to all units at that place; whole numbers, which floats hold exactly."""
+    units, indices = attribute.at(place)
+    values, own, counts = np.unique(indices, return_inverse=True, return_counts=True)
+    between = attribute.levels.units.astype(np.float64)[attribute.levels.ranks[np.ix_(values, values)]]
+    n = attribute.lengths.size
+    result = np.full(n, float(ONE * units.size))
+    result[units] = (between @ counts)[own] + float(ONE * (n - units.size))
+    return result

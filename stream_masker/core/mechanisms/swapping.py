@@ -1,0 +1,165 @@
+"""What all swapping mechanisms share: values change places with others of their attribute, within a group."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.distance import Distance
+from stream_masker.core.mechanisms.candidates import Int32, Int64
+from stream_masker.core.mechanisms.swapping_kernels import PLACE, swap_in_range
+from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.words import draw_words
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.randomness import Keys, Words
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import ParameterError
+
+FEWEST = 2
+"""Records that a swap takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of one attribute that a group holds, absent ones left out, in the order of their records.
+
+    codes: (k,) int32 positions. places: (k,) int64, where they stand in the column. owners: (k,) int64 ascending, the
+    record of each. words: (k, 4) uint64, the random words of each.
+    """
+
+    codes: Int32
+    places: Int64
+    owners: Int64
+    words: Words
+
+    @classmethod
+    def of(cls, column: Column, words: Words) -> Values:
+        places = np.flatnonzero(column.codes >= 0)
+        owners = places if column.offsets is None else np.searchsorted(column.offsets, places, side="right") - 1
+        return cls(column.codes[places], places, owners, words[places])
+
+    def __len__(self) -> int:
+        return self.codes.size
+
+    @property
+    def records(self) -> int:
+        """How many records have a value."""
+        return int(np.count_nonzero(np.diff(self.owners, prepend=-1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """A column's codes after swapping; kept: how many values found no partner."""
+
+    codes: Int32
+    kept: int
+
+    @classmethod
+    def none(cls, codes: Int32) -> Swapped:
+        """A column without values."""
+        return cls(codes.copy(), 0)
+
+    @classmethod
+    def by(cls, codes: Int32, places: Int64, partners: Int64) -> Swapped:
+        """``places``: (k,) where the values stand; ``partners``: (k,) which of the k each takes, itself if none."""
+        result = codes.copy()
+        result[places] = codes[places[partners]]
+        return cls(result, int(np.count_nonzero(partners == np.arange(partners.size))))
+
+
+class Swapping(WindowedMechanism[Statistics]):
+    """Gives values of a group to other records of it, so that every attribute keeps its values exactly.
+
+    A value is swapped once at most: both values of a swap are labelled as swapped. Absent values take no part. The
+    elements of an array attribute take part as values of that attribute, and never change places with another element
+    of their own record, which would mask nothing; each array keeps its length.
+
+    All that depends on chance follows from the random words of the group's records. A value that finds no partner
+    stays; the tally counts it as ``truncated``. ``squared_noise`` is 0: there is no noise.
+
+    The statistics are of use to others (drift, utility); masking needs the group alone, but holds until there are any.
+    """
+
+    needs_group: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        distance: DistanceChoice = "wu_palmer",
+        window: int = 10_000,
+        window_age: float | None = None,
+        rollup_depth: int = 2,
+        seed: bytes,
+    ) -> None:
+        """The parameters are those of every mechanism: see ``WindowedMechanism``."""
+        super().__init__(
+            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
+        )
+
+    @property
+    @abstractmethod
+    def group_minimum(self) -> int:
+        """The fewest records that can be masked as a group."""
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Masks one group of encoded records, whose order it keeps.
+
+        Raises StatisticsError before the first statistics, and ParameterError for a batch of other attributes, of
+        another size than the keys, or of fewer records (or values of an attribute that has any) than a swap takes.
+        """
+        self._ready()
+        self._check(batch, keys)
+        if not batch.size:
+            return _masked(batch, [Swapped.none(column.codes) for column in batch.columns], self._distances)
+        self._check_size(batch.size)
+        groups = [Values.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch), strict=True)]
+        return _masked(batch, self._swapped(batch, groups), self._distances)
+
+    @abstractmethod
+    def _partners(self, j: int, values: Values) -> Int64:
+        """(k,): by value of attribute j, whose value it takes; its own index where it keeps its own."""
+
+    def _swapped(self, batch: Batch, groups: Sequence[Values]) -> list[Swapped]:
+        """Every column, swapped."""
+        return [self._swapped_column(j, batch.columns[j].codes, values) for j, values in enumerate(groups)]
+
+    def _swapped_column(self, j: int, codes: Int32, values: Values) -> Swapped:
+        if not len(values):
+            return Swapped.none(codes)
+        if values.records < FEWEST:
+            raise ParameterError(f"one record alone of the group has values of {self._attributes[j]!r}: {FEWEST} swap")
+        return Swapped.by(codes, values.places, self._partners(j, values))
+
+    def _prepare(self, statistics: Statistics) -> Statistics:
+        return statistics
+
+    def _check_size(self, size: int) -> None:
+        if size < self.group_minimum:
+            raise ParameterError(f"{self.name} masks groups of {self.group_minimum} records or more, not of {size}")
+
+
+def swap_in_ranks(ranks: NDArray[np.integer], values: Values, k: int) -> Int64:
+    """(n,) partners: values in ascending rank, equal ranks in any order, each swaps with one of the next k (2019:
+    Algorithm 1, lines 3 to 12)."""
+    order = np.lexsort((values.words[:, PLACE], ranks))
+    return np.asarray(swap_in_range(order, values.owners, k, values.words))
+
+
+def _masked(batch: Batch, swapped: Sequence[Swapped], distances: Sequence[Distance]) -> MaskedBatch:
+    columns = tuple(Column(after.codes, before.offsets) for after, before in zip(swapped, batch.columns, strict=True))
+    done = zip(batch.columns, swapped, distances, strict=True)
+    return MaskedBatch(columns, tuple(_tally(before.codes, after, d) for before, after, d in done))
+
+
+def _tally(before: Int32, after: Swapped, d: Distance) -> Tally:
+    changed = before != after.codes
+    distances = d.pairs(before[changed], after.codes[changed])
+    squares = float(distances @ distances)
+    return Tally(values=int(np.count_nonzero(before >= 0)), squared_distance=squares, truncated=after.kept)

@@ -1,0 +1,35 @@
+"""Distributional rank swapping: the baseline of 2019 that compares values by how frequent they are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from stream_masker.core.mechanisms.candidates import Int64
+from stream_masker.core.mechanisms.declaration import Declaration
+from stream_masker.core.mechanisms.rank_swapping_interval import IntervalSwapping
+from stream_masker.core.mechanisms.swapping import Values, swap_in_ranks
+
+
+class DistributionalRankSwapping(IntervalSwapping):
+    """Ranks values by their frequency in the group, and swaps each with one of the k that follow (2019: section 4.2).
+
+    So common values take the place of common ones, rare ones that of rare ones, whatever they mean. Values that are
+    equally frequent are one and the same number to this method: they are ranked in any order, by the records' keys.
+    """
+
+    name: ClassVar[str] = "distributional_rank_swapping"
+    declaration: ClassVar[Declaration] = Declaration(
+        source="2019: section 4.2, after Rieger 1991",
+        attributes="any number of nominal ones",
+        taxonomies="any; not used",
+        preserves=("mean", "dispersion", "marginals", "granularity"),
+        guarantee="none in a strict sense: a value's rank by frequency changes by k at most",
+        latency="that of its group of more than k records",
+        cost="O(k + log n) in a group of n",
+    )
+
+    def _partners(self, j: int, values: Values) -> Int64:
+        _, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
+        return swap_in_ranks(counts[index], values, self._length(j, len(values)))

@@ -26,7 +26,7 @@ from stream_masker.core.distance.hubs import TOPS_OF_LAST
 from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.mechanisms.candidates import Int64
 from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, COVER, DEEPEST, ROW_WORDS, Words
-from stream_masker.core.mechanisms.levels import first_links, slope, wu_palmer_level
+from stream_masker.core.mechanisms.levels import first_links, is_beyond, slope, wu_palmer_level
 
 SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
 """Columns of ``Work.steps``."""
@@ -70,12 +70,6 @@ def new_work(concepts: int, ancestors: int) -> Work:
         bits=np.zeros(4, np.uint64),
         ready=np.zeros(1, np.int64),
     )
-
-
-@inlined
-def is_nearer_or_farther(sign, distance, own):  # type: ignore[no-untyped-def]
-    """The sign condition; sign is not 0."""
-    return distance > own if sign > 0 else distance < own
 
 
 @inlined
@@ -123,7 +117,7 @@ def fits(graph, work, case, c, s, links):  # type: ignore[no-untyped-def]
                 begin_r = graph.begins[graph.depth[x]]
                 to_r = total
             to_r = min(to_r, total)
-    return sign == 0 or is_nearer_or_farther(sign, wu_palmer_level(graph.depth[begin_r], to_r), own)
+    return sign == 0 or is_beyond(sign, wu_palmer_level(graph.depth[begin_r], to_r), own)
 
 
 @part

@@ -39,13 +39,11 @@ from stream_masker.core.mechanisms.dag_memo import (
 )
 from stream_masker.core.mechanisms.dag_search import ball_size, draw
 from stream_masker.core.mechanisms.dag_tables import graph_of, lists_of
-from stream_masker.core.mechanisms.levels import wu_palmer_level
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, wu_palmer_level
 from stream_masker.errors import ParameterError
 
 REMEMBERED = 1 << 20
 """Levels of values that are remembered: of some ten thousand values, in at most 80 MB."""
-
-NONE_ADMISSIBLE = -1
 
 
 class DagReplacer:

@@ -28,7 +28,6 @@ from stream_masker.core.mechanisms.dag_bounds import (
     is_covered,
     is_deep_enough,
     is_hopeless,
-    is_nearer_or_farther,
     prepare,
     shared,
     touches,
@@ -47,7 +46,7 @@ from stream_masker.core.mechanisms.dag_memo import (
     locate,
 )
 from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, ROW_WORDS
-from stream_masker.core.mechanisms.levels import first_links, slope, wu_palmer_level
+from stream_masker.core.mechanisms.levels import first_links, is_beyond, slope, wu_palmer_level
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -251,7 +250,7 @@ def list_ball(graph, lists, memo, work, case, slot, first):  # type: ignore[no-u
             c = np.int64(lists.members[y])
             if c != a:
                 t, depth, links = shared(graph, work, c, 1)
-                if t == graph.ancestors[j] and is_nearer_or_farther(sign, wu_palmer_level(depth, links), own):
+                if t == graph.ancestors[j] and is_beyond(sign, wu_palmer_level(depth, links), own):
                     s, depth, links = shared(graph, work, c, 0)
                     level = first_level_at(memo, first, stop, wu_palmer_level(depth, links))
                     path = links - work.marks[2 * s] + 1
@@ -267,7 +266,7 @@ def list_ball(graph, lists, memo, work, case, slot, first):  # type: ignore[no-u
 @inlined
 def sort(entries, count):  # type: ignore[no-untyped-def]
     """Sorts the first entries, by the gaps of Shell and Knuth."""
-    gap = np.int64(1)
+    gap = 1
     while 3 * gap < count:
         gap = 3 * gap + 1
     while gap > 0:

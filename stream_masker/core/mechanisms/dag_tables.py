@@ -133,7 +133,8 @@ def transposed(offsets, ancestors, paths, order):  # type: ignore[no-untyped-def
     for c in order:
         for k in range(offsets[c], offsets[c + 1]):
             s = np.int64(ancestors[k])
-            first[s + 1] = max(first[s + 1], np.int64(paths[k]) + 1)
+            if first[s + 1] <= paths[k]:
+                first[s + 1] = paths[k] + 1
     for s in range(m):
         first[s + 1] += first[s]
     starts = np.zeros(first[m] + 2, np.int32)
@@ -161,14 +162,14 @@ def summed_blocks(members, rows, depth, preorder, above):  # type: ignore[no-unt
         at = j * BLOCK_WORDS
         low = members[j * BLOCK]
         high = low
-        deepest = np.int64(0)
+        deepest = 0
         for y in range(j * BLOCK, min(members.size, (j + 1) * BLOCK)):
             c = members[y]
             for w in range(4):
                 blocks[at + w] |= rows[c * ROW_WORDS + w]
             low = c if preorder[c] < preorder[low] else low
             high = c if preorder[c] > preorder[high] else high
-            deepest = max(deepest, np.int64(depth[c]))
+            deepest = max(deepest, depth[c])
         while low != high:
             if low > high:
                 low = above[low]

@@ -13,6 +13,9 @@ from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_pal
 
 MANY_LINKS = 1e9
 
+NONE_ADMISSIBLE = -1
+"""Instead of a replacement's flags: there is no admissible candidate."""
+
 
 @inlined
 def wu_palmer_level(depth, links):  # type: ignore[no-untyped-def]
@@ -24,6 +27,12 @@ def wu_palmer_level(depth, links):  # type: ignore[no-untyped-def]
 def level_of(kind, depth, links):  # type: ignore[no-untyped-def]
     """As ``wu_palmer_level``, of any distance in a tree."""
     return wu_palmer(depth, links) if kind == WU_PALMER else log_taxonomic(links + depth, depth)
+
+
+@inlined
+def is_beyond(sign, distance, own):  # type: ignore[no-untyped-def]
+    """The sign condition; sign is not 0: a candidate ``distance`` from the reference, where the value is ``own``."""
+    return distance > own if sign > 0 else distance < own
 
 
 @inlined

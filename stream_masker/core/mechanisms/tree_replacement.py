@@ -4,10 +4,12 @@ In a tree sd(c, a) depends on two depths alone: that of the least common subsume
 concepts at one distance of a are a union of *regions*: the descendants, at one depth, of an ancestor s of a, less those
 below the child of s on the way to a. The tree's numbering makes these ranges of positions.
 
+From each ancestor, levels ascend with the links. So the levels next to |ε| are found by a *step* for each ancestor,
+placed where its distances reach |ε|; from there steps go up and down until a level has admissible candidates.
+
 Against a reference r, with M the least common subsumer of a and r, a region is equally far from r throughout, but for
-that of s = M where r lies below M: it splits along the way from M to r in the same manner. So two climbs, from a to
-the root and from r to M, give regions that partition the taxonomy, each with one distance to a and one to r: at most
-depth² of them, whatever the size of the tree.
+that of s = M where r lies below M: it splits along the way from M to r in the same manner. The others are admissible
+from some number of links on (farther) or up to some (nearer), so that the steps keep to these.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from stream_masker.core.compiling import inlined, kernel, part
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.kernels import tree_distance, tree_lcs
 from stream_masker.core.mechanisms.candidates import (
+    TRUNCATED,
     UNSIGNED,
     Candidates,
     Floats,
@@ -27,33 +29,44 @@ from stream_masker.core.mechanisms.candidates import (
     Int64,
     Replacement,
     Task,
-    admissible,
     index_below,
-    settle,
+    uniform,
 )
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, first_links, is_beyond, level_of, slope
+
+PARENT, DEPTH, SPANS = range(3)
+"""Columns of ``Tree.concepts``."""
+
+SELF, AT, PATH, LEAST, MOST, UP, DOWN = range(7)
+"""Columns of ``Walk.steps``."""
+
+ABOVE, BELOW = range(2)
+"""Sides of a step: the next level that is not nearer than the target, and the next one that is."""
 
 
 class Tree(NamedTuple):
-    """The tree for the kernels: of ``TreeTable``, with its ranges of positions as ranges of candidates' ranks."""
+    """The tree for the kernels. kind: of the distance. positions: of candidates; rank: candidates before a position.
 
-    kind: int
-    parent: Int32
-    depth: Int32
-    level_offsets: Int64
-    level_lo: Int32
-    level_hi: Int32
-
-
-class Regions(NamedTuple):
-    """Room for the regions of one value. to_value: sd(c, a); to_reference: sd(c, r), both float64.
-
-    ranges: (regions, 6) int32: first rank and size of a range of candidates, and of two ranges within it (ascending,
-    perhaps empty) that are no part of the region.
+    concepts: (m + 1, 4) int32: parent, depth, and where a concept's ranges begin in spans (n, 2): the candidates k
+    levels below it, by the first one's rank and their number.
     """
 
-    to_value: Floats
-    to_reference: Floats
-    ranges: Int32
+    kind: int
+    concepts: Int32
+    spans: Int32
+    positions: Int32
+    rank: Int32
+
+
+class Walk(NamedTuple):
+    """Room for the ancestors of one value, itself the first.
+
+    steps: (height, 7) int64: position, depth, links from the value up to it, the fewest and the most links in all of a
+    concept to look at, and those of the levels at hand. levels: (height, 2) these levels, inf and -1 for none.
+    """
+
+    steps: Int64
+    levels: Floats
 
 
 class TreeReplacer:
@@ -62,177 +75,270 @@ class TreeReplacer:
     def __init__(self, distance: Distance, *, candidates: str, calibrated: bool) -> None:
         """``candidates``: all or leaves; ``calibrated``: the rounding."""
         tau = distance.taxonomy
-        eligible = Candidates.of(tau, candidates)
         self._calibrated = calibrated
-        self._table = (eligible.positions, eligible.rank)
-        self._height = int(tau.tree.level_offsets[1])
-        self._tree = Tree(
-            kind=distance.kind,
-            parent=tau.tree.parent,
-            depth=tau.depth,
-            level_offsets=tau.tree.level_offsets,
-            level_lo=eligible.rank[tau.tree.level_lo],
-            level_hi=eligible.rank[tau.tree.level_hi],
-        )
+        self._height = int(tau.depth.max())
+        self._tree = _tree(distance, Candidates.of(tau, candidates))
 
     def replace(self, task: Task) -> Replacement:
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all(self._tree, *self._table, self._room(), self._calibrated, *rows))
-
-    def _room(self) -> Regions:
-        """Regions partition the candidates, so that there are no more than these."""
-        most = min(len(self._table[0]), (self._height + 1) ** 2) + 1
-        return Regions(np.empty(most), np.empty(most), np.empty((most, 6), np.int32))
+        return Replacement(*replace_all(self._tree, self._height, self._calibrated, *rows))
 
 
-@njit(cache=True, nogil=True, inline="always")
+def _tree(distance: Distance, eligible: Candidates) -> Tree:
+    tau = distance.taxonomy
+    concepts = np.zeros((len(tau) + 1, 4), np.int32)
+    concepts[:-1, PARENT], concepts[:-1, DEPTH] = tau.tree.parent, tau.depth
+    concepts[:, SPANS] = tau.tree.level_offsets
+    low, high = eligible.rank[tau.tree.level_lo], eligible.rank[tau.tree.level_hi]
+    spans = np.ascontiguousarray(np.stack((low, high - low), axis=1))
+    return Tree(distance.kind, concepts, spans, eligible.positions, eligible.rank)
+
+
+@inlined
 def span(tree, s, level):  # type: ignore[no-untyped-def]
     """The candidates ``level`` levels below s: the rank of the first and their number; none for s = -1."""
-    k = tree.level_offsets[s] + level
-    if s < 0 or level < 0 or k >= tree.level_offsets[s + 1]:
+    k = tree.concepts[s, SPANS] + level
+    if s < 0 or level < 0 or k >= tree.concepts[s + 1, SPANS]:
         return np.int64(0), np.int64(0)
-    return np.int64(tree.level_lo[k]), np.int64(tree.level_hi[k] - tree.level_lo[k])
+    return np.int64(tree.spans[k, 0]), np.int64(tree.spans[k, 1])
 
 
-@njit(cache=True, nogil=True, inline="always")
-def size_of(ranges, i):  # type: ignore[no-untyped-def]
-    """The number of candidates in region i."""
-    return np.int64(ranges[i, 1]) - ranges[i, 3] - ranges[i, 5]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def store(regions, count, whole, one, two):  # type: ignore[no-untyped-def]
-    """Writes a region's ranges, the excluded ones in order; whether it has any candidate."""
-    ranges = regions.ranges
-    ranges[count, 0], ranges[count, 1] = whole
-    ranges[count, 2], ranges[count, 3] = one if one < two else two
-    ranges[count, 4], ranges[count, 5] = two if one < two else one
-    return size_of(ranges, count) > 0
-
-
-@njit(cache=True, nogil=True)
-def climb(tree, depths, start, top, skip, side, regions, count):  # type: ignore[no-untyped-def]
-    """Adds the regions of ``start`` and of its ancestors down from depth ``top``; returns their new number.
-
-    depths: of the value and the reference, and the most that a subsumer shared with each may have. skip: 1 to leave
-    ``start`` itself out. side: a concept whose descendants and which itself belong to another climb (-1: none).
-    """
-    depth_a, depth_r, most_a, most_r = depths
-    s = start
-    child = -1
-    for common in range(tree.depth[start], top - 1, -1):
-        beside = side if side >= 0 and tree.parent[side] == s else -1
-        for level in range(skip, tree.level_offsets[s + 1] - tree.level_offsets[s]):
-            inner = span(tree, child, level - 1)
-            if store(regions, count, span(tree, s, level), inner, span(tree, beside, level - 1)):
-                regions.to_value[count] = tree_distance(tree.kind, min(common, most_a), depth_a, common + level)
-                regions.to_reference[count] = tree_distance(tree.kind, min(common, most_r), depth_r, common + level)
-                count += 1
-        skip = 0
-        child = s
-        s = tree.parent[s]
+@inlined
+def climb(tree, steps, a):  # type: ignore[no-untyped-def]
+    """Writes the way from a up to the root; returns its number of steps."""
+    count = 0
+    s = a
+    while s >= 0:
+        steps[count, SELF], steps[count, AT], steps[count, PATH] = s, tree.concepts[s, DEPTH], count
+        s = np.int64(tree.concepts[s, PARENT])
+        count += 1
     return count
 
 
-@njit(cache=True, nogil=True)
-def branch(tree, meet, r):  # type: ignore[no-untyped-def]
-    """The child of ``meet`` on the way to r; -1 where r is ``meet``."""
-    child = -1
-    while r != meet:
-        child = r
-        r = tree.parent[r]
-    return child
-
-
-@njit(cache=True, nogil=True)
-def partition(tree, a, r, regions):  # type: ignore[no-untyped-def]
-    """Fills the regions of a against r; returns their number and sd(a, r)."""
-    meet = tree_lcs(a, r, tree.parent)
-    depth_a, depth_r, common = tree.depth[a], tree.depth[r], tree.depth[meet]
-    side = branch(tree, meet, r)
-    count = climb(tree, (depth_a, depth_r, depth_a, common), a, 1, 1, side, regions, 0)
-    count = climb(tree, (depth_a, depth_r, common, depth_r), r, common + 1, 0, -1, regions, count)
-    return count, tree_distance(tree.kind, common, depth_a, depth_r)
-
-
-@njit(cache=True, nogil=True)
-def bracket(regions, count, own, sign, target):  # type: ignore[no-untyped-def]
-    """The admissible levels next to ``target``: the greatest below it (-1 for none), the least not below (or inf)."""
-    below = -1.0
-    above = np.inf
-    for i in range(count):
-        if admissible(sign, regions.to_reference[i], own):
-            level = regions.to_value[i]
-            if level >= target:
-                above = min(above, level)
-            else:
-                below = max(below, level)
-    return below, above
-
-
-@njit(cache=True, nogil=True)
-def on_level(regions, count, own, sign, level):  # type: ignore[no-untyped-def]
-    """Moves the admissible regions at the distance ``level`` to the front; their number and their candidates'."""
-    total = 0
-    found = 0
-    for i in range(count):
-        if regions.to_value[i] == level and admissible(sign, regions.to_reference[i], own):
-            for k in range(6):
-                regions.ranges[found, k] = regions.ranges[i, k]
-            total += size_of(regions.ranges, found)
-            found += 1
-    return found, total
-
-
-@njit(cache=True, nogil=True)
-def pick(regions, k):  # type: ignore[no-untyped-def]
-    """The rank of the k-th candidate of the first regions together."""
-    ranges = regions.ranges
+@inlined
+def meeting(tree, steps, r):  # type: ignore[no-untyped-def]
+    """The step that is the least common subsumer of the value and r."""
     i = 0
-    while k >= size_of(ranges, i):
-        k -= size_of(ranges, i)
-        i += 1
-    rank = ranges[i, 0] + k
-    if rank >= ranges[i, 2]:
-        rank += ranges[i, 3]
-    return rank + ranges[i, 5] if rank >= ranges[i, 4] else rank
+    while steps[i, SELF] != r:
+        if steps[i, SELF] > r:
+            i += 1
+        else:
+            r = np.int64(tree.concepts[r, PARENT])
+    return i
 
 
-@njit(cache=True, nogil=True)
-def replace_one(tree, regions, calibrated, stays, a, r, noise, rounding, tie):  # type: ignore[no-untyped-def]
+@part
+def bound(tree, steps, count, case):  # type: ignore[no-untyped-def]
+    """Writes between how many links in all each step's regions are to be looked at: at least 1, and at most as many as
+    lead down to its lowest descendants; with a sign, those that can be admissible.
+
+    At or below the meeting of a and r, a candidate over step i is farther from r than a where it has more links down
+    from i than a has, nearer where fewer. Above, it shares with r what it shares with a.
+    """
+    sign, r, meet, own = case
+    ratio = slope(tree.kind, own)
+    for i in range(count):
+        s = steps[i, SELF]
+        least = max(i, 1)
+        most = i + tree.concepts[s + 1, SPANS] - tree.concepts[s, SPANS] - 1
+        if sign != 0 and i <= meet:
+            if sign > 0:
+                least = max(least, 2 * i + 1)
+            elif i < meet or s == r:
+                most = min(most, 2 * i - 1)
+        elif sign != 0:
+            depth = steps[i, AT]
+            links = first_links(tree.kind, depth, own, ratio, sign > 0) - (tree.concepts[r, DEPTH] - depth)
+            least = max(least, i + links) if sign > 0 else least
+            most = min(most, i + links - 1) if sign < 0 else most
+        steps[i, LEAST], steps[i, MOST] = least, most
+
+
+@inlined
+def place(kind, walk, i, target, ratio):  # type: ignore[no-untyped-def]
+    """Puts step i where its distances reach the target."""
+    steps = walk.steps
+    depth, least, most = steps[i, AT], steps[i, LEAST], steps[i, MOST]
+    links = max(np.int64(min(depth * ratio, np.float64(max(most, 0)))) + 1, least)
+    above = level_of(kind, depth, links)
+    below = level_of(kind, depth, links - 1)
+    while links > least and below >= target:
+        links -= 1
+        above = below
+        below = level_of(kind, depth, links - 1)
+    while links <= most and above < target:
+        links += 1
+        below = above
+        above = level_of(kind, depth, links)
+    steps[i, UP], steps[i, DOWN] = links, links - 1
+    walk.levels[i, ABOVE] = above if links <= most else np.inf
+    walk.levels[i, BELOW] = below if least < links <= most + 1 else -1.0
+
+
+@inlined
+def next_level(walk, count, side):  # type: ignore[no-untyped-def]
+    """The least level above the target, or the greatest below it."""
+    found = walk.levels[0, side]
+    for i in range(1, count):
+        level = walk.levels[i, side]
+        if (level < found) == (side == ABOVE):
+            found = level
+    return found
+
+
+@inlined
+def advance(kind, walk, count, side, level):  # type: ignore[no-untyped-def]
+    """Takes the steps that are on a level to their next one."""
+    steps = walk.steps
+    for i in range(count):
+        if walk.levels[i, side] == level:
+            if side == ABOVE:
+                steps[i, UP] += 1
+                there = steps[i, UP] <= steps[i, MOST]
+                walk.levels[i, side] = level_of(kind, steps[i, AT], steps[i, UP]) if there else np.inf
+            else:
+                steps[i, DOWN] -= 1
+                there = steps[i, DOWN] >= steps[i, LEAST]
+                walk.levels[i, side] = level_of(kind, steps[i, AT], steps[i, DOWN]) if there else -1.0
+
+
+@inlined
+def passing(first, one, other, index):  # type: ignore[no-untyped-def]
+    """The index-th rank from ``first`` on that lies in neither of two ranges (first, size)."""
+    if one[0] > other[0]:
+        one, other = other, one
+    rank = first + index
+    if rank >= one[0]:
+        rank += one[1]
+    return rank + other[1] if rank >= other[0] else rank
+
+
+@inlined
+def pick(tree, steps, i, links, case, index):  # type: ignore[no-untyped-def]
+    """(the number of admissible candidates so many links from the value over step i, the rank of the index-th)."""
+    sign, r, meet, own = case
+    s = steps[i, SELF]
+    depth = steps[i, AT]
+    level = links - steps[i, PATH]
+    first, size = span(tree, s, level)
+    nearer = span(tree, steps[i - 1, SELF] if i > 0 else np.int64(-1), level - 1)
+    beside = (np.int64(0), np.int64(0))
+    total, found = np.int64(0), np.int64(-1)
+    if sign != 0 and i == meet and r != s:
+        t, child = r, np.int64(-1)
+        down = tree.concepts[r, DEPTH] - depth
+        links_to_r = level + down
+        while t != s:
+            start, there = span(tree, t, level - down)
+            inner = span(tree, child, level - down - 1)
+            there -= inner[1]
+            if there > 0 and is_beyond(sign, level_of(tree.kind, depth + down, links_to_r - 2 * down), own):
+                if total <= index < total + there:
+                    found = passing(start, inner, (np.int64(0), np.int64(0)), index - total)
+                total += there
+            child, t, down = t, np.int64(tree.concepts[t, PARENT]), down - 1
+        beside = span(tree, child, level - 1)
+    there = size - nearer[1] - beside[1]
+    if there > 0 and not (sign < 0 and i == meet and level >= steps[i, PATH]):
+        if total <= index < total + there:
+            found = passing(first, nearer, beside, index - total)
+        total += there
+    return total, found
+
+
+@inlined
+def draw(tree, walk, count, side, level, case, tie):  # type: ignore[no-untyped-def]
+    """The rank of one of the admissible candidates on a level, uniformly; -1 if there is none."""
+    total = np.int64(0)
+    for i in range(count):
+        if walk.levels[i, side] == level:
+            total += pick(tree, walk.steps, i, walk.steps[i, UP + side], case, np.int64(-1))[0]
+    found = np.int64(-1)
+    if total > 0:
+        index = index_below(tie, total)
+        for i in range(count):
+            if walk.levels[i, side] == level:
+                there, found = pick(tree, walk.steps, i, walk.steps[i, UP + side], case, index)
+                if index < there:
+                    break
+                index -= there
+    return found
+
+
+@inlined
+def is_any_above(tree, walk, count, level, case):  # type: ignore[no-untyped-def]
+    """Whether any level from ``level`` up has an admissible candidate; moves steps."""
+    while level < np.inf and draw(tree, walk, count, ABOVE, level, case, np.uint64(0)) < 0:
+        advance(tree.kind, walk, count, ABOVE, level)
+        level = next_level(walk, count, ABOVE)
+    return level < np.inf
+
+
+@part
+def settled(tree, walk, count, case, rule, words):  # type: ignore[no-untyped-def]
+    """(rank of a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
+
+    The two levels next to the target are supposed to have admissible candidates until the one that is chosen proves not
+    to. This is the rule of ``candidates``: levels farther apart only make the choice that was taken more likely.
+    """
+    target, calibrated, stays = rule
+    bound(tree, walk.steps, count, case)
+    ratio = slope(tree.kind, target)
+    for i in range(count):
+        place(tree.kind, walk, i, target, ratio)
+    above, below = next_level(walk, count, ABOVE), next_level(walk, count, BELOW)
+    chance = uniform(words[0])
+    while above < np.inf or below >= 0.0:
+        lo = max(below, 0.0)
+        forced = not calibrated or (below < 0.0 and not stays)
+        if above < np.inf and (forced or chance * (above * above - lo * lo) < target * target - lo * lo):
+            found = draw(tree, walk, count, ABOVE, above, case, words[1])
+            if found >= 0:
+                return found, above, 0
+            advance(tree.kind, walk, count, ABOVE, above)
+            above = next_level(walk, count, ABOVE)
+        elif below < 0.0:
+            return np.int64(-1), 0.0, 0 if is_any_above(tree, walk, count, above, case) else NONE_ADMISSIBLE
+        else:
+            found = draw(tree, walk, count, BELOW, below, case, words[1])
+            if found >= 0:
+                return found, lo, 0 if is_any_above(tree, walk, count, above, case) else TRUNCATED
+            advance(tree.kind, walk, count, BELOW, below)
+            below = next_level(walk, count, BELOW)
+    return np.int64(-1), 0.0, NONE_ADMISSIBLE
+
+
+@inlined
+def replaced(tree, walk, a, r, noise, calibrated, words):  # type: ignore[no-untyped-def]
     """(rank of a* or -1 for a itself, sd(a, a*), flags) of one value; r = a for no sign condition."""
-    target = abs(noise)
-    sign = 0 if r == a else (1 if noise > 0.0 else -1)
-    dropped = 0
-    count, own = partition(tree, a, r, regions)
-    below, above = bracket(regions, count, own, sign, target)
-    if below < 0.0 and above == np.inf and count > 0:
-        sign = 0
-        dropped = UNSIGNED
-        below, above = bracket(regions, count, own, sign, target)
-    level, flags = settle(target, below, above, stays, calibrated, rounding)
-    if level == 0.0:
-        return np.int64(-1), 0.0, flags | dropped
-    total = on_level(regions, count, own, sign, level)[1]
-    return np.int64(pick(regions, index_below(tie, total))), level, flags | dropped
+    sign = np.int64(0) if r == a else (np.int64(1) if noise > 0.0 else np.int64(-1))
+    count = climb(tree, walk.steps, a)
+    meet, own = 0, 0.0
+    if sign != 0:
+        meet = meeting(tree, walk.steps, r)
+        links = tree.concepts[a, DEPTH] + tree.concepts[r, DEPTH] - 2 * walk.steps[meet, AT]
+        own = level_of(tree.kind, walk.steps[meet, AT], links)
+    rule = (abs(noise), calibrated, tree.rank[a + 1] > tree.rank[a])
+    found, distance, flags = settled(tree, walk, count, (sign, r, meet, own), rule, words)
+    if flags == NONE_ADMISSIBLE and sign != 0:
+        found, distance, flags = settled(tree, walk, count, (np.int64(0), r, meet, own), rule, words)
+        flags = flags if flags == NONE_ADMISSIBLE else flags | UNSIGNED
+    return found, distance, TRUNCATED if flags == NONE_ADMISSIBLE else flags
 
 
-@njit(cache=True, nogil=True)
-def replace_all(  # type: ignore[no-untyped-def]
-    tree, positions, rank, regions, calibrated, codes, references, noise, rounding, ties
-):
+@kernel
+def replace_all(tree, height, calibrated, codes, references, noise, rounding, ties):  # type: ignore[no-untyped-def]
     """Replaces k values: their new positions, distances and flags."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
-    for i in range(codes.size):
-        a = codes[i]
-        if a >= 0 and noise[i] != 0.0:
-            r = references[i] if references[i] >= 0 else a
-            stays = rank[a + 1] > rank[a]
-            found, distances[i], flags[i] = replace_one(
-                tree, regions, calibrated, stays, a, r, noise[i], rounding[i], ties[i]
-            )
+    walk = Walk(np.empty((height, 7), np.int64), np.empty((height, 2), np.float64))
+    for n in range(codes.size):
+        a = np.int64(codes[n])
+        if a >= 0 and noise[n] != 0.0:
+            r = np.int64(references[n]) if references[n] >= 0 else a
+            words = (rounding[n], ties[n])
+            found, distances[n], flags[n] = replaced(tree, walk, a, r, noise[n], calibrated, words)
             if found >= 0:
-                chosen[i] = positions[found]
+                chosen[n] = tree.positions[found]
     return chosen, distances, flags

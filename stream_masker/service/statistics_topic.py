@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.ontology import Taxonomy
-from stream_masker.errors import StatisticsError
+from stream_masker.errors import ConfigurationError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.pipeline.parts import Pieces, place
+from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)
 
@@ -139,15 +138,16 @@ class Follower:
 
 
 class InForce:
-    """The statistics that ``mechanism`` masks with: the newest published version that fits, never an older one.
+    """What masks, by the newest published version that fits, never an older one.
 
-    A version that does not fit is refused and the earlier one stays in force; with none, nothing can be masked.
+    A version that does not fit is refused and the earlier one stays in force; with none, nothing can be masked. A
+    version may bring other settings: then ``masking`` is another object, made before anything changes.
     """
 
-    def __init__(self, *, mechanism: Mechanism, taxonomies: Mapping[str, Taxonomy], configuration: str) -> None:
-        self._mechanism = mechanism
-        self._taxonomies = taxonomies
-        self._configuration = configuration
+    def __init__(self, masking: Masking) -> None:
+        """``masking``: that of this process's own configuration, without statistics."""
+        self._own = masking
+        self.masking = masking
         self.version = 0
         self.published = 0
         self.refused: str | None = None
@@ -166,14 +166,20 @@ class InForce:
         try:
             message = decode_statistics(candidate.value)
             self._check(candidate, message)
-            self._mechanism.restore(message.snapshot)
-        except StatisticsError as error:
+            masking = self._under(message.settings)
+            masking.mechanism.restore(message.snapshot)
+        except (ConfigurationError, StatisticsError) as error:
             return self._refuse(candidate, error)
         self.version, self.published, self.refused = message.version, message.published, None
+        self.masking = masking
         log.info("statistics version %d in force%s", message.version, self._remark(message))
         return True
 
-    def _refuse(self, candidate: Published, error: StatisticsError) -> bool:
+    def _under(self, settings: Mapping[str, Any] | None) -> Masking:
+        """What masks under a version's settings: the present object as long as they are the same."""
+        return self.masking.under(settings) if settings is not None else self._own
+
+    def _refuse(self, candidate: Published, error: StreamMaskerError) -> bool:
         self.refused = f"version {candidate.version} was refused: {error}"
         self.refusals += 1
         log.error("statistics %s", self.refused)
@@ -182,14 +188,17 @@ class InForce:
     def _check(self, candidate: Published, message: StatisticsMessage) -> None:
         if candidate.version != message.version or message.statistics.version != message.version:
             raise StatisticsError("the message's key, its version and its snapshot's version are not the same")
-        if message.mechanism != self._mechanism.name:
-            raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {self._mechanism.name}")
-        if other := _differing(message.taxonomies, fingerprints(self._taxonomies)):
+        name = self._own.mechanism.name
+        if message.mechanism != name:
+            raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
+        if other := _differing(message.taxonomies, fingerprints(self._own.taxonomies)):
             raise StatisticsError(f"it was computed over another taxonomy of {', '.join(other)}")
 
     def _remark(self, message: StatisticsMessage) -> str:
-        same = message.configuration == self._configuration
-        return "" if same else f", computed under another configuration ({message.configuration})"
+        hashed = self.masking.configuration.hash
+        if message.configuration != hashed:
+            return f", computed under another configuration ({message.configuration})"
+        return "" if hashed == self._own.configuration.hash else f", with its settings (configuration {hashed})"
 
 
 def _differing(these: Mapping[str, str], those: Mapping[str, str]) -> list[str]:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import wait
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
 from stream_masker.service.lanes import Commit, Lanes
 from stream_masker.service.producer import Outcome
 from stream_masker.service.statistics_topic import Follower, InForce
-from stream_masker.service.worker_batch import Gathered, Masker, Outputs, Writer, Written, mask_batch
+from stream_masker.service.worker_batch import Gathered, Outputs, Writer, Written, mask_batch
 from stream_masker.service.worker_report import Report
 from stream_masker.service.worker_source import Source
 
@@ -60,7 +60,6 @@ class Parts:
     aside: Aside
     follower: Follower
     in_force: InForce
-    masker: Masker
     outputs: Outputs
     life: Life
     health: Health
@@ -155,15 +154,16 @@ class Worker:
     def _filled(self, flight: Flight) -> bool:
         """Masks a batch, and writes it as soon as the last one's records stand in the log; whether that worked."""
         parts, last = self._parts, self._flight
-        version = parts.in_force.version
+        version, masking = parts.in_force.version, parts.in_force.masking
         results = parts.aside.run(
-            lambda: mask_batch(parts.masker, parts.outputs.input, flight.batch, statistics_version=version)
+            lambda: mask_batch(masking.masker, parts.outputs.input, flight.batch, statistics_version=version)
         )
         if last is not None and last.commit is not None:
             parts.aside.wait(last.commit.in_log)
         if self._failed:
             return False
-        writer = lambda send: Writer(parts.outputs, send, flight.written).write(results)  # noqa: E731
+        outputs = replace(parts.outputs, configuration=masking.configuration.hash)
+        writer = lambda send: Writer(outputs, send, flight.written).write(results)  # noqa: E731
         outcome = parts.aside.run(lambda: parts.lanes.fill(writer))
         self._count(flight, outcome)
         return outcome is None

@@ -30,16 +30,16 @@ class Report:
         self._looked = -LAG_SECONDS
         self._refusals = 0
 
-    def start(self, alpha: Mapping[str, float]) -> None:
-        """Shows what is configured, and every reason and outcome at 0, so that rates are right from the first on."""
-        for attribute, level in alpha.items():
-            self._metrics.set("alpha", level, attribute=attribute)
+    def start(self) -> None:
+        """Shows every reason and outcome at 0, so that rates are right from the first on."""
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(Outcome, 0))
 
     def statistics(self, in_force: InForce, follower: Follower) -> None:
         """Shows the statistics in force, or why there are none."""
         held = not in_force.version
+        for attribute, level in in_force.masking.alpha.items():
+            self._metrics.set("alpha", level, attribute=attribute)
         self._metrics.set("held", held)
         self._metrics.set("statistics_version", in_force.version)
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - in_force.published / 1000))

@@ -10,17 +10,11 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer
 from prometheus_client import CollectorRegistry
 
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.ontology import Taxonomy
-from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.plan import Plan
 from stream_masker.service.aside import Aside
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.secrets import read_secret
 from stream_masker.service.health import Health
 from stream_masker.service.lanes import Lanes
+from stream_masker.service.masking import Masking
 from stream_masker.service.metrics import Metrics
 from stream_masker.service.producer import TransactionalProducer
 from stream_masker.service.statistics_topic import Follower, InForce
@@ -61,31 +55,8 @@ def run_worker(
             return
         health.reason("brokers", None)
         report = Report(Metrics(registry, "worker"), health)
-        report.start({name: alpha_of(configuration, name) for name in configuration.attributes})
+        report.start()
         Worker(_parts(configuration, masking, partitions, consumer, life, health, report)).run()
-
-
-class Masking:
-    """What masks: plan, mechanism and record masker of a configuration."""
-
-    def __init__(self, configuration: Configuration) -> None:
-        secret = read_secret(configuration)
-        self.plan: Plan = build_plan(configuration)
-        self.mechanism: Mechanism = build_mechanism(configuration, secret)
-        if self.mechanism.needs_group:
-            raise ConfigurationError(f"mechanism.name: {self.mechanism.name} masks no single records")
-        self.masker = RecordMasker(self.plan, self.mechanism, secret)
-
-    @property
-    def taxonomies(self) -> dict[str, Taxonomy]:
-        """Of each attribute, in their order."""
-        return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}
-
-
-def alpha_of(configuration: Configuration, attribute: str) -> float:
-    """The noise level of an attribute; the default one where records bring their own."""
-    alpha = configuration.attributes[attribute].alpha
-    return alpha if isinstance(alpha, float) else alpha.default
 
 
 @contextmanager
@@ -126,8 +97,7 @@ def _parts(
             topic=topics.statistics,
             partitions=partitions.statistics,
         ),
-        in_force=InForce(mechanism=masking.mechanism, taxonomies=masking.taxonomies, configuration=configuration.hash),
-        masker=masking.masker,
+        in_force=InForce(masking),
         outputs=_outputs(configuration, masking, partitions),
         life=life,
         health=health,

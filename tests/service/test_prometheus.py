@@ -56,7 +56,9 @@ def worker() -> Metrics:
     """The metrics of a worker after a few transactions."""
     metrics = Metrics(CollectorRegistry(), "worker")
     report = Report(metrics, Health())
-    report.start(ALPHA)
+    report.start()
+    for name, level in ALPHA.items():
+        metrics.set("alpha", level, attribute=name)
     rejected = Counter({Reason.UNKNOWN_CODE.value: 3, Reason.NOT_JSON.value: 1})
     tallies = dict(zip(NAMES, TALLIES, strict=True))
     written = Written(masked=990, tombstones=6, rejected=rejected, blocks=2, blocks_left_out=1, tallies=tallies)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -173,11 +175,22 @@ class FakeFollower:
         pass
 
 
+class FakeMasking:
+    alpha: ClassVar = {"principal": 0.3}
+    configuration = SimpleNamespace(hash="fedcba9876543210")
+
+    def __init__(self) -> None:
+        self.masker = FakeMasker()
+
+
 class FakeInForce:
     version = 0
     published = 0
     refused: str | None = None
     refusals = 0
+
+    def __init__(self) -> None:
+        self.masking = FakeMasking()
 
     def consider(self, published: list[int]) -> bool:
         return False
@@ -203,9 +216,10 @@ class Bench:
         self.health = Health()
         self.metrics = Metrics(CollectorRegistry(), "worker")
         self.report = Report(self.metrics, self.health)
-        self.report.start({"principal": 0.3})
+        self.report.start()
         self.source, self.lanes = FakeSource(self.calls), FakeLanes(self.calls)
-        self.in_force, self.masker = FakeInForce(), FakeMasker()
+        self.in_force = FakeInForce()
+        self.masker = self.in_force.masking.masker
         self.life = Life(self.health, self.stop)
         self.worker = Worker(
             Parts(
@@ -214,7 +228,6 @@ class Bench:
                 aside=Aside(serve=self.source.serve, turn=self.life.turn),
                 follower=FakeFollower(),
                 in_force=self.in_force,
-                masker=self.masker,
                 outputs=OUTPUTS,
                 life=self.life,
                 health=self.health,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
-from stream_masker.errors import StatisticsError
+from stream_masker.errors import ConfigurationError, StatisticsError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.pipeline.parts import Piece, cut, tombstones
 from stream_masker.service import statistics_topic
@@ -68,6 +70,22 @@ class FakeMechanism:
         self.restored.append(snapshot["statistics"]["version"])
 
 
+class FakeMasking:
+    """What masks under settings whose ``hash`` is that of their configuration."""
+
+    taxonomies: ClassVar = {"principal": TAXONOMY}
+
+    def __init__(self, mechanism: FakeMechanism, hashed: str = "0123456789abcdef") -> None:
+        self.mechanism = mechanism
+        self.configuration = SimpleNamespace(hash=hashed)
+
+    def under(self, settings) -> FakeMasking:
+        if "bad" in settings:
+            raise ConfigurationError("settings: bad cannot be changed while running")
+        same = settings["hash"] == self.configuration.hash
+        return self if same else FakeMasking(FakeMechanism(), settings["hash"])
+
+
 @pytest.fixture
 def mechanism() -> FakeMechanism:
     return FakeMechanism()
@@ -75,7 +93,7 @@ def mechanism() -> FakeMechanism:
 
 @pytest.fixture
 def in_force(mechanism: FakeMechanism) -> InForce:
-    return InForce(mechanism=mechanism, taxonomies={"principal": TAXONOMY}, configuration="0123456789abcdef")
+    return InForce(FakeMasking(mechanism))
 
 
 def test_the_highest_version_comes_into_force(in_force: InForce, mechanism: FakeMechanism) -> None:
@@ -131,6 +149,34 @@ def test_a_version_that_fits_ends_the_complaint(in_force: InForce) -> None:
     in_force.consider([BAD["another taxonomy"]])
     in_force.consider(published(message(10)))
     assert in_force.refused is None
+
+
+def test_settings_come_into_force_with_their_version(in_force: InForce, mechanism: FakeMechanism) -> None:
+    own = in_force.masking
+    in_force.consider(published(message(1)))
+    in_force.consider(published(message(2, settings={"hash": "f" * 16}, configuration="f" * 16)))
+    changed = in_force.masking
+    assert changed is not own
+    assert (changed.configuration.hash, changed.mechanism.restored, mechanism.restored) == ("f" * 16, [2], [1])
+    in_force.consider(published(message(3, settings={"hash": "f" * 16}, configuration="f" * 16)))
+    assert in_force.masking is changed
+    assert changed.mechanism.restored == [2, 3]
+    in_force.consider(published(message(4)))
+    assert in_force.masking is own
+
+
+def test_settings_that_cannot_be_taken_up_change_nothing(in_force: InForce, mechanism: FakeMechanism) -> None:
+    in_force.consider(published(message(1)))
+    assert not in_force.consider(published(message(2, settings={"bad": 1})))
+    assert (in_force.version, mechanism.restored, in_force.refusals) == (1, [1], 1)
+    assert in_force.refused == "version 2 was refused: settings: bad cannot be changed while running"
+    assert in_force.masking.mechanism is mechanism
+
+
+def test_settings_come_not_into_force_with_statistics_that_do_not_fit(in_force: InForce) -> None:
+    own = in_force.masking
+    in_force.consider(published(message(1, settings={"hash": "f" * 16}, snapshot={})))
+    assert (in_force.version, in_force.masking) == (0, own)
 
 
 def test_another_configuration_is_told_and_used(in_force: InForce, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,8 @@ from prometheus_client import CollectorRegistry
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.health import Health
-from stream_masker.service.worker_run import Masking, run_worker
+from stream_masker.service.masking import Masking
+from stream_masker.service.worker_run import run_worker
 
 SECRET = b"a secret of the worker's tests"
 START = time.time_ns() // 1_000_000 - 3_600_000

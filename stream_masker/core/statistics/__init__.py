@@ -10,6 +10,7 @@ from stream_masker.core.statistics.covariance import (
     distance_variance,
     distance_variance_from_counts,
 )
+from stream_masker.core.statistics.figures import Following
 from stream_masker.core.statistics.mean import (
     mean_from_counts,
     semantic_mean,
@@ -23,6 +24,7 @@ from stream_masker.core.statistics.summary import Statistics
 
 __all__ = [
     "Counts",
+    "Following",
     "SlidingCovariance",
     "SlidingMean",
     "SparseCounts",

@@ -11,9 +11,8 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.covariance import PairTable
-from stream_masker.core.statistics.marginal import Marginal
-from stream_masker.core.statistics.mean import mean_from_counts, variance_from_counts
+from stream_masker.core.statistics.figures import Figures, Following
+from stream_masker.core.statistics.mean import variance_from_counts
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.statistics.rollup import roll_up
 from stream_masker.core.statistics.seen import Mask, novel_share, occurring, pack, unpack
@@ -30,21 +29,25 @@ def compute_statistics(
     rollup_depth: int = 2,
     previous: Statistics | None = None,
     numeric: Sequence[str] = (),
+    following: Following | None = None,
 ) -> Statistics:
-    """The statistics of the counted events; a function of its arguments alone.
+    """The statistics of the counted events; a function of its other arguments alone.
 
     ``attributes``, ``distances``: (p,) in the order of the counts. Variances (the diagonal of Σ, 2017: equation 22) are
     of all of an attribute's rows; covariances and correlations of the rows that have both attributes, 0 where there
     are none. ``previous``: its seen concepts remain seen, and ``novel`` is measured against them (0 without).
-    ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments.
+    ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments. ``following``: what followed
+    the windows before, with the same distances: where most of the window is as it was, the statistics come quicker.
 
     Raises StatisticsError when an attribute has no value at all (nothing can be masked by such statistics), or
     when ``previous`` is of other attributes or taxonomies; ParameterError for arguments of different lengths.
     """
     names = tuple(attributes)
     _check(counts, names, distances, rollup_depth)
-    columns = [_column(j, name, d, counts, previous) for j, (name, d) in enumerate(zip(names, distances, strict=True))]
-    covariance, correlation = _matrices(counts, [column.values for column in columns])
+    near = [_mean_before(previous, name, d.taxonomy) for name, d in zip(names, distances, strict=True)]
+    figures = following.figures(counts, near) if following else Figures(counts, tuple(distances), tuple(near))
+    columns = [_column(j, name, figures, previous) for j, name in enumerate(names)]
+    covariance, correlation = _matrices(figures)
     covariance, projection = nearest_psd(covariance)
     return Statistics(
         version=version,
@@ -81,25 +84,22 @@ def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> Numeric
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One attribute: its values, the position of their mean, and which concepts were seen before (None: no matter)."""
+    """One attribute: its counts, the position of their mean, and which concepts were seen before (None: no matter)."""
 
     name: str
-    values: Marginal
+    counts: SparseCounts
+    d: Distance
     mean: int
     unknown: float
     before: Mask | None
 
     @property
     def taxonomy(self) -> Taxonomy:
-        return self.values.d.taxonomy
-
-    @property
-    def counts(self) -> SparseCounts:
-        return self.values.counts
+        return self.d.taxonomy
 
     @property
     def variance(self) -> float:
-        return variance_from_counts(self.counts, self.values.d, mean=self.mean)
+        return variance_from_counts(self.counts, self.d, mean=self.mean)
 
     @property
     def seen(self) -> str:
@@ -111,10 +111,11 @@ class _Column:
         return 0.0 if self.before is None else novel_share(self.counts, self.before)
 
 
-def _column(j: int, name: str, d: Distance, counts: Counts, previous: Statistics | None) -> _Column:
-    mean = mean_from_counts(counts.values[j], d, near=_mean_before(previous, name, d.taxonomy))
+def _column(j: int, name: str, figures: Figures, previous: Statistics | None) -> _Column:
+    counts, d = figures.counts, figures.distances[j]
     before = None if previous is None else _seen_before(previous, name, len(d.taxonomy))
-    return _Column(name, Marginal(counts.values[j], d), mean, _share(counts.unknown[j], counts.given[j]), before)
+    unknown = _share(counts.unknown[j], counts.given[j])
+    return _Column(name, counts.values[j], d, figures.mean(j), unknown, before)
 
 
 def _share(part: int, whole: int) -> float:
@@ -139,17 +140,14 @@ def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance]
         raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
 
 
-def _matrices(counts: Counts, marginals: Sequence[Marginal]) -> tuple[Matrix, Matrix]:
+def _matrices(figures: Figures) -> tuple[Matrix, Matrix]:
     """Σ as the equations give it, and the correlations."""
-    variances = np.sqrt([values.variance_squared for values in marginals])
+    variances = np.array([figures.variance(j) for j in range(len(figures.distances))])
     covariance = np.diag(variances)
     correlation = np.diag((variances > 0.0).astype(np.float64))
-    for (i, j), pair in counts.pairs.items():
-        if len(pair.keys):
-            known = (marginals[i], marginals[j])
-            table = PairTable.of(pair, known[0].d, known[1].d, known)
-            covariance[i, j] = covariance[j, i] = table.covariance
-            correlation[i, j] = correlation[j, i] = table.correlation
+    for i, j in figures.counts.pairs:
+        covariance[i, j], correlation[i, j] = figures.pair((i, j))
+        covariance[j, i], correlation[j, i] = covariance[i, j], correlation[i, j]
     return covariance, correlation
 
 

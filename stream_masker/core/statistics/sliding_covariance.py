@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.lanes import Targets
 from stream_masker.core.statistics.compensated import CompensatedSums
-from stream_masker.core.statistics.counts import Ints, SparseCounts, combine, marginals
+from stream_masker.core.statistics.counts import Ints, SparseCounts, combine, difference, marginals
 from stream_masker.core.statistics.covariance import PairTable
 from stream_masker.core.statistics.marginal import TREE_HEIGHT, Marginal
 from stream_masker.core.statistics.products import Table, product_sum
@@ -80,6 +80,32 @@ class SlidingMarginal:
         return self._d.targets(keys.astype(np.int32))
 
 
+class SlidingVariance:
+    """sdVar (2017: equation 20) of an attribute, by what came and went. Mutable."""
+
+    def __init__(self, d: Distance) -> None:
+        """Of an empty window, and the distance on the attribute's taxonomy."""
+        self._d = d
+        self._sliding: SlidingMarginal | None = None
+        self._first_rows = 0
+
+    def follow(self, counts: SparseCounts) -> None:
+        """Slides to the window that has these counts. Raises StatisticsError for an empty one."""
+        if self._sliding is not None:
+            change = difference(counts, self._sliding.counts)
+            if _is_small(change, self._sliding.counts, counts, self._first_rows):
+                return self._sliding.slide(change)
+        self._sliding, self._first_rows = SlidingMarginal(counts, self._d), counts.rows
+        return None
+
+    @property
+    def variance(self) -> float:
+        """sdVar, in [0, 1]. Raises StatisticsError for an empty window."""
+        if self._sliding is None:
+            raise StatisticsError("statistics need at least one value")
+        return math.sqrt(self._sliding.variance_squared)
+
+
 class SlidingPair:
     """The counts of a pair of attributes, and the sums that sdCov² consists of. Mutable."""
 
@@ -142,12 +168,22 @@ class SlidingCovariance:
             self._slide(self._sliding, change, new)
         self._counts = new
 
+    def follow(self, counts: SparseCounts) -> None:
+        """Slides to the window that has these counts."""
+        self.slide(difference(counts, self._counts))
+
     def _slide(self, sliding: SlidingPair, change: SparseCounts, new: SparseCounts) -> None:
-        """Anew after a great change, and when so many rows went that what sums are off might count for the others."""
-        if 2 * new.rows >= sliding.first_rows and change.keys.size <= LARGEST_SHARE * self._counts.keys.size:
+        if _is_small(change, self._counts, new, sliding.first_rows):
             sliding.slide(change, new)
         else:
             self._sliding = None
+
+    @property
+    def marginals(self) -> tuple[SparseCounts, SparseCounts]:
+        """The counts of A's and of B's values."""
+        if self._sliding is not None:
+            return self._sliding.a.counts, self._sliding.b.counts
+        return marginals(self._counts, len(self._distances[1].taxonomy))
 
     @property
     def covariance(self) -> float:
@@ -177,6 +213,12 @@ class SlidingCovariance:
         return self._sliding
 
 
-def by_depths(distances: tuple[Distance, Distance]) -> bool:
-    """Whether both taxonomies are trees of which depths tell all distances."""
+def by_depths(distances: tuple[Distance, ...]) -> bool:
+    """Whether all taxonomies are trees of which depths tell all distances."""
     return all(d.taxonomy.is_tree and d.taxonomy.depth[-1] <= TREE_HEIGHT for d in distances)
+
+
+def _is_small(change: SparseCounts, old: SparseCounts, new: SparseCounts, first_rows: int) -> bool:
+    """Whether to slide: not after a great change, nor when so many of the rows at first went that what sums are off
+    might count for the others."""
+    return 2 * new.rows >= first_rows and change.keys.size <= LARGEST_SHARE * old.keys.size

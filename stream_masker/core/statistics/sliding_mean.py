@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stream_masker.core.distance import Distance
 from stream_masker.core.ontology.taxonomy import Int32
 from stream_masker.core.statistics.compensated import CompensatedSums
-from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.statistics.counts import SparseCounts, difference
 from stream_masker.core.statistics.mean import TIE, choose
 from stream_masker.core.statistics.search import Search
 from stream_masker.errors import StatisticsError
@@ -56,6 +56,11 @@ class SlidingMean:
         self._searched = False
         if self._slow:
             self._add(change.keys.astype(np.int32), change.counts.astype(np.float64))
+
+    def follow(self, counts: SparseCounts) -> None:
+        """Slides to the window that has these counts."""
+        keys = np.flatnonzero(self._counts)
+        self.slide(difference(counts, SparseCounts(keys, self._counts[keys])))
 
     @property
     def _slow(self) -> bool:

@@ -29,6 +29,10 @@ class StatisticsError(StreamMaskerError):
     """Statistics are missing, of another format or of another mechanism, or cannot be computed from the data given."""
 
 
+class AnonymityError(StreamMaskerError):
+    """What was masked does not have the anonymity that its mechanism promises; it must not be released."""
+
+
 class UnknownConceptError(StreamMaskerError, LookupError):
     """A value is no concept of the taxonomy. Says the position in the input; never the value."""
 

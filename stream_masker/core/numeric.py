@@ -217,8 +217,12 @@ def _is_number(value: object) -> bool:
 
 
 def _centred(values: Floats, present: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float, Floats]:
-    """Which values are there, their mean, and each one less the mean (0 of those that are not there)."""
-    mean = float(values[present].mean()) if present.any() else 0.0
+    """Which values are there, their mean, and each one less the mean (0 of those that are not there).
+
+    The mean is taken of differences to one of the values, so that equal values have no variance at all.
+    """
+    first = float(values[present.argmax()]) if present.any() else 0.0
+    mean = first + float((values[present] - first).mean()) if present.any() else 0.0
     return present, mean, np.where(present, values - mean, 0.0)
 
 

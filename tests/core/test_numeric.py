@@ -48,6 +48,14 @@ def test_moments_are_means_and_covariances(gaps):
         np.testing.assert_allclose(moments.covariance, np.cov(values.T, bias=True), rtol=1e-11)
 
 
+def test_equal_values_have_no_variance_at_all():
+    values = np.full((1001, 1), 0.1)
+    merged = Moments.of(values[:7]) + Moments.of(values[7:])
+    assert Moments.of(values).products == 0.0
+    assert merged.products == 0.0
+    assert merged.mean == 0.1
+
+
 def test_merged_blocks_agree_with_a_direct_computation():
     values = table(4000)
     merged = Moments.of(values[:0])

@@ -63,7 +63,7 @@ class NumericNoise:
     def mask(self, batch: Batch, keys: Keys) -> Floats:
         """(n, q) float64: the batch's numbers masked, by the random words of each record."""
         numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
-        words = list(_words(keys, len(self.kinds)))
+        words = list(number_words(keys, len(self.kinds)))
         masked = np.empty_like(numbers)
         for j, noise in enumerate(self._noise(batch, words)):
             alpha = record_alpha(batch, float(self.alpha[j]))
@@ -97,7 +97,7 @@ def uniforms(words: Words) -> Floats:
     return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
-def _words(keys: Keys, q: int) -> Iterator[Words]:
+def number_words(keys: Keys, q: int) -> Iterator[Words]:
     """The words of each attribute's numbers, (n, 4) each."""
     lanes = {lane: keys.words(lane) for lane in sorted({NUMBERS.lane(j) for j in range(q)})}
     for j in range(q):

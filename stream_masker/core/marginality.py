@@ -1,0 +1,173 @@
+"""Marginality: how far a nominal value lies from all others of its sample, and the statistics made of it (2013).
+
+The distance is the caller's; the paper's is ``LogTaxonomic`` (2013: equation 1). Each statistic comes of values
+(concept ids, or positions as an integer array), or of their counts, which are all that it depends on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_masker.core.distance import Concepts, Distance
+from stream_masker.core.numeric import Floats, Moments
+from stream_masker.core.ontology.taxonomy import Int32
+from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts
+from stream_masker.core.statistics.marginal import Marginal
+from stream_masker.core.statistics.mean import choose, value_counts
+from stream_masker.errors import ParameterError, StatisticsError
+
+
+def marginality(values: Concepts, d: Distance) -> Floats:
+    """(n,) float64: m(xⱼ) = Σ d(xⱼ, xₗ) over the sample without xⱼ itself (2013: equation 2).
+
+    Equal values elsewhere in the sample count, at distance 0, so that frequent values are less marginal. Raises
+    StatisticsError for no values, UnknownConceptError for a value outside the taxonomy.
+    """
+    positions = d.encode(values)
+    counts = value_counts(positions, d)
+    return marginalities_from_counts(counts, d)[np.searchsorted(counts.keys, positions)]
+
+
+def marginality_mean(values: Concepts, d: Distance) -> str:
+    """The least marginal value of the sample, a concept id (2013: equation 3). Ties, which the paper leaves open:
+    smallest depth, then smallest id. Raises as ``marginality``."""
+    return d.taxonomy.ids[marginality_mean_from_counts(value_counts(values, d), d)]
+
+
+def numeric_marginality_mean(values: Concepts, d: Distance) -> float:
+    """The least marginality in the sample (2013: equation 4). Raises as ``marginality``."""
+    return float(marginality(values, d).min())
+
+
+def marginality_variance(values: Concepts, d: Distance) -> float:
+    """Σ m(xⱼ) / n, of n values (2013: equation 5); it grows with n, as marginalities do. Raises as ``marginality``."""
+    return marginality_variance_from_counts(value_counts(values, d), d)
+
+
+def marginality_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
+    """Σ √(m(xⱼ)·m(yⱼ)) / n, of n pairs of values (2013: equation 6); never negative.
+
+    Raises ParameterError for lists of different lengths, and as ``marginality``.
+    """
+    first, second = d_a.encode(a), d_b.encode(b)
+    if first.shape != second.shape:
+        raise ParameterError(f"a covariance needs pairs of values, not {first.size} and {second.size}")
+    return marginality_covariance_from_counts(pair_counts(first, second, len(d_b.taxonomy)), d_a, d_b)
+
+
+def marginality_matrix(columns: Sequence[Concepts], distances: Sequence[Distance]) -> Floats:
+    """(p, p): variances on the diagonal, covariances off it, of p columns of n values (2013: section 2.3.2)."""
+    p = len(columns)
+    matrix = np.diag([marginality_variance(a, d) for a, d in zip(columns, distances, strict=True)])
+    for i in range(p):
+        for j in range(i):
+            covariance = marginality_covariance(columns[i], distances[i], columns[j], distances[j])
+            matrix[i, j] = matrix[j, i] = covariance
+    return matrix
+
+
+def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Floats:
+    """(k,) float64: the marginality of each distinct value. Raises StatisticsError for no values."""
+    return Marginal(counts, d).sums(0.0)[0]
+
+
+def marginality_mean_from_counts(counts: SparseCounts, d: Distance) -> int:
+    """The position of the least marginal value."""
+    values = Marginal(counts, d)
+    return choose(values.positions, values.sums(0.0)[0], d)
+
+
+def marginality_variance_from_counts(counts: SparseCounts, d: Distance) -> float:
+    """Var_M from the counts of a sample's values."""
+    return float(counts.counts @ marginalities_from_counts(counts, d)) / counts.rows
+
+
+def marginality_covariance_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) -> float:
+    """Covar_M from the counts of a sample's pairs of values; marginalities are those among the pairs."""
+    size = len(d_b.taxonomy)
+    first, second = marginals(pair, size)
+    a, b = np.divmod(pair.keys, size)
+    m_a = marginalities_from_counts(first, d_a)[np.searchsorted(first.keys, a)]
+    m_b = marginalities_from_counts(second, d_b)[np.searchsorted(second.keys, b)]
+    return float(pair.counts @ np.sqrt(m_a * m_b)) / pair.rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SDistance:
+    """The S-distance between records of nominal and numeric attributes (2013: equation 7).
+
+    δ(x₁, x₂) = √(Σ (S²)ₗ₁₂ / (S²)ₗ): of each attribute the variance over the two records, divided by that over the
+    whole data set. Of a nominal attribute the former is d(x₁, x₂) (equation 14), of a numeric one (x₁ − x₂)²/2 (the
+    proof of theorem 4: sample variances, 1/(n − 1)). An attribute that is constant in the data set takes no part.
+
+    distances, variances: of each nominal attribute; numeric_variances: of each numeric one.
+
+    A variance of n marginalities grows with n, while that of two values does not: by equation (7) a nominal attribute
+    weighs about 1/n of what a numeric one does. ``balanced`` divides nominal variances by n (their mean distance, as
+    (x₁ − x₂)²/2 has the numeric variance for its mean), so that each attribute weighs alike.
+    """
+
+    distances: tuple[Distance, ...]
+    variances: tuple[float, ...]
+    numeric_variances: tuple[float, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[Concepts],
+        distances: Sequence[Distance],
+        numbers: Floats | None = None,
+        *,
+        balanced: bool = False,
+    ) -> SDistance:
+        """By a data set's own variances: of p columns of n values, and (n, q) numbers.
+
+        Raises StatisticsError for fewer than two records, or columns of different lengths.
+        """
+        sizes = {len(column) for column in columns} | (set() if numbers is None else {len(numbers)})
+        if len(sizes) != 1 or min(sizes) < 2:
+            raise StatisticsError("an S-distance needs columns of one length, of two records at least")
+        n = sizes.pop() if balanced else 1
+        variances = [marginality_variance(a, d) / n for a, d in zip(columns, distances, strict=True)]
+        return cls(tuple(distances), tuple(variances), () if numbers is None else _variances(numbers))
+
+    def __call__(self, first: Sequence[str | float], second: Sequence[str | float]) -> float:
+        """δ of two records: concept ids of the nominal attributes, then numbers of the numeric ones."""
+        (a, numbers_a), (b, numbers_b) = self._parts(first), self._parts(second)
+        return float(self.pairs(a, b, numbers_a, numbers_b)[0])
+
+    def _parts(self, record: Sequence[str | float]) -> tuple[list[Int32], Floats]:
+        p = len(self.distances)
+        codes = [d.taxonomy.encode([str(value)]) for d, value in zip(self.distances, record[:p], strict=True)]
+        return codes, np.array([[float(value) for value in record[p:]]])
+
+    def pairs(
+        self, a: Sequence[Int32], b: Sequence[Int32], numbers_a: Floats | None = None, numbers_b: Floats | None = None
+    ) -> Floats:
+        """(n,) float64: δ of n pairs of records, given as p columns of positions each, and (n, q) numbers."""
+        total = np.zeros(len(a[0]) if a else len(_numbers(numbers_a)))
+        for first, second, d, weight in zip(a, b, self.distances, weights(self.variances), strict=True):
+            total += weight * d.pairs(first, second)
+        if self.numeric_variances:
+            halves = (_numbers(numbers_a) - _numbers(numbers_b)) ** 2 / 2.0
+            total += halves @ weights(self.numeric_variances)
+        return np.sqrt(total)
+
+
+def weights(variances: Sequence[float]) -> Floats:
+    """1 / variance; 0 of a constant attribute, which takes no part in the S-distance."""
+    return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances])
+
+
+def _variances(numbers: Floats) -> tuple[float, ...]:
+    return tuple((np.diag(Moments.of(numbers).products) / (len(numbers) - 1)).tolist())
+
+
+def _numbers(numbers: Floats | None) -> Floats:
+    if numbers is None:
+        raise ParameterError("the S-distance of numeric attributes needs their numbers")
+    return numbers

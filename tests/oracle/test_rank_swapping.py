@@ -1,0 +1,216 @@
+"""Semantic rank swapping against 2019's algorithms, line by line: every step of ours, and how often each outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import taxonomies
+
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.mechanisms.rank_swapping_units import Parts, swap_units
+from stream_masker.core.mechanisms.swapping_kernels import swap_in_range
+from stream_masker.core.ontology import Ontology
+
+CLOSE = 1e-9
+
+
+def record_distance(matrices, first, second):
+    """m times equation 9; what one record lacks is at distance 1."""
+    total = 0.0
+    for matrix, a, b in zip(matrices, first, second, strict=True):
+        total += sum(matrix[x, y] for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
+    return total
+
+
+def distances_of(records, matrices):
+    return np.array([[record_distance(matrices, a, b) for b in records] for a in records])
+
+
+def swap(records, taus, distance, k, seed, owners=None):
+    rng = np.random.default_rng(seed)
+    parts = []
+    for j, tau in enumerate(taus):
+        codes = np.array([c for record in records for c in record[j]], np.int32)
+        lengths = np.array([len(record[j]) for record in records], np.int64)
+        words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
+        parts.append(Parts(codes, lengths, words, distance(tau)))
+    return swap_units(parts, np.arange(len(records)) if owners is None else owners, k)
+
+
+def partners_by_place(records, swaps):
+    """(record, attribute, place): that of the partner."""
+    flat = [[(i, t) for i, record in enumerate(records) for t in range(len(record[j]))] for j in range(len(records[0]))]
+    return {
+        (i, j, t): (flat[j][partner][0], j, flat[j][partner][1])
+        for j, partners in enumerate(swaps.partners)
+        for (i, t), partner in zip(flat[j], partners.tolist(), strict=True)
+    }
+
+
+def follow(records, between, k, swaps, owners):
+    """Goes through every turn; asserts what the algorithm demands of it."""
+    partner = partners_by_place(records, swaps)
+    unswapped = set(partner)
+    turns = swaps.turns.tolist()
+    assert between[turns[0]].sum() == pytest.approx(between.sum(axis=1).max(), abs=CLOSE)
+    for last, turn in pairwise([None, *turns]):
+        waiting = sorted({i for i, _, _ in unswapped})
+        assert turn in waiting
+        if last is not None:
+            assert between[last, turn] == pytest.approx(between[last, waiting].max(), abs=CLOSE)
+        bound = np.sort(np.delete(between[turn], turn))[k - 1]
+        for value in sorted(v for v in unswapped if v[0] == turn):
+            unswapped.discard(value)
+            candidates = {
+                v
+                for v in unswapped
+                if v[1:] == value[1:] and between[turn, v[0]] <= bound + CLOSE and owners[v[0]] != owners[turn]
+            }
+            other = partner[value]
+            assert (other == value) == (not candidates)
+            if candidates:
+                assert other in candidates
+                assert partner[other] == value
+                unswapped.discard(other)
+    assert not unswapped
+
+
+@st.composite
+def cases(draw):
+    p = draw(st.integers(1, 3))
+    taus = [draw(taxonomies(most=12)) for _ in range(p)]
+    n = draw(st.integers(2, 14))
+    array = draw(st.booleans())
+    records = []
+    for _ in range(n):
+        lengths = [draw(st.integers(0, 3 if array else 1)) for _ in taus]
+        if not any(lengths):
+            lengths[draw(st.integers(0, p - 1))] = 1
+        sizes = zip(taus, lengths, strict=True)
+        records.append([draw(st.lists(st.integers(0, len(t) - 1), min_size=m, max_size=m)) for t, m in sizes])
+    return taus, records, draw(st.integers(1, n - 1)), draw(st.integers(0, 1000))
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases(), st.sampled_from([WuPalmer, LogTaxonomic]))
+def test_every_turn_of_algorithm_3(case, distance):
+    taus, records, k, seed = case
+    between = distances_of(records, [distance(tau).matrix(np.arange(len(tau))) for tau in taus])
+    follow(records, between, k, swap(records, taus, distance, k, seed), np.arange(len(records)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(taxonomies(most=12), st.data())
+def test_every_turn_of_algorithm_2_over_arrays(tau, data):
+    n = data.draw(st.integers(2, 16))
+    owners = np.sort(data.draw(st.lists(st.integers(0, 5), min_size=n, max_size=n)))
+    records = [[[c]] for c in data.draw(st.lists(st.integers(0, len(tau) - 1), min_size=n, max_size=n))]
+    k = data.draw(st.integers(1, n - 1))
+    swaps = swap(records, [tau], WuPalmer, k, data.draw(st.integers(0, 1000)), owners)
+    follow(records, distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))]), k, swaps, owners)
+
+
+def any_of(rng, scores, among):
+    """One of the greatest scores."""
+    best = max(scores[i] for i in among)
+    return rng.choice([i for i in among if scores[i] > best - CLOSE])
+
+
+def ranked(rng, between, reference, last=()):
+    """The others by distance; ties in any order, but those of ``last`` behind the rest."""
+    others = [i for i in range(len(between)) if i != reference]
+    rng.shuffle(others)
+    return sorted(others, key=lambda i: (round(between[reference, i], 9), i in last))
+
+
+def algorithm_1(between, k, rng):
+    n = len(between)
+    reference = any_of(rng, between.sum(axis=1), range(n))
+    order = [reference, *ranked(rng, between, reference)]
+    # equal values of the reference are tied with it, and any of them may be the first
+    tied = [i for i in order if between[reference, i] < CLOSE]
+    rng.shuffle(tied)
+    order[: len(tied)] = tied
+    result, swapped = list(range(n)), set()
+    for at, i in enumerate(order):
+        if i in swapped:
+            continue
+        interval = [x for x in order[at + 1 : at + k + 1] if x not in swapped]
+        if interval:
+            partner = rng.choice(interval)
+            result[i], result[partner] = partner, i
+            swapped.add(partner)
+        swapped.add(i)
+    return tuple(result)
+
+
+def algorithm_3(records, between, k, rng):
+    """For scalars; of one attribute it is Algorithm 2."""
+    n, m = len(records), len(records[0])
+    result, unswapped = [list(range(n)) for _ in range(m)], [set(range(n)) for _ in range(m)]
+    reference = any_of(rng, between.sum(axis=1), range(n))
+    while any(unswapped):
+        for j in range(m):
+            if reference not in unswapped[j]:
+                continue
+            swapped = set(range(n)) - unswapped[j]
+            interval = [x for x in ranked(rng, between, reference, swapped)[:k] if x in unswapped[j]]
+            if interval:
+                partner = rng.choice(interval)
+                result[j][reference], result[j][partner] = partner, reference
+                unswapped[j].discard(partner)
+            unswapped[j].discard(reference)
+        left = sorted(set().union(*unswapped))
+        if left:
+            reference = any_of(rng, between[reference], left)
+    return tuple(map(tuple, result))
+
+
+RUNS = 2500
+
+
+def assert_alike(ours: Counter, literal: Counter):
+    """No outcome is more frequent in one than chance lets it be."""
+    assert len(literal) > 2
+    for outcome in ours | literal:
+        a, b = ours[outcome], literal[outcome]
+        assert abs(a - b) < 5 * np.sqrt(a + b + 1), outcome
+
+
+@pytest.fixture(scope="module")
+def tau():
+    links = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("b21", "b2")]
+    return Ontology.from_edges(links).taxonomy()
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("p", [1, 2])
+def test_outcomes_are_as_frequent_as_by_the_letter(tau, p, k):
+    names = [["a1", "b1"], ["a1", "b2"], ["a2", "b21"], ["b21", "a"], ["b", "a"], ["a1", "b2"]]
+    records = [[tau.encode([name]).tolist() for name in row[:p]] for row in names]
+    between = distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))] * p)
+    rng = Random(5)
+    literal = Counter(algorithm_3(records, between, k, rng) for _ in range(RUNS))
+    runs = (swap(records, [tau] * p, WuPalmer, k, seed) for seed in range(RUNS))
+    assert_alike(Counter(tuple(tuple(x.tolist()) for x in run.partners) for run in runs), literal)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_outcomes_of_algorithm_1(tau, k):
+    codes = tau.encode(["a1", "a1", "a2", "b21", "b", "a"])
+    between = WuPalmer(tau).matrix(codes)
+    random, rng = Random(5), np.random.default_rng(5)
+    ours, literal = Counter(), Counter()
+    ranks = between[between.sum(axis=1).argmax()]
+    for _ in range(RUNS):
+        words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
+        order = np.lexsort((words[:, 2], ranks))
+        ours[tuple(swap_in_range(order, np.arange(codes.size), k, words).tolist())] += 1
+        literal[algorithm_1(between, k, random)] += 1
+    assert_alike(ours, literal)

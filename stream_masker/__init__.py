@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
+    from stream_masker.core.mechanisms.data_swapping import DataSwapping
+    from stream_masker.core.mechanisms.rank_swapping import RankSwapping
     from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
+    from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
     from stream_masker.core.ontology import Ontology, Taxonomy
     from stream_masker.core.statistics import (
         Statistics,
@@ -25,8 +28,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DataSwapping",
+    "DistributionalRankSwapping",
     "LogTaxonomic",
     "Ontology",
+    "RankSwapping",
     "SemanticNoise",
     "Statistics",
     "Taxonomy",
@@ -41,7 +47,10 @@ __all__ = [
 
 _HOMES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
+    "core.mechanisms.data_swapping": ("DataSwapping",),
+    "core.mechanisms.rank_swapping": ("RankSwapping",),
     "core.mechanisms.semantic_noise": ("SemanticNoise",),
+    "core.mechanisms.swapping_by_frequency": ("DistributionalRankSwapping",),
     "core.ontology": ("Ontology", "Taxonomy"),
     "core.statistics": (
         "Statistics",

@@ -14,6 +14,7 @@ from stream_masker.core.drift import Drift, drift_between
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.figures import Following
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
@@ -143,6 +144,7 @@ class Calibration:
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
+        self._following = Following(self._distances)
         try:
             self._restore()
         except StatisticsError:
@@ -188,7 +190,12 @@ class Calibration:
             return None
         subject, depth = self.subject, self.settings.rollup_depth
         return compute_statistics(
-            counts, subject.attributes, self._distances, version=self.history.newest + 1, rollup_depth=depth
+            counts,
+            subject.attributes,
+            self._distances,
+            version=self.history.newest + 1,
+            rollup_depth=depth,
+            following=self._following,
         )
 
     @property

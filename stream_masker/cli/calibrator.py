@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from stream_masker.cli.options import config_option
-from stream_masker.service.configuration import load_configuration
 from stream_masker.service.logs import LEVELS, configure_logs
 
 
@@ -25,6 +24,9 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     One calibrator is active; others stand by, and /readyz says which. With no statistics yet it samples the input
     topic. Stopped or killed and started again, it goes on with the same window.
 
+    The configuration file is watched: other noise levels, policies and references are published with the next
+    version, which every worker takes up at a batch boundary; SIGHUP has the file read at once. A bad one is refused.
+
     A broker that does not answer is waited for; missing topics end the calibrator with exit code 1, a configuration
     that cannot be used with 2.
 
@@ -34,6 +36,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator import run_calibrator
+    from stream_masker.service.reload import ConfigurationFile
 
     configure_logs(log_level)
-    run_calibrator(load_configuration(config), http_port=http_port)
+    file = ConfigurationFile(config)
+    run_calibrator(file.current, http_port=http_port, file=file)

@@ -30,7 +30,8 @@ SAMPLED: tuple[Source, ...] = ("bootstrap",)
 class Subject:
     """What is calibrated: the mechanism's name, each attribute's taxonomy, distance and noise level.
 
-    configuration: the hash that published versions carry. Every mapping has the same attributes in the same order.
+    configuration: the hash that published versions carry, and settings the mutable part that goes with it (None: it is
+    not published, and each worker keeps its own). Every mapping has the same attributes in the same order.
     """
 
     mechanism: str
@@ -38,6 +39,7 @@ class Subject:
     taxonomies: Taxonomies
     distances: Mapping[str, Distance]
     alpha: Mapping[str, float]
+    settings: Mapping[str, Any] | None = None
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -170,6 +172,26 @@ class Calibration:
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
         return self._publish(statistics, now, source)
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether the latest version brings other settings than the subject's."""
+        latest, subject = self.history.latest, self.subject
+        if latest is None or subject.settings is None:
+            return False
+        same = latest.configuration == subject.configuration
+        return not same if latest.settings is None else latest.settings != subject.settings
+
+    def on_settings(self, now: int) -> Publish:
+        """The latest statistics again, as the next version, under the subject's settings.
+
+        Raises StatisticsError when there are none.
+        """
+        latest = self.history.latest
+        if latest is None:
+            raise StatisticsError("there are no statistics yet to publish under other settings")
+        statistics = latest.statistics.with_version(self.history.newest + 1)
+        return self._publish(statistics, now, latest.source, latest.blocks)
+
     def published(self, publish: Publish, *, parts: int = 0) -> None:
         """Takes note that a version is on the topic, in so many parts, and those it expired are not."""
         self.history.add(publish.message, parts=parts)
@@ -252,6 +274,7 @@ class Calibration:
             taxonomies=fingerprints(self.subject.taxonomies),
             baseline=statistics.version if baseline is None else baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
+            settings=self.subject.settings,
         )
 
     def _drift(self, statistics: Statistics, other: StatisticsMessage | None) -> Drift | None:

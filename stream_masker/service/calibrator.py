@@ -24,6 +24,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.health import Health, HttpServer
 from stream_masker.service.logs import describe
 from stream_masker.service.metrics import Metrics
+from stream_masker.service.reload import ConfigurationFile
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,11 @@ STOP = 10.0
 LEFT = 1.0
 
 
-def run_calibrator(configuration: Configuration, *, http_port: int | None = None) -> None:
-    """Runs until SIGTERM or SIGINT. ``http_port``: instead of the configuration's.
+def run_calibrator(
+    configuration: Configuration, *, http_port: int | None = None, file: ConfigurationFile | None = None
+) -> None:
+    """Runs until SIGTERM or SIGINT. ``http_port``: instead of the configuration's; ``file``: that it stands in, whose
+    settings are taken up when it changes, or at SIGHUP.
 
     Raises ConfigurationError when the configuration or the HTTP port cannot be used, ServiceError when a topic is
     missing or the calibrator failed. A broker that does not answer is waited for.
@@ -50,7 +54,7 @@ def run_calibrator(configuration: Configuration, *, http_port: int | None = None
         quieten()
         metrics = Metrics(registry, "calibrator")
         prepare(metrics)
-        run_to_end(Process(build_parts(configuration), metrics, health).run())
+        run_to_end(Process(build_parts(configuration), metrics, health, file).run())
 
 
 @contextmanager
@@ -101,10 +105,12 @@ def run_to_end(main: Coroutine[Any, Any, None]) -> None:
 class Process:
     """The engine and, one after another, the Faust applications that drive it."""
 
-    def __init__(self, parts: Parts, metrics: Metrics, health: Health) -> None:
+    def __init__(
+        self, parts: Parts, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
+    ) -> None:
         self._parts = parts
         self._health = health
-        self._engine = Engine(parts, metrics, health, self._on_failure)
+        self._engine = Engine(parts, metrics, health, self._on_failure, file)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._error: BaseException | None = None
@@ -128,6 +134,7 @@ class Process:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
 
     def _on_failure(self, error: BaseException) -> None:
         """Called from any thread."""

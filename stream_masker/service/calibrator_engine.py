@@ -18,12 +18,13 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.service.bootstrap import Sampler
-from stream_masker.service.calibrator_parts import Parts
+from stream_masker.service.calibrator_parts import Parts, reconfigured
 from stream_masker.service.calibrator_session import Session
 from stream_masker.service.calibrator_topics import StoppedError
 from stream_masker.service.health import Health
 from stream_masker.service.logs import describe
 from stream_masker.service.metrics import Metrics
+from stream_masker.service.reload import ConfigurationFile
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +57,18 @@ class Engine:
     once; works in a thread of its own, between ``start`` and ``stop``. ``failed`` is called with what ended it early.
     """
 
-    def __init__(self, parts: Parts, metrics: Metrics, health: Health, failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        metrics: Metrics,
+        health: Health,
+        failed: Callable[[BaseException], None],
+        file: ConfigurationFile | None = None,
+    ) -> None:
+        """``file``: where the configuration comes from; its settings are taken up when it changes."""
         self._parts = parts
+        self._file = file
+        self._again = False
         self._metrics = metrics
         self._health = health
         self._failed = failed
@@ -111,6 +122,10 @@ class Engine:
         """Time has passed."""
         self._ticked = True
 
+    def reload(self) -> None:
+        """The configuration file is to be read again, changed or not."""
+        self._again = True
+
     def pulse(self) -> None:
         """The event loop turns."""
         self._pulse = time.monotonic()
@@ -131,6 +146,7 @@ class Engine:
 
     def _turn(self) -> None:
         try:
+            self._look()
             self._follow()
             self._merge()
             self._advance()
@@ -138,6 +154,20 @@ class Engine:
             self._end()
         except (ServiceError, KafkaException) as error:
             self._give_up(error)
+
+    def _look(self) -> None:
+        """Takes up the settings of a configuration file that has changed."""
+        if self._file is None or not (self._ticked or self._again):
+            return
+        again, self._again, refusals = self._again, False, self._file.refusals
+        if self._file.look(again=again):
+            self._parts = reconfigured(self._parts, self._file.current)
+            log.info("the configuration has changed: %s", self._file.current.hash)
+            if self._session is not None:
+                self._session.reconfigure(self._parts)
+        self._metrics.add("configuration_refused_total", self._file.refusals - refusals)
+        refused = self._file.refused
+        self._health.note("configuration", refused and f"a changed configuration was refused: {refused}")
 
     def _outdated(self) -> bool:
         """Whether the session, present or to come, is no longer wanted. Asked while it reads, so it beats as well."""
@@ -188,6 +218,8 @@ class Engine:
         if self._ticked:
             self._ticked = False
             self._session.tick(time.time())
+        if self._session.unsettled:
+            self._session.publish_settings()
         if self._session.waiting:
             self._session.publish_next()
         self._bootstrap(self._session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from stream_masker.core.distance import distance_by_name
@@ -15,6 +15,7 @@ from stream_masker.service.calibrator_publisher import Publisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies
 from stream_masker.service.configuration.model import Attribute
+from stream_masker.service.configuration.settings import settings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ def build_parts(configuration: Configuration) -> Parts:
     )
 
 
+def reconfigured(parts: Parts, configuration: Configuration) -> Parts:
+    """The same parts under a configuration that differs in its settings alone. Raises ConfigurationError."""
+    subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
+    return replace(parts, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
+
+
 def build_subject(configuration: Configuration) -> Subject:
     """What is calibrated. Raises ConfigurationError."""
     taxonomies = build_taxonomies(configuration)
@@ -46,6 +53,7 @@ def build_subject(configuration: Configuration) -> Subject:
     return Subject(
         mechanism=configuration.mechanism.name,
         configuration=configuration.hash,
+        settings=settings_of(configuration),
         taxonomies=taxonomies,
         distances={name: distance_by_name(distance, taxonomy) for name, taxonomy in taxonomies.items()},
         alpha={name: alpha(attribute) for name, attribute in configuration.attributes.items()},

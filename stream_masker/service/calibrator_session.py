@@ -131,6 +131,20 @@ class Session:
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)
 
+    def reconfigure(self, parts: Parts) -> None:
+        """Goes on under another configuration, which differs in its settings alone."""
+        self._parts = parts
+        self._calibration.subject = parts.subject
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether workers mask under other settings than the configuration's."""
+        return self._calibration.unsettled
+
+    def publish_settings(self) -> None:
+        """Publishes the latest statistics again, under the configuration's settings."""
+        self._publish(self._calibration.on_settings(milliseconds()))
+
     def publish_sample(self, counts: Counts) -> None:
         """Publishes the first version, from a sample, unless there is a version by now.
 
@@ -152,6 +166,7 @@ def prepare(metrics: Metrics) -> None:
     """Makes the counters of a calibrator appear at 0."""
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
+    metrics.add("configuration_refused_total", 0)
     for source in ("bootstrap", "blocks"):
         metrics.add("statistics_published_total", 0, source=source)
 

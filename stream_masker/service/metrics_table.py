@@ -80,6 +80,7 @@ CALIBRATION: tuple[Declared, ...] = (
     figure("window_records", "Records in the calibration window."),
     figure("window_blocks", "Blocks in the calibration window; 0 while a sample stands in for it."),
     counted("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
+    counted("configuration_refused_total", "Changed configuration files that could not be taken up."),
     counted("statistics_published_total", "Statistics versions published, by source.", ("source",)),
     Declared("histogram", "calibration_duration_seconds", "Computing statistics.", (), OF_CALIBRATOR, SECONDS),
     figure("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA)),

@@ -1,0 +1,99 @@
+"""SSE by k and variant: literal sums, and 2013's comparison on real discharges."""
+
+import numpy as np
+import pytest
+from support.data import discharges, icd9cm
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.distance import LogTaxonomic
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.errors import ParameterError
+from stream_masker.evaluation.sse import sse_markdown, sse_rows, sum_of_squared_errors
+
+TAU = Ontology.from_edges([("a", "r"), ("b", "r"), ("a0", "a"), ("a1", "a"), ("b0", "b")]).taxonomy()
+D = LogTaxonomic(TAU)
+
+
+def column(*codes):
+    return Column(np.array(codes, np.int32))
+
+
+def test_sse_is_the_sum_of_squared_distances():
+    before = Batch(3, (column(3, 4, -1),), numeric=np.array([[1.0, np.nan], [2.0, 5.0], [3.0, 6.0]]))
+    after = MaskedBatch((column(4, 4, -1),), (), np.array([[2.0, np.nan], [2.0, 7.0], [1.0, 6.0]]))
+    found = sum_of_squared_errors(before, after, [D])
+    assert found == pytest.approx([D(TAU.ids[3], TAU.ids[4]) ** 2, 5.0, 4.0])
+    with pytest.raises(ParameterError, match="other records"):
+        sum_of_squared_errors(before, MaskedBatch((column(1),), ()), [D])
+
+
+def test_the_table_has_a_line_for_each_k():
+    rng = np.random.default_rng(2)
+    batch = Batch(40, (column(*rng.integers(1, 6, 40)),), numeric=rng.random((40, 1)) * 9e6)
+    rows = list(sse_rows(batch, {"x": TAU}, {"charge": Numeric()}, secret=b"s", ks=(2, 8)))
+    assert [(row.k, row.variant) for row in rows] == [(2, "classic"), (2, "semantic"), (8, "classic"), (8, "semantic")]
+    assert all(row.anonymity >= row.k for row in rows)
+    lines = sse_markdown(rows).splitlines()
+    assert lines[0] == "| k | SSE(x), classic | SSE(x), semantic | SSE(charge), classic | SSE(charge), semantic |"
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 2", "| 8"]
+    assert "E+" in lines[2]
+
+
+KINDS = {
+    "age": Numeric(minimum=0, maximum=100, integer=True),
+    "stay": Numeric(minimum=1, integer=True),
+    "drugs": Numeric(minimum=0, integer=True),
+}
+
+
+@pytest.fixture(scope="module", params=["140-239", "520-579"], ids=["neoplasm", "digestive"])
+def chapter(request):
+    """Real discharges with a principal diagnosis of one chapter: its taxonomy, their codes and numbers."""
+    onto = icd9cm()
+    whole, tau = onto.taxonomy(), onto.taxonomy(root=request.param)
+    concepts = ConceptMap(whole, unknown="ancestor", ontology=onto)
+    found = [(concepts.resolve(row["diag_1"])[0], row) for row in discharges()]
+    chosen = [(whole.ids[p], row) for p, row in found if p >= 0 and whole.ids[p] in tau]
+    numbers = [
+        (int(row["age"][1:].split("-")[0]) + 5, int(row["time_in_hospital"]), int(row["num_medications"]))
+        for _, row in chosen
+    ]
+    return tau, tau.encode([code for code, _ in chosen]), np.array(numbers, float)
+
+
+def by_k(rows, name):
+    rows = list(rows)
+    return [[row.sse[name] for row in rows if row.variant == variant] for variant in ("classic", "semantic")]
+
+
+def test_marginality_loses_less_of_a_diagnosis_alone(chapter):
+    """2013, tables 4 and 5: at most 3/4 of the classic error for every k from 4 on (printed: 67% to 24%)."""
+    tau, codes, _ = chapter
+    rows = list(sse_rows(Batch(len(codes), (Column(codes),)), {"code": tau}, secret=b"s", ks=(2, 4, 12, 20)))
+    classic, semantic = by_k(rows, "code")
+    assert all(row.anonymity >= row.k for row in rows)
+    assert semantic[0] <= classic[0]
+    assert all(s < 0.75 * c for s, c in zip(semantic[1:], classic[1:], strict=True))
+    assert classic == sorted(classic)
+
+
+def test_beside_numbers_it_loses_less_of_the_diagnosis_and_no_more_of_them(chapter):
+    """2013, tables 2 and 3: numeric errors almost the same, that of the diagnosis smaller; by equation 7 as printed."""
+    tau, codes, numbers = chapter
+    batch = Batch(len(codes), (Column(codes),), numeric=numbers)
+    rows = list(sse_rows(batch, {"code": tau}, KINDS, secret=b"s", ks=(4, 12)))
+    classic, semantic = by_k(rows, "code")
+    assert all(s < c for s, c in zip(semantic, classic, strict=True))
+    for name in KINDS:
+        np.testing.assert_allclose(*by_k(rows, name), rtol=0.05)
+
+
+def test_balanced_weights_keep_far_more_of_the_diagnosis(chapter):
+    tau, codes, numbers = chapter
+    batch = Batch(len(codes), (Column(codes),), numeric=numbers)
+    paper, balanced = (
+        next(iter(sse_rows(batch, {"code": tau}, KINDS, secret=b"s", ks=(5,), variants=("semantic",), scaling=scaling)))
+        for scaling in ("paper", "balanced")
+    )
+    assert balanced.sse["code"] < paper.sse["code"] / 5

@@ -49,7 +49,7 @@ def own_alpha(source: AlphaSource) -> Callable[[Document, InputRecord], float]:
 
     def read(document: Document, record: InputRecord) -> float:
         found = given(document, record)
-        return default if found is _ABSENT else _alpha(found, blamed)
+        return default if found is _ABSENT else alpha_of(found, blamed)
 
     return read
 
@@ -57,7 +57,8 @@ def own_alpha(source: AlphaSource) -> Callable[[Document, InputRecord], float]:
 _ABSENT: Final = object()
 
 
-def _alpha(given: Any, blamed: str | None) -> float:
+def alpha_of(given: Any, blamed: str | None = None) -> float:
+    """A record's own alpha as it was given. Raises Unfit (alpha_out_of_range)."""
     if isinstance(given, str) and _DECIMAL.fullmatch(given):
         given = float(given)
     if type(given) in (int, float) and 0 < given <= LARGEST_ALPHA:

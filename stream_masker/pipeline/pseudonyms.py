@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+from stream_masker.core.blake2b import keyed_state
 from stream_masker.core.randomness import checked_secret
+
+SIZE: Final = 16
+PERSON: Final = b"masker-pseudonym"
 
 
 class Pseudonyms:
@@ -19,7 +23,10 @@ class Pseudonyms:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._start = hashlib.blake2b(digest_size=16, key=checked_secret(secret), person=b"masker-pseudonym").copy
+        key = checked_secret(secret)
+        self._start = hashlib.blake2b(digest_size=SIZE, key=key, person=PERSON).copy
+        self.state: Final = keyed_state(key, PERSON, SIZE)
+        """(8,) uint64: what every pseudonym starts from, for kernels."""
 
     def of_bytes(self, value: bytes) -> str:
         """The pseudonym of a text's bytes."""

@@ -102,8 +102,12 @@ class Codes(dict[int, bytes]):
         self._concepts = concepts
 
     def __missing__(self, key: int) -> bytes:
-        text = self[key] = orjson.dumps(self._write(key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)))
+        text = self[key] = self.text(key)
         return text
+
+    def text(self, key: int) -> bytes:
+        """A written code; not kept."""
+        return orjson.dumps(self._write(key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)))
 
     def _write(self, position: int, style: int) -> str:
         if not 0 <= position < len(self._concepts.taxonomy):
@@ -136,9 +140,13 @@ class Labels(dict[int, bytes]):
         self._labels = labels
 
     def __missing__(self, key: int) -> bytes:
-        label = self._labels[key >> STYLE_BITS]
-        text = self[key] = orjson.dumps(in_case(label, key) if label else None)
+        text = self[key] = self.text(key)
         return text
+
+    def text(self, key: int) -> bytes:
+        """A written label; not kept."""
+        label = self._labels[key >> STYLE_BITS]
+        return orjson.dumps(in_case(label, key) if label else None)
 
 
 def _case(text: str, concept: str) -> int:

@@ -1,0 +1,139 @@
+"""Hash tables of the scanner: members' names, keys that an object has had, and texts that were understood before."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.compiling import inlined
+from stream_masker.pipeline.compiled.program import OTHERS, OWNER, SIZE, START, STATE
+from stream_masker.pipeline.compiled.tokens import PRIME, TURN, same_bytes, text_hash
+
+Longs: TypeAlias = NDArray[np.int64]
+
+REFUSED: Final = -(1 << 60)
+"""What a text stands for that the record is to be left to others for."""
+
+FULL: Final = -(1 << 61)
+"""There is no room for another text."""
+
+DEFERRED: Final = -(1 << 40)
+"""Not yet known: ``DEFERRED - k`` is what number k of the unknown texts stands for."""
+
+LONGEST_TEXT: Final = 256
+MOST_PROBES: Final = 64
+
+USED: Final = 0
+BYTES: Final = 1
+UNKNOWN: Final = 2
+"""Counters of ``Known``: texts, their bytes, and those of them that nobody has told the meaning of."""
+
+
+class Known(NamedTuple):
+    """An open hash table of texts by owner (what they are read for), and what each stands for.
+
+    Of each slot: ``hashes``, ``owners`` (-1: empty), ``starts`` and ``sizes`` of its text in ``texts``, ``values``.
+    ``unknown``: the slots of the texts that came first since Python looked; ``counters``: (3,).
+    """
+
+    hashes: NDArray[np.uint64]
+    owners: Longs
+    starts: Longs
+    sizes: Longs
+    values: Longs
+    texts: NDArray[np.uint8]
+    unknown: Longs
+    counters: Longs
+
+
+def no_texts(slots: int, size: int, unknown: int) -> Known:
+    """An empty table of so many slots (a power of two), bytes of texts, and unknown texts."""
+    starts, sizes, values = (np.zeros(slots, np.int64) for _ in range(3))
+    return Known(
+        np.zeros(slots, np.uint64),
+        np.full(slots, -1, np.int64),
+        starts,
+        sizes,
+        values,
+        np.zeros(size, np.uint8),
+        np.zeros(unknown, np.int64),
+        np.zeros(3, np.int64),
+    )
+
+
+@inlined
+def state_of_name(program, state, found, data, start, size):  # type: ignore[no-untyped-def]
+    """The state of an object's member; ``found``: its name's hash."""
+    most = program.name_hashes.size - 1
+    slot = (np.int64(found) ^ state) & most
+    names = program.names
+    while names[slot, OWNER] >= 0:
+        if (
+            program.name_hashes[slot] == found
+            and names[slot, OWNER] == state
+            and names[slot, SIZE] == size
+            and same_bytes(data, start, program.texts, names[slot, START], size)
+        ):
+            return names[slot, STATE]
+        slot = (slot + 1) & most
+    return program.states[state, OTHERS]
+
+
+@inlined
+def is_new(keys, owners, most, found, owner, record):  # type: ignore[no-untyped-def]
+    """Notes a key of an object; False where that object had it, or one that looks so.
+
+    Objects have ascending numbers, those of this record from ``record`` on; slots of earlier ones count as empty.
+    """
+    slot = np.int64((found ^ (found >> TURN)) * PRIME >> np.uint64(20)) & most
+    for _ in range(MOST_PROBES):
+        if owners[slot] < record:
+            keys[slot] = found
+            owners[slot] = owner
+            return True
+        if owners[slot] == owner and keys[slot] == found:
+            return False
+        slot = (slot + 1) & most
+    return False
+
+
+@inlined
+def value_of(known, owner, data, start, size):  # type: ignore[no-untyped-def]
+    """What a text stands for: a value, REFUSED, DEFERRED - k, or FULL. An unknown text is noted as such."""
+    if size > LONGEST_TEXT:
+        return REFUSED
+    found = text_hash(data, start, size) ^ (np.uint64(owner) * PRIME)
+    most = known.hashes.size - 1
+    slot = np.int64((found ^ (found >> TURN)) * PRIME >> np.uint64(20)) & most
+    for _ in range(MOST_PROBES):
+        if known.owners[slot] < 0:
+            return noted(known, slot, found, owner, data, start, size)
+        if (
+            known.hashes[slot] == found
+            and known.owners[slot] == owner
+            and known.sizes[slot] == size
+            and same_bytes(data, start, known.texts, known.starts[slot], size)
+        ):
+            return known.values[slot]
+        slot = (slot + 1) & most
+    return FULL
+
+
+@inlined
+def noted(known, slot, found, owner, data, start, size):  # type: ignore[no-untyped-def]
+    """Notes an unknown text in an empty slot."""
+    used, filled, unknown = known.counters[USED], known.counters[BYTES], known.counters[UNKNOWN]
+    if 2 * used >= known.hashes.size or filled + size > known.texts.size or unknown >= known.unknown.size:
+        return FULL
+    for k in range(size):
+        known.texts[filled + k] = data[start + k]
+    known.hashes[slot], known.owners[slot] = found, owner
+    known.starts[slot], known.sizes[slot] = filled, size
+    known.values[slot] = DEFERRED - unknown
+    known.unknown[unknown] = slot
+    known.counters[USED] = used + 1
+    known.counters[BYTES] = filled + size
+    known.counters[UNKNOWN] = unknown + 1
+    return DEFERRED - unknown

@@ -1,0 +1,205 @@
+"""The way in by a compiled plan: most records of a batch read and written without an object of Python for any value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.pipeline.attributes import (
+    Attribute,
+    Reading,
+    array_reading,
+    masked_positions,
+    scalar_reading,
+    shared_styles,
+)
+from stream_masker.pipeline.compiled.fill import fill_all, measure_all
+from stream_masker.pipeline.compiled.known import KnownTexts
+from stream_masker.pipeline.compiled.program import Program, compile_plan
+from stream_masker.pipeline.compiled.scan import scan_all
+from stream_masker.pipeline.compiled.work import (
+    DONE,
+    GAPS,
+    LEFT,
+    TAKEN,
+    VALUES,
+    Work,
+    growth_of,
+    has_room,
+    with_more_room,
+    work_for,
+)
+from stream_masker.pipeline.compiled.written import WrittenTexts
+from stream_masker.pipeline.controls import OWN_ALPHA_ABSENT, own_alpha
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.reasons import Unfit
+from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.taken import Taken, alpha_column
+
+Floats: TypeAlias = NDArray[np.float64]
+Longs: TypeAlias = NDArray[np.int64]
+
+TOMBSTONE: Final = 9
+PATIENCE: Final = 3
+"""After so many stops at one record, or so many readings of one batch, it is left to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """A batch that was read: its bytes, what became of each record, and what was written of those taken."""
+
+    data: NDArray[np.uint8]
+    bounds: Longs
+    fates: NDArray[np.int8]
+    work: Work
+
+
+class CompiledReader:
+    """Takes records in as a plan says, by its tables; those that the tables do not settle are left to others.
+
+    Raises NotCompilableError for a plan that they cannot express.
+    """
+
+    def __init__(
+        self, plan: Plan, attributes: Sequence[Attribute], pseudonyms: Pseudonyms, *, controls: bool = True
+    ) -> None:
+        self._program: Program = compile_plan(plan, controls=controls)
+        self._plan = plan
+        self._attributes = attributes
+        self._pseudonyms = pseudonyms
+        self._empty = np.frombuffer(pseudonyms.of_bytes(b"").encode(), np.uint8)
+        self._known = KnownTexts(attributes)
+        self._written = WrittenTexts(attributes)
+        self._alpha = plan.alpha if controls else None
+        self._keyed = controls and plan.noise_key is not None
+        self._header_alpha = own_alpha(self._alpha) if self._alpha is not None and self._alpha.header else None
+
+    def take(self, records: Inputs) -> tuple[Taken, Longs]:
+        """Reads records; what came of them, and the indices of those left to others."""
+        alphas, fates = self._prepare(records)
+        scan = self._scan(records, fates)
+        indices = np.flatnonzero(scan.fates == TAKEN)
+        readings = self._readings(scan.work)
+        columns = tuple(reading.column for reading in readings)
+        taken = Taken(
+            indices=indices,
+            batch=Batch(len(indices), columns, self._alphas(scan.work, alphas, indices)),
+            keys=self._keys(scan),
+            rejected={},
+            unknown=[reading.unknown for reading in readings],
+            lost=[reading.lost for reading in readings],
+            write=self._writer(scan, readings),
+        )
+        return taken, np.flatnonzero(scan.fates == LEFT)
+
+    def _prepare(self, records: Inputs) -> tuple[Floats | None, NDArray[np.int8]]:
+        """Alphas that headers give, and the fates that are known beforehand."""
+        fates = np.fromiter((TOMBSTONE * (value is None) for value in records.values), np.int8, len(records))
+        if self._header_alpha is None:
+            return None, fates
+        alphas = np.empty(len(records))
+        for index in range(len(records)):
+            try:
+                alphas[index] = self._header_alpha({}, records.record(index))
+            except Unfit:
+                fates[index] = fates[index] or LEFT
+        return alphas, fates
+
+    def _scan(self, records: Inputs, fates: NDArray[np.int8]) -> _Scan:
+        values = [value or b"" for value in records.values]
+        bounds = np.zeros(len(values) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=bounds[1:])
+        data = np.frombuffer(b"".join([*values, b"\0"]), np.uint8)
+        for _ in range(PATIENCE):
+            scan = self._read_all(_Scan(data, bounds, fates.copy(), self._work(bounds)))
+            if scan is not None:
+                return scan
+        return _Scan(data, bounds, np.where(fates == 0, LEFT, fates).astype(np.int8), self._work(bounds))
+
+    def _work(self, bounds: Longs) -> Work:
+        limits, sizes = self._plan.limits, np.diff(bounds)
+        largest = int(min(sizes.max(initial=0), limits.record_bytes))
+        return work_for(self._program, len(sizes), int(bounds[-1]), largest, limits.depth)
+
+    def _read_all(self, scan: _Scan) -> _Scan | None:
+        """All records read; None when texts turned out to be refused that records were taken with."""
+        first, stops, refused = 0, Counter[int](), False
+        while (first := self._read(scan, first)) < len(scan.fates):
+            refused |= not self._known.settle(scan.work)
+            stops[first] += 1
+            if stops[first] > PATIENCE:
+                scan.fates[first] = LEFT
+            elif has_room(scan.work, int(scan.bounds[first + 1] - scan.bounds[first])):
+                self._known.make_room()
+            else:
+                scan = replace(scan, work=with_more_room(scan.work))
+        refused |= not self._known.settle(scan.work)
+        return None if refused else scan
+
+    def _read(self, scan: _Scan, first: int) -> int:
+        limits, growth = self._plan.limits, growth_of(self._program)
+        most, depth = limits.record_bytes, limits.depth
+        known, work = self._known.table, scan.work
+        return int(scan_all(scan.data, scan.bounds, scan.fates, first, self._program, known, work, growth, most, depth))
+
+    def _readings(self, work: Work) -> list[Reading]:
+        done = int(work.counters[DONE])
+        values = [row[:count] for row, count in zip(work.values, work.counters[VALUES:], strict=True)]
+        return [
+            array_reading(row, lengths[:done]) if attribute.plan.is_array else scalar_reading(row)
+            for attribute, row, lengths in zip(self._attributes, values, work.lengths, strict=True)
+        ]
+
+    def _alphas(self, work: Work, given: Floats | None, indices: Longs) -> Floats | None:
+        if self._alpha is None:
+            return None
+        if given is not None:
+            return alpha_column(given[indices])
+        own = work.alphas[: len(indices)].view(np.float64)
+        default = OWN_ALPHA_ABSENT if self._alpha.default is None else self._alpha.default
+        return alpha_column(np.where(own == 0, default, own))
+
+    def _keys(self, scan: _Scan) -> list[bytes]:
+        if not self._keyed:
+            return []
+        done = int(scan.work.counters[DONE])
+        starts = scan.work.key_starts[:done]
+        whole, ends = scan.data.tobytes(), starts + scan.work.key_sizes[:done]
+        return [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def _writer(self, scan: _Scan, readings: Sequence[Reading]) -> Callable[[MaskedBatch], list[bytes]]:
+        """A function that writes the records taken, once they are masked."""
+
+        def write(masked: MaskedBatch) -> list[bytes]:
+            work, key = scan.work, self._pseudonyms.state
+            done, gaps = int(work.counters[DONE]), int(work.counters[GAPS])
+            positions, styles, firsts = self._values(readings, masked)
+            slots = self._written.slots(work.gap_uses[:gaps], positions, styles, firsts)
+            bounds, written = np.empty(done + 1, np.int64), self._written.table
+            measure_all(work.ends, slots, written.sizes, bounds)
+            return cut(fill_all(scan.data, work, slots, written, bounds, key, self._empty), bounds)
+
+        return write
+
+    def _values(self, readings: Sequence[Reading], masked: MaskedBatch) -> tuple[Longs, Longs, Longs]:
+        """Of every value the masked position (-1: none) and the style; where each attribute's values begin."""
+        styles = shared_styles(self._attributes, readings)
+        positions = [
+            masked_positions(reading, column) for reading, column in zip(readings, masked.columns, strict=True)
+        ]
+        firsts = np.cumsum([0, *(len(column) for column in positions[:-1])])
+        return np.concatenate(positions), np.concatenate(styles), firsts
+
+
+def cut(whole: NDArray[np.uint8], bounds: Longs) -> list[bytes]:
+    """The pieces of bytes between bounds."""
+    data, at = whole.tobytes(), bounds.tolist()
+    return [data[start:end] for start, end in pairwise(at)]

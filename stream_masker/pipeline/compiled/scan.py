@@ -1,0 +1,475 @@
+"""One pass over a batch's bytes: JSON checked, codes read, and what is kept written, by a compiled plan.
+
+A record that is not plainly well-formed, or that holds anything that these kernels do not vouch for, is left to
+others. What is written of a record never has more bytes than were read (``GROWTH`` times as many where null holds
+dropped elements' places), because codes, labels and pseudonyms are gaps; so one check of room a record is enough.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stream_masker.core.compiling import inlined, kernel
+from stream_masker.pipeline.attributes import GAP_SHIFT, NOTHING
+from stream_masker.pipeline.attributes import LABEL as LABEL_GAP
+from stream_masker.pipeline.compiled.filters import UNSURE, matches
+from stream_masker.pipeline.compiled.lookups import DEFERRED, FULL, REFUSED, is_new, state_of_name, value_of
+from stream_masker.pipeline.compiled.program import (
+    CONTROLS,
+    DROP,
+    FILTERS,
+    FIRST_ELEMENT,
+    FIRST_FILTER,
+    FIRST_MARK,
+    FIRST_PLACE,
+    HELD,
+    KEEP,
+    KEYED,
+    LISTS,
+    MARKS,
+    MUTED,
+    NEVER,
+    NULLS,
+    OBJECTS,
+    PLACES,
+    ROLE,
+    SCALARS,
+    STRICT,
+)
+from stream_masker.pipeline.compiled.tokens import after_space, key_end, number_end, string_end, word_end
+from stream_masker.pipeline.compiled.ways import CODE, LABEL, NOISE_KEY
+from stream_masker.pipeline.compiled.work import (
+    ASIDES,
+    CODES,
+    CONTAINERS,
+    DONE,
+    ELEMENTS,
+    FOUND,
+    GAPS,
+    LEFT,
+    LISTED,
+    OUT,
+    SEEN,
+    SIZES,
+    STOPPED,
+    TAKEN,
+    VALUES,
+)
+from stream_masker.pipeline.style import LOWER, OWN_CASE, UPPER
+
+OBJECT_OPENS, OBJECT_CLOSES, LIST_OPENS, LIST_CLOSES = 123, 125, 91, 93
+COMMA, COLON, TEXT, FALSE, NULL, TRUE = 44, 58, 34, 102, 110, 116
+
+MIXED: Final = 0
+"""What ``letters_of`` says of a text whose case only Unicode's rules tell."""
+
+
+@inlined
+def owner_of_copies(program, attribute):  # type: ignore[no-untyped-def]
+    """The owner of the texts of an attribute's copies; of its codes it is the attribute itself."""
+    return program.arrays.size + attribute
+
+
+@inlined
+def owner_of_cases(program):  # type: ignore[no-untyped-def]
+    """The owner of labels, for their case; the next two owners are those of alphas as numbers and as texts."""
+    return 2 * program.arrays.size
+
+
+@inlined
+def letters_of(data, start, size):  # type: ignore[no-untyped-def]
+    """The case of a label's letters (``style.letter_case``), or MIXED."""
+    lower, upper, wide = False, False, False
+    for at in range(start, start + size):
+        byte = data[at]
+        lower |= 97 <= byte <= 122
+        upper |= 65 <= byte <= 90
+        wide |= byte > 127
+    if lower and upper:
+        return OWN_CASE
+    if wide:
+        return MIXED
+    return LOWER if lower else UPPER if upper else OWN_CASE
+
+
+@inlined
+def is_blank(data, start, size):  # type: ignore[no-untyped-def]
+    """Whether a text may be white space only: it has no visible character of ASCII."""
+    for at in range(start, start + size):
+        if 32 < data[at] < 127:
+            return False
+    return True
+
+
+@inlined
+def copied(data, start, size, out, to):  # type: ignore[no-untyped-def]
+    """Copies bytes; the place behind them."""
+    for k in range(size):
+        out[to + k] = data[start + k]
+    return to + size
+
+
+@inlined
+def led_in(data, key, size, out, to, wrote, pending):  # type: ignore[no-untyped-def]
+    """Writes what comes before a value: nulls for dropped elements, a comma, a member's key. The place behind it."""
+    for _ in range(pending):
+        if wrote:
+            out[to] = COMMA
+            to += 1
+        out[to], out[to + 1], out[to + 2], out[to + 3] = NULL, 117, 108, 108
+        to += 4
+        wrote = True
+    if wrote:
+        out[to] = COMMA
+        to += 1
+    if size:
+        to = copied(data, key, size, out, to)
+        out[to] = COLON
+        to += 1
+    return to
+
+
+@inlined
+def element_state(program, state, place, data, at, end):  # type: ignore[no-untyped-def]
+    """The state of a list's element, or NEVER's -1."""
+    filters, mask = program.states[state, FILTERS], 0
+    if filters and data[at] == OBJECT_OPENS:
+        for bit in range(filters):
+            found = matches(program, program.filters[program.states[state, FIRST_FILTER] + bit], data, at, end)
+            if found == UNSURE:
+                return -1
+            mask |= found << bit
+    elif program.states[state, STRICT] and data[at] != NULL and data[at] != OBJECT_OPENS:
+        return -1
+    number = 0
+    for k in range(program.states[state, PLACES]):
+        if program.places[program.states[state, FIRST_PLACE] + k] == place:
+            number = k + 1
+    return program.elements[program.states[state, FIRST_ELEMENT] + (number << filters) + mask]
+
+
+@inlined
+def enters_list(program, state, work):  # type: ignore[no-untyped-def]
+    """Notes the list whose elements some roles' paths go on in; False when such a path leads to a second list."""
+    for k in range(program.states[state, MARKS]):
+        role = program.marks[program.states[state, FIRST_MARK] + k]
+        if work.roles[SEEN, role]:
+            return False
+        work.roles[SEEN, role] = 1
+        if program.role_kinds[role] == CODE:
+            work.attributes[LISTED, program.role_attributes[role]] = 1
+    return True
+
+
+@inlined
+def enters_element(program, state, place, work):  # type: ignore[no-untyped-def]
+    """Notes the element that some roles' paths go on in."""
+    for k in range(program.states[state, MARKS]):
+        role = program.marks[program.states[state, FIRST_MARK] + k]
+        work.roles[ELEMENTS, role] = place
+        if program.role_kinds[role] == CODE:
+            attribute = program.role_attributes[role]
+            work.values[attribute, work.counters[VALUES + attribute] + place] = NOTHING
+            work.attributes[SIZES, attribute] = place + 1
+
+
+@inlined
+def reads_control(program, known, work, flags, data, start, size, is_text):  # type: ignore[no-untyped-def]
+    """Reads a noise key or an alpha: TAKEN, LEFT or STOPPED."""
+    done = work.counters[DONE]
+    if flags & KEYED:
+        if work.key_starts[done] >= 0 or (is_text and is_blank(data, start, size)):
+            return LEFT
+        work.key_starts[done], work.key_sizes[done] = start, size
+    if flags > KEYED:
+        if work.alphas[done]:
+            return LEFT
+        alpha = value_of(known, owner_of_cases(program) + (2 if is_text else 1), data, start, size)
+        if alpha == FULL or alpha == REFUSED:
+            return STOPPED if alpha == FULL else LEFT
+        work.alphas[done] = alpha
+    return TAKEN
+
+
+@inlined
+def finds_code(program, work, attribute, element):  # type: ignore[no-untyped-def]
+    """Notes that a code stands here; False when it is not the first one of its record or element."""
+    if work.attributes[FOUND, attribute] == element + 1:
+        return False
+    work.attributes[FOUND, attribute] = element + 1
+    work.attributes[CODES, attribute] += 1
+    return True
+
+
+@inlined
+def reads_role(program, known, work, role, gap, data, start, size):  # type: ignore[no-untyped-def]
+    """Reads the text of a code, label or copy, and makes number ``gap`` of the gaps: TAKEN, LEFT or STOPPED."""
+    attribute, kind = program.role_attributes[role], program.role_kinds[role]
+    element = work.roles[ELEMENTS, role] if program.role_arrays[role] else 0
+    number = work.counters[VALUES + attribute] + element if program.arrays[attribute] else work.counters[DONE]
+    use, unknown = np.int64(0), np.int64(0)
+    if kind == CODE:
+        value = value_of(known, attribute, data, start, size)
+        if value != FULL and value != REFUSED:
+            work.values[attribute, number] = value
+            if not finds_code(program, work, attribute, element):
+                return LEFT
+    else:
+        work.attributes[ASIDES, attribute] = max(work.attributes[ASIDES, attribute], element + 1)
+        value = np.int64(letters_of(data, start, size)) if kind == LABEL else np.int64(MIXED)
+        if value == MIXED:
+            owner = owner_of_cases(program) if kind == LABEL else owner_of_copies(program, attribute)
+            value = value_of(known, owner, data, start, size)
+        if value <= DEFERRED:
+            unknown = DEFERRED - value + 1
+        else:
+            use = value
+        if kind == LABEL:
+            use |= LABEL_GAP
+    if value == FULL or value == REFUSED:
+        return STOPPED if value == FULL else LEFT
+    work.gap_uses[gap] = ((number * program.arrays.size + attribute) << GAP_SHIFT) | use
+    work.gap_sizes[gap] = unknown
+    return TAKEN
+
+
+@inlined
+def is_whole(program, work):  # type: ignore[no-untyped-def]
+    """Whether a record that was read has all that it must have, and no label or copy too many."""
+    for attribute in range(program.arrays.size):
+        kept, codes = program.kept_missing[attribute], work.attributes[CODES, attribute]
+        if program.arrays[attribute]:
+            sizes, listed = work.attributes[SIZES, attribute], work.attributes[LISTED, attribute]
+            if work.attributes[ASIDES, attribute] > sizes or (not kept and (not listed or codes < sizes)):
+                return False
+        elif not kept and not codes:
+            return False
+    for role in range(program.role_kinds.size):
+        if program.role_kinds[role] == NOISE_KEY and work.key_starts[work.counters[DONE]] < 0:
+            return False
+    return True
+
+
+@inlined
+def starts(program, work):  # type: ignore[no-untyped-def]
+    """Makes ready for the next record."""
+    done = work.counters[DONE]
+    work.key_starts[done], work.key_sizes[done], work.alphas[done] = -1, 0, 0
+    for attribute in range(program.arrays.size):
+        for what in range(5):
+            work.attributes[what, attribute] = 0
+        if not program.arrays[attribute]:
+            work.values[attribute, done] = NOTHING
+    for role in range(program.role_kinds.size):
+        work.roles[SEEN, role] = 0
+
+
+@inlined
+def has_room(program, work, size):  # type: ignore[no-untyped-def]
+    """Whether what may come of a record of so many bytes fits."""
+    most = size // 2 + 1
+    room = work.counters[GAPS] + most <= work.gap_places.size
+    for attribute in range(program.arrays.size):
+        room &= work.counters[VALUES + attribute] + most <= work.values.shape[1]
+    return room
+
+
+@inlined
+def names_for(size):  # type: ignore[no-untyped-def]
+    """The largest slot of a table for the keys of a record of so many bytes, of which a key takes four at least."""
+    slots = 64
+    while slots < size // 2 and slots < 1 << 14:
+        slots *= 2
+    return slots - 1
+
+
+@inlined
+def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[no-untyped-def]
+    """Reads one record: TAKEN, with what was written and counted left in ``work``; LEFT or STOPPED with nothing."""
+    out, stack, counters = work.out, work.stack, work.counters
+    to, gap = counters[OUT], counters[GAPS]
+    at = after_space(data, at, end)
+    if at >= end or data[at] != OBJECT_OPENS:
+        return LEFT
+    slots, first = names_for(end - at), counters[CONTAINERS] + 1
+    counters[CONTAINERS] = first
+    state, depth, in_list, fresh, wrote, place, pending = (
+        np.int64(program.states[0, OBJECTS]),
+        1,
+        False,
+        True,
+        False,
+        -1,
+        0,
+    )
+    muted, number = program.states[state, MUTED] != 0, first
+    out[to] = OBJECT_OPENS
+    to += 1
+    at += 1
+    while True:
+        at = after_space(data, at, end)
+        if at >= end:
+            return LEFT
+        byte = data[at]
+        if byte == (LIST_CLOSES if in_list else OBJECT_CLOSES):
+            at += 1
+            if not muted:
+                out[to] = byte
+                to += 1
+            depth -= 1
+            if depth == 0:
+                break
+            state, in_list, wrote, muted = (
+                stack[depth, 0],
+                stack[depth, 1] != 0,
+                stack[depth, 2] != 0,
+                stack[depth, 3] != 0,
+            )
+            place, pending, number, fresh = stack[depth, 4], stack[depth, 5], stack[depth, 6], False
+            continue
+        if not fresh:
+            if byte != COMMA:
+                return LEFT
+            at = after_space(data, at + 1, end)
+            if at >= end:
+                return LEFT
+            byte = data[at]
+        fresh = False
+        key, key_size = at, 0
+        if in_list:
+            place += 1
+            child = np.int64(element_state(program, state, place, data, at, end))
+            if child < 0:
+                return LEFT
+            enters_element(program, state, place, work)
+        else:
+            if byte != TEXT:
+                return LEFT
+            stop, found = key_end(data, at + 1, end)
+            if stop < 0 or not is_new(work.keys, work.owners, slots, found, number, first):
+                return LEFT
+            child = np.int64(state_of_name(program, state, found, data, at + 1, stop - at - 1))
+            key_size = stop + 1 - at
+            at = after_space(data, stop + 1, end)
+            if at >= end or data[at] != COLON:
+                return LEFT
+            at = after_space(data, at + 1, end)
+            if at >= end:
+                return LEFT
+            byte = data[at]
+        if byte == OBJECT_OPENS or byte == LIST_OPENS:
+            target = np.int64(program.states[child, OBJECTS] if byte == OBJECT_OPENS else program.states[child, LISTS])
+            if target < 0 or depth >= deepest:
+                return LEFT
+            if byte == LIST_OPENS and not enters_list(program, target, work):
+                return LEFT
+            silent = program.states[target, MUTED] != 0
+            if not silent:
+                to = led_in(data, key, key_size, out, to, wrote, pending)
+                out[to] = byte
+                to += 1
+                wrote, pending = True, 0
+            elif in_list and program.states[state, HELD]:
+                pending += 1
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = state, in_list, wrote, muted
+            stack[depth, 4], stack[depth, 5], stack[depth, 6] = place, pending, number
+            counters[CONTAINERS] += 1
+            state, in_list, wrote, muted, fresh = target, byte == LIST_OPENS, False, silent, True
+            place, pending, number = -1, 0, counters[CONTAINERS]
+            depth += 1
+            at += 1
+            continue
+        escaped = False
+        if byte == TEXT:
+            stop, escaped = string_end(data, at + 1, end)
+            after = last = stop + 1
+        elif byte == NULL or byte == TRUE or byte == FALSE:
+            after = last = word_end(data, at, end)
+        else:
+            after, last = number_end(data, at, end)
+        if last <= 0:
+            return LEFT
+        start, size = (at + 1, last - at - 2) if byte == TEXT else (at, last - at)
+        action = program.states[child, NULLS] if byte == NULL else program.states[child, SCALARS]
+        if action == NEVER:
+            return LEFT
+        if program.states[child, CONTROLS]:
+            if escaped or byte == NULL or byte == TRUE or byte == FALSE:
+                return LEFT
+            read = reads_control(program, known, work, program.states[child, CONTROLS], data, start, size, byte == TEXT)
+            if read != TAKEN:
+                return read
+        role = program.states[child, ROLE]
+        if role >= 0 and byte == NULL:
+            if program.role_kinds[role] == CODE:
+                attribute = program.role_attributes[role]
+                element = work.roles[ELEMENTS, role] if program.role_arrays[role] else 0
+                if not program.kept_missing[attribute] or not finds_code(program, work, attribute, element):
+                    return LEFT
+        elif role >= 0:
+            if byte != TEXT or escaped:
+                return LEFT
+            read = reads_role(program, known, work, role, gap, data, start, size)
+            if read != TAKEN:
+                return read
+        if action == DROP:
+            pending += 1 if in_list and program.states[state, HELD] else 0
+        else:
+            to = led_in(data, key, key_size, out, to, wrote, pending)
+            wrote, pending = True, 0
+            if action == KEEP and (role < 0 or byte == NULL):
+                to = copied(data, at, last - at, out, to)
+            else:
+                if role < 0:
+                    if escaped:
+                        return LEFT
+                    work.gap_uses[gap], work.gap_sizes[gap] = -1 - start, size
+                work.gap_places[gap] = to
+                gap += 1
+        at = after
+    if after_space(data, at, end) != end or not is_whole(program, work):
+        return LEFT
+    counters[OUT], counters[GAPS] = to, gap
+    return TAKEN
+
+
+@inlined
+def finishes(program, work):  # type: ignore[no-untyped-def]
+    """Counts a record that was taken."""
+    counters = work.counters
+    done = counters[DONE]
+    work.ends[done + 1, 0], work.ends[done + 1, 1] = counters[OUT], counters[GAPS]
+    for attribute in range(program.arrays.size):
+        size = work.attributes[SIZES, attribute] if program.arrays[attribute] else 1
+        work.lengths[attribute, done] = size
+        counters[VALUES + attribute] += size
+    counters[DONE] = done + 1
+
+
+@kernel
+def scan_all(data, bounds, fates, first, program, known, work, growth, largest, deepest):  # type: ignore[no-untyped-def]
+    """Reads records from number ``first`` on, as far as there is room; the number of the first one not read.
+
+    ``growth``: the most bytes that may be written for one that is read.
+    bounds: (n + 1,) int64, where each record's value begins in ``data`` and the last ends; fates: (n,) int8, what
+    became of each; those that have one already are passed over.
+    """
+    for i in range(first, fates.size):
+        if fates[i]:
+            continue
+        size = bounds[i + 1] - bounds[i]
+        if size > largest or work.counters[OUT] + growth * size > work.out.size:
+            fates[i] = LEFT
+            continue
+        if not has_room(program, work, size):
+            return i
+        starts(program, work)
+        fate = scan_record(data, bounds[i], bounds[i + 1], program, known, work, deepest)
+        if fate == STOPPED:
+            return i
+        fates[i] = fate
+        if fate == TAKEN:
+            finishes(program, work)
+    return fates.size

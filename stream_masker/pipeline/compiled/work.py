@@ -1,0 +1,107 @@
+"""What a scanner writes while it goes through a batch: arrays made for that batch."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.pipeline.compiled.program import HELD, Program
+
+Longs: TypeAlias = NDArray[np.int64]
+
+TAKEN, LEFT, STOPPED = 1, 2, 3
+"""What became of a record: taken; left to others; not taken for want of room."""
+
+OUT, GAPS, CONTAINERS, DONE, VALUES = range(5)
+"""Counters: bytes written, gaps, objects met, records taken, and from VALUES on each attribute's values."""
+
+FRAME: Final = 8
+NAMES: Final = 1 << 14
+GAPS_EACH: Final = 16
+GROWTH: Final = 3
+"""The most bytes that are written for one that is read where null holds the place of dropped elements; else one."""
+
+SLACK: Final = 64
+
+
+class Work(NamedTuple):
+    """The arrays. Of all records taken: ``out``, their JSON without what stands in gaps; of each gap: ``gap_places``
+    in ``out``; ``gap_uses``, as ``pipeline.attributes`` writes a gap down, or -1 - start of a text to pseudonymize;
+    ``gap_sizes``, that text's size, else 0 or 1 + number of the unknown text that the gap's style is to be read from.
+
+    Of each record taken: ``ends`` of its bytes and its gaps; ``key_starts`` and ``key_sizes`` of its noise key;
+    ``alphas`` (bits of a float; 0: none); ``lengths`` of its arrays, by attribute. ``values``: by attribute.
+    Of the record being read: ``stack``; ``keys`` and ``owners`` (``lookups.is_new``); ``attributes``, by attribute
+    FOUND (1 + number of the element whose code was found last), CODES (how many), SIZES (elements), ASIDES (elements that
+    labels and copies speak of) and LISTED (whether its list is there); ``roles``, by role SEEN (whether its list was)
+    and ELEMENTS (the element that is being read). ``counters``: see above.
+    """
+
+    out: NDArray[np.uint8]
+    gap_places: Longs
+    gap_uses: Longs
+    gap_sizes: Longs
+    ends: Longs
+    key_starts: Longs
+    key_sizes: Longs
+    alphas: Longs
+    lengths: Longs
+    values: Longs
+    stack: Longs
+    keys: NDArray[np.uint64]
+    owners: Longs
+    attributes: Longs
+    roles: Longs
+    counters: Longs
+
+
+FOUND, CODES, SIZES, ASIDES, LISTED = range(5)
+SEEN, ELEMENTS = range(2)
+
+
+def work_for(program: Program, records: int, size: int, largest: int, depth: int) -> Work:
+    """Arrays for so many records with so many bytes in all, the largest of them so large."""
+    attributes, gaps = len(program.arrays), GAPS_EACH * records + largest // 2 + SLACK
+    longs = {name: np.empty(gaps, np.int64) for name in ("gap_places", "gap_uses", "gap_sizes")}
+    each = {name: np.empty(records, np.int64) for name in ("key_starts", "key_sizes", "alphas")}
+    return Work(
+        out=np.empty(growth_of(program) * size + SLACK, np.uint8),
+        **longs,
+        **each,
+        ends=np.zeros((records + 1, 2), np.int64),
+        lengths=np.zeros((attributes, records), np.int64),
+        values=np.empty((attributes, gaps), np.int64),
+        stack=np.empty((depth + 2, FRAME), np.int64),
+        keys=np.empty(NAMES, np.uint64),
+        owners=np.zeros(NAMES, np.int64),
+        attributes=np.zeros((5, attributes), np.int64),
+        roles=np.zeros((2, len(program.role_kinds)), np.int64),
+        counters=np.zeros(VALUES + attributes, np.int64),
+    )
+
+
+def growth_of(program: Program) -> int:
+    """The most bytes that a program writes for one that it reads."""
+    return GROWTH if program.states[:, HELD].any() else 1
+
+
+def has_room(work: Work, size: int) -> bool:
+    """Whether there is room for what may come of a record of so many bytes."""
+    used = max(work.counters[GAPS], *work.counters[VALUES:])
+    return bool(used + size // 2 + 1 <= len(work.gap_places))
+
+
+def with_more_room(work: Work) -> Work:
+    """The same, with twice the room for gaps and values."""
+    return work._replace(
+        gap_places=_doubled(work.gap_places),
+        gap_uses=_doubled(work.gap_uses),
+        gap_sizes=_doubled(work.gap_sizes),
+        values=np.concatenate([work.values, np.empty_like(work.values)], axis=1),
+    )
+
+
+def _doubled(values: Longs) -> Longs:
+    return np.concatenate([values, np.empty_like(values)])

@@ -32,6 +32,7 @@ class Subject:
 
     configuration: the hash that published versions carry, and settings the mutable part that goes with it (None: it is
     not published, and each worker keeps its own). Every mapping has the same attributes in the same order.
+    numeric: the numeric attributes' names.
     """
 
     mechanism: str
@@ -40,6 +41,7 @@ class Subject:
     distances: Mapping[str, Distance]
     alpha: Mapping[str, float]
     settings: Mapping[str, Any] | None = None
+    numeric: tuple[str, ...] = ()
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -217,6 +219,7 @@ class Calibration:
             self._distances,
             version=self.history.newest + 1,
             rollup_depth=depth,
+            numeric=subject.numeric,
             following=self._following,
         )
 

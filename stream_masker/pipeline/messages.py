@@ -7,7 +7,7 @@ of positions in the attribute's taxonomy. Attributes are those of ``taxonomies``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -16,6 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Tally
+from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
@@ -35,11 +36,12 @@ def block_key(block: Block) -> bytes:
     return f"{block.topic}:{block.partition}:{block.first_offset}".encode()
 
 
-def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str) -> bytes:
+def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = ()) -> bytes:
     """A calibration block as JSON.
 
     ``configuration``: the hash of the configuration that masked. ``records`` stands for both sides' counts; a pair's
-    ``first`` and ``second`` are indices into the concepts of its two attributes on the same side.
+    ``first`` and ``second`` are indices into the concepts of its two attributes on the same side. ``numeric``: the
+    numeric attributes' names; moments stand in the block where there are any.
     """
     attributes = {name: _attribute(block, j, taxonomies[name]) for j, name in enumerate(taxonomies)}
     message = {
@@ -55,8 +57,16 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str) ->
         "rejected": dict(block.rejected),
         "attributes": attributes,
         "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
+        **_numeric(block, numeric),
     }
     return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _numeric(block: Block, names: Sequence[str]) -> Json:
+    if block.original.numeric is None or block.masked.numeric is None:
+        return {}
+    sides = {"original": block.original.numeric.to_dict(), "masked": block.masked.numeric.to_dict()}
+    return {"numeric": {"attributes": list(names), **sides}}
 
 
 def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> Json:
@@ -99,7 +109,7 @@ NOTHING = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 """Counts of nothing."""
 
 
-def decode_block(raw: bytes, taxonomies: Taxonomies) -> Block:
+def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> Block:
     """The inverse of ``encode_block``.
 
     Raises StatisticsError, saying where, for anything but a block of this format over these attributes whose
@@ -107,7 +117,10 @@ def decode_block(raw: bytes, taxonomies: Taxonomies) -> Block:
     """
     reader = Reader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
-    original, masked = (_counts(reader, attributes, side, taxonomies) for side in SIDES)
+    original, masked = (
+        replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric))
+        for side in SIDES
+    )
     return Block(
         topic=reader.text("topic"),
         partition=reader.integer("partition"),
@@ -120,6 +133,18 @@ def decode_block(raw: bytes, taxonomies: Taxonomies) -> Block:
         tallies=tuple(_tally(attribute) for attribute in attributes),
         rejected=reader.integers_by_name("rejected"),
     )
+
+
+def _moments(reader: Reader, side: str, names: Sequence[str]) -> Moments | None:
+    given = reader.optional("numeric")
+    if (given.texts("attributes") if given else []) != list(names):
+        reader.fail("numeric", "of the configured numeric attributes")
+    if given is None:
+        return None
+    moments = Moments.from_dict(given.child(side).data)
+    if moments.attributes != len(names):
+        given.fail(side, "as large as there are numeric attributes")
+    return moments
 
 
 def _tally(attribute: Reader) -> Tally:

@@ -1,9 +1,9 @@
 """Statistics messages larger than a message may be: cut into parts by the writer, put together by readers.
 
 A version that fits into one message is that message, under the key ``version``. Any other is its bytes, one part after
-another, under the keys ``version:0``, ``version:1``, …, and after them, under the key ``version``, a head that tells how
-many parts and bytes there are and the SHA-256 of them all. So a version is taken up as a whole or not at all, and a
-tombstone of the key ``version`` takes it back, whatever has become of its parts.
+another, under the keys ``version:0``, ``version:1``, …, and after them, under the key ``version``, a head that tells
+how many parts and bytes there are and the SHA-256 of them all. So a version is taken up as a whole or not at all, and
+a tombstone of the key ``version`` takes it back, whatever has become of its parts.
 """
 
 from __future__ import annotations

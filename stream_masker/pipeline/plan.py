@@ -11,6 +11,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Path, Where
 
 if TYPE_CHECKING:
+    from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
 
 DEEPEST: Final = 250
@@ -73,6 +74,29 @@ class AttributePlan:
             )
         if isinstance(path.steps[-1], Where):
             raise ConfigurationError(f"{where} ends with a filter; name the field of the element that holds the code")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumericPlan:
+    """One numeric attribute to mask.
+
+    path: of the number; no ``[*]``. A filter takes the first element that matches; its further matches are replaced
+    with it. kind: the numbers that it takes. missing: as of an ``AttributePlan``.
+    """
+
+    name: str
+    path: Path
+    kind: Numeric
+    missing: Missing = "reject"
+
+    def __post_init__(self) -> None:
+        _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
+        _single(f"attributes.{self.name}", self.path)
+        if isinstance(self.path.steps[-1], Where):
+            raise ConfigurationError(
+                f"attributes.{self.name}: path {self.path.text!r} ends with a filter; name the field of the element "
+                "that holds the number"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +178,9 @@ class Limits:
 class Plan:
     """Everything that the record masker needs beside the mechanism and the secret.
 
-    attributes: in the order of the mechanism's; noise_key: the field that keys the noise, None for the record's
-    position; alpha: None when records give none of their own; configuration: the configuration's hash, for a header.
+    attributes, numeric: in the order of the mechanism's; noise_key: the field that keys the noise, None for the
+    record's position; alpha: None when records give none of their own; configuration: the configuration's hash, for a
+    header.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -165,6 +190,7 @@ class Plan:
     noise_key: Path | None = None
     alpha: AlphaSource | None = None
     limits: Limits = field(default_factory=Limits)
+    numeric: tuple[NumericPlan, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.attributes:
@@ -174,15 +200,20 @@ class Plan:
         self._check_attributes()
         self._check_fields()
 
+    @property
+    def written(self) -> Iterator[tuple[str, Path]]:
+        """Every path that masking rewrites, with the name of its attribute."""
+        yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
+        yield from ((number.name, number.path) for number in self.numeric)
+
     def _check_attributes(self) -> None:
-        written = [(a.name, path) for a in self.attributes for path in a.written]
-        for (one, this), (other, that) in combinations(written, 2):
+        for (one, this), (other, that) in combinations(self.written, 2):
             if this.may_meet(that):
                 both = f"{this.text!r} (attribute {one}) and {that.text!r} (attribute {other})"
                 raise ConfigurationError(f"attributes: the paths {both} can select the same value")
 
     def _check_fields(self) -> None:
-        written = {path.steps for a in self.attributes for path in a.written}
+        written = {path.steps for _, path in self.written}
         for path in (*self.fields.drop, *self.fields.pseudonymize):
             if path.steps in written:
                 raise ConfigurationError(f"fields: path {path.text!r} belongs to an attribute, which is masked instead")

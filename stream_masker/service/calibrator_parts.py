@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from stream_masker.core.distance import distance_by_name
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.pipeline.calibration import Subject
 from stream_masker.pipeline.calibration_window import CalibrationSettings
 from stream_masker.service.calibrator_publisher import Publisher
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_taxonomies
-from stream_masker.service.configuration.model import Attribute
+from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
 from stream_masker.service.configuration.settings import settings_of
 
 
@@ -48,15 +46,15 @@ def reconfigured(parts: Parts, configuration: Configuration) -> Parts:
 
 def build_subject(configuration: Configuration) -> Subject:
     """What is calibrated. Raises ConfigurationError."""
-    taxonomies = build_taxonomies(configuration)
-    distance = configuration.mechanism.distance
+    mechanism = build_mechanism(configuration)
     return Subject(
-        mechanism=configuration.mechanism.name,
+        mechanism=mechanism.name,
         configuration=configuration.hash,
         settings=settings_of(configuration),
-        taxonomies=taxonomies,
-        distances={name: distance_by_name(distance, taxonomy) for name, taxonomy in taxonomies.items()},
-        alpha={name: alpha(attribute) for name, attribute in configuration.attributes.items()},
+        taxonomies=build_taxonomies(configuration),
+        distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
+        alpha=noise_levels(configuration),
+        numeric=tuple(configuration.numeric),
     )
 
 
@@ -73,11 +71,6 @@ def build_settings(configuration: Configuration) -> CalibrationSettings:
         keep_versions=given.keep_versions,
         baseline=None if given.baseline == "first" else given.baseline,
     )
-
-
-def alpha(attribute: Attribute) -> float:
-    """The attribute's noise level; the default one where records bring their own."""
-    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
 
 def milliseconds() -> int:

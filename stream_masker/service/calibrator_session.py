@@ -89,7 +89,7 @@ class Session:
         if offset <= self._log.position:
             return
         try:
-            block = decode_block(raw, self._parts.subject.taxonomies)
+            block = decode_block(raw, self._parts.subject.taxonomies, self._parts.subject.numeric)
         except StatisticsError as error:
             self._refuse(offset, error)
         else:

@@ -89,7 +89,7 @@ class Newest:
         try:
             return pieces.whole()
         except StatisticsError as error:
-            log.error("statistics version %d is left out: %s", version, error)
+            log.warning("statistics version %d is left out: %s", version, error)
             return None
 
     def _forget_oldest(self) -> None:

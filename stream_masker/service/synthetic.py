@@ -157,7 +157,7 @@ def synthetic_discharges(
     Raises like ``SyntheticDischarges``.
     """
     taxonomies = build_taxonomies(configuration)
-    attributes = [_attribute(name, a, taxonomies[name]) for name, a in configuration.attributes.items()]
+    attributes = [_attribute(name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
     taken = {*IDENTITY.values(), *(path for a in attributes for path in a.columns.values())}
     key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
     return SyntheticDischarges(

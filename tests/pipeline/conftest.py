@@ -10,11 +10,20 @@ import orjson
 import pytest
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, AttributePlan, FieldPolicy, Limits, MessagePolicy, Plan
+from stream_masker.pipeline.plan import (
+    AlphaSource,
+    AttributePlan,
+    FieldPolicy,
+    Limits,
+    MessagePolicy,
+    NumericPlan,
+    Plan,
+)
 from stream_masker.pipeline.records import InputRecord
 
 SECRET = b"a secret of the tests"
@@ -68,12 +77,19 @@ DEFAULT_TABLE = {
 
 
 class FixedMechanism:
-    """Masks by a table of concept ids; what the table does not hold becomes the root. Remembers its batches."""
+    """Masks by a table of concept ids; what the table does not hold becomes the root. Adds 1 to numbers.
+
+    Remembers its batches.
+    """
 
     name = "fixed"
+    needs_group = False
 
-    def __init__(self, tables: Mapping[str, Mapping[str, str]], taxonomies: Mapping[str, Any]) -> None:
+    def __init__(
+        self, tables: Mapping[str, Mapping[str, str]], taxonomies: Mapping[str, Any], numeric: tuple[str, ...] = ()
+    ) -> None:
         self.attributes = tuple(taxonomies)
+        self.numeric_attributes = numeric
         self.seen: list[tuple[Batch, Any]] = []
         self.ready = True
         self._tables = [_table(tables.get(name, {}), taxonomies[name]) for name in taxonomies]
@@ -84,7 +100,8 @@ class FixedMechanism:
         self.seen.append((batch, keys))
         assert len(keys) == batch.size
         columns = tuple(_masked(column, table) for column, table in zip(batch.columns, self._tables, strict=True))
-        return MaskedBatch(columns, tuple(Tally(values=int((c.codes >= 0).sum())) for c in columns))
+        numbers = None if batch.numeric is None else batch.numeric + 1
+        return MaskedBatch(columns, tuple(Tally(values=int((c.codes >= 0).sum())) for c in columns), numbers)
 
 
 def _table(pairs: Mapping[str, str], taxonomy: Any) -> np.ndarray:
@@ -118,6 +135,7 @@ class Bench:
         noise_key: str | None = None,
         alpha: Mapping[str, Any] | None = None,
         limits: Mapping[str, int] | None = None,
+        numeric: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.ontology = Ontology.from_edges(edges, labels=labels, synonyms=synonyms)
         self.taxonomy = self.ontology.taxonomy()
@@ -129,9 +147,10 @@ class Bench:
             noise_key=compile_path(noise_key) if noise_key else None,
             alpha=_alpha(alpha) if alpha else None,
             limits=Limits(**(limits or {})),
+            numeric=tuple(_number(name, **given) for name, given in (numeric or {}).items()),
         )
         tables = tables or dict.fromkeys(attributes, DEFAULT_TABLE)
-        self.mechanism = FixedMechanism(tables, dict.fromkeys(attributes, self.taxonomy))
+        self.mechanism = FixedMechanism(tables, dict.fromkeys(attributes, self.taxonomy), tuple(numeric or ()))
         self.masker = RecordMasker(self.plan, self.mechanism, SECRET)
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
@@ -163,6 +182,10 @@ class Bench:
             concepts=concepts,
             **given,
         )
+
+
+def _number(name: str, path: str, missing: str = "reject", **kind: Any) -> NumericPlan:
+    return NumericPlan(name=name, path=compile_path(path), kind=Numeric(**kind), missing=missing)
 
 
 def _paths(texts: list[str]) -> tuple[Any, ...]:

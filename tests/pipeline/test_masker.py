@@ -232,7 +232,7 @@ def test_plan_and_mechanism_must_agree(bench):
 class Defective:
     """Fails, or passes values on unmasked, where a batch holds one particular code."""
 
-    name, attributes = "defective", ("a",)
+    name, attributes, numeric_attributes, needs_group = "defective", ("a",), (), False
 
     def __init__(self, mechanism, fault, defect):
         self.mechanism, self.fault, self.defect = mechanism, fault, defect

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import orjson
 import pytest
 
 from stream_masker.core.batch import Tally
+from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import StatisticsError
@@ -94,6 +97,41 @@ def test_a_block_comes_back_as_it_was(block: Block, taxonomies: dict[str, Taxono
         "rejected",
     )
     assert [getattr(back, name) for name in plain] == [getattr(block, name) for name in plain]
+
+
+NUMBERS = np.array([[1.5, 2.0], [np.nan, 4.0], [2.5, -1.0]])
+
+
+def with_numbers(block: Block) -> Block:
+    original = replace(block.original, numeric=Moments.of(NUMBERS))
+    return replace(block, original=original, masked=replace(block.masked, numeric=Moments.of(NUMBERS / 3)))
+
+
+def test_moments_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    names = ("age", "charge")
+    sent = with_numbers(block)
+    back = decode_block(encode_block(sent, taxonomies, configuration="0", numeric=names), taxonomies, names)
+    for before, after in ((sent.original, back.original), (sent.masked, back.masked)):
+        assert after.numeric.to_dict() == before.numeric.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "value", "told"),
+    [
+        (("age", "weight"), "", None, "numeric is missing or not of the configured numeric attributes"),
+        ((), "", None, "numeric is missing or not of the configured numeric attributes"),
+        (("age", "charge"), "numeric", ..., "numeric is missing or not of the configured numeric attributes"),
+        (("age", "charge"), "numeric.masked", ..., "numeric.masked is missing"),
+        (("age", "charge"), "numeric.original.count", [[1]], "moments are square matrices of one size"),
+        (("age", "charge"), "numeric.original", {"count": [[1]], "mean": [[0]], "products": [[0]]}, "as large as"),
+    ],
+)
+def test_moments_of_other_attributes_or_another_shape_are_refused(
+    block: Block, taxonomies: dict[str, Taxonomy], names: tuple[str, ...], path: str, value: object, told: str
+) -> None:
+    raw = encode_block(with_numbers(block), taxonomies, configuration="0", numeric=("age", "charge"))
+    with pytest.raises(StatisticsError, match=told):
+        decode_block(changed(raw, path, value) if path else raw, taxonomies, names)
 
 
 def test_a_block_on_the_wire_is_the_documented_json(block: Block, taxonomies: dict[str, Taxonomy]) -> None:

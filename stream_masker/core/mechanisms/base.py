@@ -42,6 +42,16 @@ class Mechanism(ABC):
         """The attributes' names, in the order of every column, row and matrix."""
 
     @property
+    def numeric_attributes(self) -> tuple[str, ...]:
+        """The numeric attributes' names, in the order of ``Batch.numeric``."""
+        return ()
+
+    @property
+    def group_minimum(self) -> int:
+        """The fewest records that can be masked together; 1 where each is masked by itself."""
+        return 1
+
+    @property
     @abstractmethod
     def statistics(self) -> Statistics:
         """The statistics in force. Raises StatisticsError before the first ``calibrate`` or ``restore``."""

@@ -6,20 +6,37 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import read_mapping
 from stream_masker.core.ontology.sources import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError, UnknownConceptError
 from stream_masker.pipeline.paths import Path, compile_path
-from stream_masker.pipeline.plan import AlphaSource, AttributePlan, FieldPolicy, Limits, MessagePolicy, Plan
+from stream_masker.pipeline.plan import (
+    AlphaSource,
+    AttributePlan,
+    FieldPolicy,
+    Limits,
+    MessagePolicy,
+    NumericPlan,
+    Plan,
+)
 from stream_masker.service.configuration.fieldpaths import POSITION
-from stream_masker.service.configuration.model import AlphaFromHeader, AlphaFromPath, Attribute, Configuration
+from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.model import (
+    AlphaFromHeader,
+    AlphaFromPath,
+    Attribute,
+    Configuration,
+    NumericAttribute,
+    OntologyValues,
+)
 from stream_masker.service.configuration.pairing import pairs
 
 if TYPE_CHECKING:
-    from stream_masker.core.mechanisms.base import Mechanism
+    from stream_masker.core.mechanisms.windowed import WindowedMechanism
 
 
 def build_plan(configuration: Configuration) -> Plan:
@@ -33,8 +50,9 @@ def build_plan(configuration: Configuration) -> Plan:
     return Plan(
         attributes=tuple(
             _attribute(configuration, name, ontologies[a.ontology], taxonomies[name])
-            for name, a in configuration.attributes.items()
+            for name, a in configuration.nominal.items()
         ),
+        numeric=tuple(_number(configuration, name) for name in configuration.numeric),
         fields=_fields(configuration),
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
@@ -44,39 +62,84 @@ def build_plan(configuration: Configuration) -> Plan:
     )
 
 
-def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> Mechanism:
+def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> WindowedMechanism[Any]:
     """Build the configured mechanism over the attributes' taxonomies.
 
     ``secret`` seeds its noise; without one the seed is random, for a process that computes statistics and masks
-    nothing. Raises ConfigurationError like ``build_plan``.
+    nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism refuses.
     """
     from stream_masker.core.mechanisms import mechanism
 
-    settings, window = configuration.mechanism, configuration.calibration
-    return mechanism(settings.name)(
-        build_taxonomies(configuration),
-        alpha={name: _alpha(attribute) for name, attribute in configuration.attributes.items()},
-        correlated=settings.correlated,
-        reference=settings.reference,
-        pairs=pairs(configuration),
-        distribution=settings.distribution,
-        rounding=settings.rounding,
-        candidates=settings.candidates,
-        distance=settings.distance,
-        window=window.window_records,
-        window_age=window.window_age,
-        rollup_depth=window.rollup_depth,
-        seed=secrets.token_bytes(32) if secret is None else secret,
-    )
+    window = configuration.calibration
+    kind, own = mechanism(configuration.mechanism.name), parameters(configuration)
+    taxonomies = build_taxonomies(configuration)
+    with _at("mechanism"):
+        made = kind(
+            taxonomies,
+            **own,
+            window=window.window_records,
+            window_age=window.window_age,
+            rollup_depth=window.rollup_depth,
+            seed=secrets.token_bytes(32) if secret is None else secret,
+        )
+    _check_groups(configuration, made.group_minimum)
+    return made
+
+
+def _check_groups(configuration: Configuration, least: int) -> None:
+    if configuration.groups.records < least:
+        raise ConfigurationError(
+            f"groups.records: {configuration.groups.records} is too few, for {configuration.mechanism.name} needs at "
+            f"least {least}: use more, or other parameters of the mechanism"
+        )
+
+
+def parameters(configuration: Configuration) -> dict[str, Any]:
+    """What the mechanism's constructor takes of the configuration, beside what all of them take.
+
+    Raises ConfigurationError for a numeric range that is none.
+    """
+    found = configuration.mechanism.parameters(configuration.resolve)
+    if "pairs" in found:
+        found["pairs"] = pairs(configuration)
+    if takes_alpha(configuration.mechanism):
+        found["alpha"] = {name: alpha_of(attribute) for name, attribute in configuration.attributes.items()}
+    if configuration.numeric:
+        found["numeric"] = {name: _range(configuration, name) for name in configuration.numeric}
+    return found
+
+
+def alpha_of(attribute: Attribute | NumericAttribute) -> float:
+    """The attribute's noise level; the default one where records bring their own."""
+    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
+
+
+def noise_levels(configuration: Configuration) -> dict[str, float]:
+    """Each attribute's noise level; 0 where the mechanism knows none."""
+    known = takes_alpha(configuration.mechanism)
+    return {name: alpha_of(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
     """Load every configured ontology, each source once for the whole process."""
     found = {}
     for name, ontology in configuration.ontologies.items():
-        with _at(f"ontologies.{name}.source"):
-            found[name] = _ontology(ontology_source(configuration, ontology.source))
+        if isinstance(ontology, OntologyValues):
+            found[name] = _flat(name, ontology.values)
+        else:
+            with _at(f"ontologies.{name}.source"):
+                found[name] = _ontology(ontology_source(configuration, ontology.source))
     return found
+
+
+@cache
+def _flat(name: str, values: tuple[str, ...]) -> Ontology:
+    """The values below a root that is none of them."""
+    root = f"any {name}"
+    while root in values:
+        root += "*"
+    with _at(f"ontologies.{name}.values"):
+        return Ontology.from_edges([(value, root) for value in values])
 
 
 def ontology_source(configuration: Configuration, source: str) -> str:
@@ -94,7 +157,7 @@ def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
     ontologies = load_ontologies(configuration)
     return {
         name: _taxonomy(name, attribute, ontologies[attribute.ontology])
-        for name, attribute in configuration.attributes.items()
+        for name, attribute in configuration.nominal.items()
     }
 
 
@@ -107,7 +170,7 @@ def _taxonomy(name: str, attribute: Attribute, ontology: Ontology) -> Taxonomy:
 
 
 def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
-    attribute = configuration.attributes[name]
+    attribute = configuration.nominal[name]
     if attribute.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
             f"attributes.{name}.label: the ontology {attribute.ontology} has no labels to write there: "
@@ -123,8 +186,20 @@ def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxo
     )
 
 
+def _number(configuration: Configuration, name: str) -> NumericPlan:
+    attribute = configuration.numeric[name]
+    return NumericPlan(
+        name=name, path=compile_path(attribute.path), kind=_range(configuration, name), missing=attribute.missing
+    )
+
+
+def _range(configuration: Configuration, name: str) -> Numeric:
+    with _at(f"attributes.{name}.numeric"):
+        return Numeric(**configuration.numeric[name].numeric.model_dump())
+
+
 def _concepts(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
-    attribute = configuration.attributes[name]
+    attribute = configuration.nominal[name]
     with _at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
@@ -142,10 +217,6 @@ def _fields(configuration: Configuration) -> FieldPolicy:
 
 def _paths(texts: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(compile_path(text) for text in texts)
-
-
-def _alpha(attribute: Attribute) -> float:
-    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:

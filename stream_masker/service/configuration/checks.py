@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from stream_masker.service.configuration.fieldpaths import path_problems
-from stream_masker.service.configuration.model import AlphaFromHeader, AlphaFromPath, Attribute, Configuration
+from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.model import (
+    AlphaFromHeader,
+    AlphaFromPath,
+    AnyAttribute,
+    Configuration,
+    OntologyValues,
+)
 from stream_masker.service.configuration.pairing import pairing_problems
 from stream_masker.service.configuration.wording import Place, hint, listed
 
@@ -47,7 +55,7 @@ def free_properties(configuration: Configuration) -> Problems:
 def known_ontologies(configuration: Configuration) -> Problems:
     """Every attribute's ontology is one of ``ontologies``."""
     known = list(configuration.ontologies)
-    for name, attribute in configuration.attributes.items():
+    for name, attribute in configuration.nominal.items():
         if (given := attribute.ontology) not in known:
             yield (
                 ("attributes", name, "ontology"),
@@ -67,7 +75,35 @@ def one_alpha(configuration: Configuration) -> Problems:
             )
 
 
-def _source(attribute: Attribute) -> str | None:
+def some_nominal(configuration: Configuration) -> Problems:
+    """Numeric attributes stand beside nominal ones."""
+    if not configuration.nominal:
+        yield ("attributes",), "all are numeric: name at least one with an ontology"
+
+
+def own_values(configuration: Configuration) -> Problems:
+    """A value of a flat ontology is given once."""
+    for name, ontology in configuration.ontologies.items():
+        if isinstance(ontology, OntologyValues):
+            for value, count in Counter(ontology.values).items():
+                if count > 1:
+                    yield ("ontologies", name, "values"), f"{value!r} is given {count} times: name it once"
+
+
+def fitting_mechanism(configuration: Configuration) -> Problems:
+    """Numeric attributes and noise levels only for mechanisms that know them."""
+    from stream_masker.core.mechanisms import MECHANISMS
+
+    given = configuration.mechanism
+    for name, attribute in configuration.attributes.items():
+        if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
+            able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
+            yield ("attributes", name), f"{given.name} masks nominal attributes only: use {listed(able)}"
+        if "alpha" in attribute.model_fields_set and not takes_alpha(given):
+            yield ("attributes", name, "alpha"), f"{given.name} knows no noise level: leave it out"
+
+
+def _source(attribute: AnyAttribute) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
             return f"path {path}"
@@ -103,7 +139,10 @@ def one_secret(configuration: Configuration) -> Problems:
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     free_properties,
     distinct_topics,
+    own_values,
     known_ontologies,
+    some_nominal,
+    fitting_mechanism,
     one_alpha,
     path_problems,
     free_headers,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import Path, Where, compile_path
-from stream_masker.service.configuration.model import AlphaFromPath, Attribute, Configuration
+from stream_masker.service.configuration.model import AlphaFromPath, AnyAttribute, Attribute, Configuration
 from stream_masker.service.configuration.wording import Place, dotted
 
 Problem: TypeAlias = tuple[Place, str]
@@ -29,10 +29,13 @@ def path_problems(configuration: Configuration) -> list[Problem]:
             paths[place] = compile_path(text)
         except ConfigurationError as error:
             problems.append((place, str(error)))
-    return problems or [*_shapes(paths), *_overlaps(paths), *_twice(paths), *_attributes_in_fields(paths)]
+    if problems:
+        return problems
+    shapes = [*_arrays_of_numbers(configuration), *_shapes(paths)]
+    return [*shapes, *_overlaps(paths), *_twice(paths), *_attributes_in_fields(paths)]
 
 
-def is_array(attribute: Attribute) -> bool:
+def is_array(attribute: AnyAttribute) -> bool:
     """Whether an attribute has a value for each element of an array; False for a path that does not parse."""
     try:
         return compile_path(attribute.path).arrays > 0
@@ -51,12 +54,13 @@ def _texts(configuration: Configuration) -> Iterator[tuple[Place, str]]:
         yield ("noise_key",), configuration.noise_key
 
 
-def _attribute_texts(attribute: Attribute) -> Iterator[tuple[Place, str]]:
+def _attribute_texts(attribute: AnyAttribute) -> Iterator[tuple[Place, str]]:
     yield ("path",), attribute.path
-    if attribute.label is not None:
-        yield ("label",), attribute.label
-    for i, copy in enumerate(attribute.copies):
-        yield ("copies", i), copy
+    if isinstance(attribute, Attribute):
+        if attribute.label is not None:
+            yield ("label",), attribute.label
+        for i, copy in enumerate(attribute.copies):
+            yield ("copies", i), copy
     if isinstance(attribute.alpha, AlphaFromPath):
         yield ("alpha", "path"), attribute.alpha.path
 
@@ -72,6 +76,15 @@ def _shapes(paths: Paths) -> Iterator[Problem]:
     for place, path in paths.items():
         if path.arrays and (place == ("noise_key",) or place[2:] == ("alpha", "path")):
             yield place, f"{path.text!r} is not allowed: use a path without [*], which selects one value"
+
+
+def _arrays_of_numbers(configuration: Configuration) -> Iterator[Problem]:
+    for name, attribute in configuration.numeric.items():
+        if is_array(attribute):
+            yield (
+                ("attributes", name, "path"),
+                f"{attribute.path!r} is not allowed for numbers: use a path without [*], which selects one value",
+            )
 
 
 def _written_shape(path: Path, code: Path) -> Iterator[str]:

@@ -9,21 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 
+from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoise, needs_group
+from stream_masker.service.configuration.section import Section
 from stream_masker.service.configuration.types import Alpha, Duration, FieldPath, Name, Positive, Text, Topic
 
 DECIDES_MASKING = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
 """The sections that decide what a masked record looks like; ``Configuration.hash`` is over these."""
-
-
-class Section(BaseModel):
-    """A part of the configuration: frozen, and every unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Kafka(Section):
@@ -59,6 +55,14 @@ class OntologySource(Section):
     source: Text = Field(
         description="icd10cm (built in), or, relative to this file's folder: a .csv, .tsv, .obo, .json (OBO Graph) or "
         ".owl file (also .gz), a SNOMED CT RF2 snapshot (its folder, .zip or one of its files), or a compiled .ontology"
+    )
+
+
+class OntologyValues(Section):
+    """A flat ontology: values of which none is nearer to one than to another."""
+
+    values: Annotated[tuple[Text, ...], Field(min_length=2)] = Field(
+        description="the values that there are, as text; at least 2, all different"
     )
 
 
@@ -104,6 +108,36 @@ class Attribute(Section):
     )
 
 
+class NumericRange(Section):
+    """The numbers that a numeric attribute takes; a record with any other is rejected."""
+
+    minimum: float | int | SkipJsonSchema[None] = Field(default=None, description="the least value; default: no bound")
+    maximum: float | int | SkipJsonSchema[None] = Field(
+        default=None, description="the greatest value; default: no bound"
+    )
+    integer: bool = Field(default=False, description="whole numbers only")
+    beyond: Literal["clamp", "reflect"] = Field(
+        default="clamp", description="a masked value beyond a bound: becomes the bound, or is mirrored at it"
+    )
+
+
+class NumericAttribute(Section):
+    """A numeric attribute to mask."""
+
+    path: FieldPath = Field(description="where the number stands; no [*]")
+    numeric: NumericRange = Field(description="the numbers that it takes")
+    alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
+        default=0.3,
+        description="the noise's share of the attribute's variance, in (0, 10]; or where each record brings its own",
+    )
+    missing: Literal["reject", "keep"] = Field(
+        default="reject", description="a record without the attribute: reject it, or keep it without"
+    )
+
+
+AnyAttribute: TypeAlias = Attribute | NumericAttribute
+
+
 class Fields(Section):
     """What happens to every field that is no attribute."""
 
@@ -120,32 +154,6 @@ class Message(Section):
 
     key: Literal["keep", "drop", "pseudonymize"] = Field(default="pseudonymize", description="the message key")
     headers: tuple[Text, ...] = Field(default=(), description="names of the headers to keep; all others are left out")
-
-
-class MechanismSettings(Section):
-    """How to mask."""
-
-    name: Literal["semantic_noise"] = Field(default="semantic_noise", description="the masking mechanism")
-    correlated: bool = Field(
-        default=True, description="draw the noise of all attributes together, from their covariance"
-    )
-    reference: Literal["mean", "pair", "root"] = Field(
-        default="pair",
-        description="what noise's sign refers to: the attribute's sMean, its paired attribute's value, or the root",
-    )
-    pairs: tuple[tuple[Name, Name], ...] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="for reference pair: the disjoint pairs of attributes; default: the only two attributes",
-    )
-    distribution: Literal["normal", "laplace"] = Field(default="normal", description="the noise's distribution")
-    rounding: Literal["ceil", "calibrated"] = Field(
-        default="calibrated",
-        description="ceil: the papers' rule; calibrated: the expected squared distance is the noise's square",
-    )
-    candidates: Literal["all", "leaves"] = Field(
-        default="all", description="what a replacement may be: every concept of the taxonomy, or leaves only"
-    )
-    distance: Literal["wu_palmer", "log_taxonomic"] = Field(default="wu_palmer", description="the semantic distance")
 
 
 class Calibration(Section):
@@ -168,6 +176,21 @@ class Calibration(Section):
     )
     keep_versions: Positive = Field(
         default=1_000, description="statistics versions kept on their topic, beside the baseline; at least 1"
+    )
+
+
+class Groups(Section):
+    """For mechanisms that mask records as a group: consecutive records of one partition.
+
+    A group ends with the first bound that is reached, and is masked and written as a whole.
+    """
+
+    records: Annotated[int, Field(ge=2)] = Field(default=1_000, description="records in a group; at least 2")
+    delay: Duration = Field(default=10.0, description="how long a group waits for more records; such as 10s")
+    short: Literal["hold", "suppress", "merge"] = Field(
+        default="hold",
+        description="a group that has too few records after the delay: is held until just enough have come, "
+        "suppressed (its records are rejected), or merged into the next group, with the next delay",
     )
 
 
@@ -230,13 +253,16 @@ class Configuration(Section):
 
     kafka: Kafka = Field(default=Kafka())
     topics: Topics = Field(default=Topics())
-    ontologies: dict[Name, OntologySource] = Field(min_length=1, description="ontologies by name")
-    attributes: dict[Name, Attribute] = Field(
+    ontologies: dict[Name, OntologySource | OntologyValues] = Field(min_length=1, description="ontologies by name")
+    attributes: dict[Name, AnyAttribute] = Field(
         min_length=1, description="the attributes to mask, by name; their order counts"
     )
     fields: Fields
     message: Message = Field(default=Message())
-    mechanism: MechanismSettings = Field(default=MechanismSettings())
+    mechanism: MechanismSettings = Field(
+        default=SemanticNoise(), description="how to mask: a mechanism by its name, and its parameters"
+    )
+    groups: Groups = Field(default=Groups())
     calibration: Calibration = Field(default=Calibration())
     noise_key: FieldPath = Field(
         default="position",
@@ -268,14 +294,32 @@ class Configuration(Section):
         return self._folder / Path(name).expanduser()
 
     @property
+    def nominal(self) -> dict[str, Attribute]:
+        """The attributes of ontologies, in their order."""
+        return {name: a for name, a in self.attributes.items() if isinstance(a, Attribute)}
+
+    @property
+    def numeric(self) -> dict[str, NumericAttribute]:
+        """The numeric attributes, in their order."""
+        return {name: a for name, a in self.attributes.items() if isinstance(a, NumericAttribute)}
+
+    @property
     def hash(self) -> str:
         """16 hexadecimal digits of SHA-256 over all that decides masking (``DECIDES_MASKING``); no secret in it."""
         return hashlib.sha256(canonical(self.deciding())).hexdigest()[:16]
 
     def deciding(self) -> dict[str, Any]:
-        """Give the sections of ``DECIDES_MASKING``; attributes as a list, because their order counts."""
+        """Give the sections of ``DECIDES_MASKING``; attributes as a list, because their order counts.
+
+        What came later to the configuration is left out while it changes nothing, so that hashes stay the same.
+        """
         data = self.model_dump(mode="json", include=set(DECIDES_MASKING))
-        return {**data, "attributes": list(data["attributes"].items())}
+        data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
+        return {**data, "attributes": list(data["attributes"].items()), **self._grouping()}
+
+    def _grouping(self) -> dict[str, Any]:
+        """How groups are made, which decides what comes of their records."""
+        return {"groups": self.groups.model_dump(mode="json")} if needs_group(self.mechanism) else {}
 
 
 def canonical(data: Any) -> bytes:

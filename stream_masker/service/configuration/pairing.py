@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from stream_masker.service.configuration.fieldpaths import is_array
+from stream_masker.service.configuration.mechanisms import SemanticNoise
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.wording import Place
 
@@ -18,17 +19,17 @@ PLACE: Place = ("mechanism", "reference")
 def pairs(configuration: Configuration) -> Pairs | None:
     """The pairs of attributes for reference ``pair``: those given, or the only two; None for other references."""
     mechanism = configuration.mechanism
-    if mechanism.reference != "pair":
+    if not isinstance(mechanism, SemanticNoise) or mechanism.reference != "pair":
         return None
     if mechanism.pairs is not None:
         return mechanism.pairs
-    names = tuple(configuration.attributes)
+    names = tuple(configuration.nominal)
     return ((names[0], names[1]),) if len(names) == 2 else ()
 
 
 def suitable(configuration: Configuration) -> str:
     """The methods that Table 9 of the 2017 paper suggests where reference ``pair`` cannot be used."""
-    if len(configuration.attributes) == 1:
+    if len(configuration.nominal) == 1:
         return "for one attribute use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)"
     return (
         "use reference: mean to keep the sMean (2017: Table 9, Correlated-Algorithm1) "
@@ -38,12 +39,14 @@ def suitable(configuration: Configuration) -> str:
 
 def pairing_problems(configuration: Configuration) -> list[tuple[Place, str]]:
     """Pairs must be disjoint, hold every attribute, and be of one taxonomy; arrays must not meet."""
+    if not isinstance(configuration.mechanism, SemanticNoise):
+        return []
     found = [*_unusable(configuration), *_two_arrays(configuration)]
     return found or list(_different_taxonomies(configuration))
 
 
 def _unusable(configuration: Configuration) -> Iterable[tuple[Place, str]]:
-    given = configuration.mechanism.pairs
+    given: Pairs | None = getattr(configuration.mechanism, "pairs", None)
     wanted = pairs(configuration)
     if wanted is None:
         if given is not None:
@@ -53,7 +56,7 @@ def _unusable(configuration: Configuration) -> Iterable[tuple[Place, str]]:
     if given is not None:
         yield from _unknown_names(configuration, given)
     counts = Counter(name for pair in wanted for name in pair)
-    once = all(counts[name] == 1 for name in configuration.attributes)
+    once = all(counts[name] == 1 for name in configuration.nominal)
     if not once:
         yield place, f"pair needs every attribute in exactly one pair of two attributes: {suitable(configuration)}"
 
@@ -61,16 +64,16 @@ def _unusable(configuration: Configuration) -> Iterable[tuple[Place, str]]:
 def _unknown_names(configuration: Configuration, given: Pairs) -> Iterable[tuple[Place, str]]:
     for i, pair in enumerate(given):
         for j, name in enumerate(pair):
-            if name not in configuration.attributes:
+            if name not in configuration.nominal:
                 yield (
                     ("mechanism", "pairs", i, j),
-                    f"{name!r} is no attribute: use {', '.join(configuration.attributes)}",
+                    f"{name!r} is no attribute: use {', '.join(configuration.nominal)}",
                 )
 
 
 def _two_arrays(configuration: Configuration) -> Iterable[tuple[Place, str]]:
-    arrays = [name for name, attribute in configuration.attributes.items() if is_array(attribute)]
-    if configuration.mechanism.correlated and len(arrays) > 1:
+    arrays = [name for name, attribute in configuration.nominal.items() if is_array(attribute)]
+    if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
             ("mechanism", "correlated"),
             f"true allows one array attribute, but {', '.join(arrays)} are arrays: use false, or fewer arrays",
@@ -79,6 +82,6 @@ def _two_arrays(configuration: Configuration) -> Iterable[tuple[Place, str]]:
 
 def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[Place, str]]:
     for first, second in pairs(configuration) or ():
-        a, b = configuration.attributes[first], configuration.attributes[second]
+        a, b = configuration.nominal[first], configuration.nominal[second]
         if (a.ontology, a.root) != (b.ontology, b.root):
             yield PLACE, f"pair needs one taxonomy, but {first} and {second} have two: {suitable(configuration)}"

@@ -36,7 +36,18 @@ def _order(place: Place, data: Any) -> list[int]:
 
 def model_problems(error: ModelError, data: Any) -> list[tuple[Place, str]]:
     """What the model finds wrong beyond the schema (a duration of 0, a line break after a name), with its place."""
-    return [(tuple(e["loc"]), _unfit(data, tuple(e["loc"]), e["msg"])) for e in error.errors(include_input=False)]
+    found = [(_within(data, e["loc"]), e["msg"]) for e in error.errors(include_input=False)]
+    return [(place, _unfit(data, place, message)) for place, message in found]
+
+
+def _within(data: Any, location: Sequence[str | int]) -> Place:
+    """A location without the names of alternatives that pydantic puts between the keys of the data."""
+    place: Place = ()
+    for key in location:
+        there = range(len(data)) if isinstance(data, list | tuple) else data if isinstance(data, Mapping) else ()
+        if key in there:
+            place, data = (*place, key), data[key]
+    return place
 
 
 def _unfit(data: Any, place: Place, message: str) -> str:
@@ -72,7 +83,8 @@ def _below(schema: Mapping[str, Any], key: str | int) -> Mapping[str, Any] | Non
 
 def options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The schema itself, or the alternatives that it consists of."""
-    return [resolved(option, _root()) for option in schema.get("anyOf", [schema])]
+    found = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    return [resolved(option, _root()) for option in found]
 
 
 def _explained(error: SchemaError) -> Iterator[tuple[Place, str]]:
@@ -83,6 +95,8 @@ def _explained(error: SchemaError) -> Iterator[tuple[Place, str]]:
         yield from _missing_keys(error, place)
     elif error.validator == "anyOf" and isinstance(error.instance, Mapping):
         yield from _nearest_alternative(error, place)
+    elif error.validator == "oneOf" and isinstance(error.instance, Mapping):
+        yield from _named_alternative(error, place)
     elif "propertyNames" in error.absolute_schema_path:
         yield (*place, str(error.instance)), f"the key is not allowed: use {allowed(_schema(error), _root())}"
     else:
@@ -126,6 +140,20 @@ def _nearest_alternative(error: SchemaError, place: Place) -> Iterator[tuple[Pla
         return
     nearest = min(mappings, key=len)
     yield from (problem for e in nearest for problem in _explained(e))
+
+
+def _named_alternative(error: SchemaError, place: Place) -> Iterator[tuple[Place, str]]:
+    """The problems of the alternative that the instance's ``name`` names, or by default is."""
+    names = [option["properties"]["name"] for option in options(_schema(error))]
+    default = next(name["default"] for name in names if "default" in name)
+    known = [name["const"] for name in names]
+    given = _instance(error).get("name", default)
+    if given in known:
+        chosen = known.index(given)
+        yield from (p for e in error.context if e.schema_path[0] == chosen for p in _explained(e))
+    else:
+        advice = hint(given, known) if isinstance(given, str) else ""
+        yield (*place, "name"), f"{refusal(given, (*place, 'name'))}: use {listed(known)}{advice}"
 
 
 def _refused(error: SchemaError, place: Place) -> str:

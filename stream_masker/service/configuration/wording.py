@@ -67,6 +67,8 @@ def allowed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     schema = resolved(schema, root)
     if "anyOf" in schema:
         return listed(allowed(option, root) for option in schema["anyOf"])
+    if "oneOf" in schema:
+        return "a mapping with name, and what that mechanism takes"
     if options := choices(schema):
         return listed(options)
     if meaning := MEANINGS.get(schema.get("pattern", "")):
@@ -106,6 +108,6 @@ def bounds(schema: Mapping[str, Any]) -> str:
     """`` from 0 to 10``, `` of at least 1``, `` above 0 and at most 10``."""
     if {"minimum", "maximum"} <= schema.keys():
         return f" from {schema['minimum']} to {schema['maximum']}"
-    words = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most"}
+    words = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
     found = [f"{word} {schema[key]}" for key, word in words.items() if key in schema]
     return "".join(f" {part}" for part in [" and ".join(found)] if part)

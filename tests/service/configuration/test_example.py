@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 
+from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
 
 EXAMPLES = {"ontologies", "attributes", "fields", "produce", "secret"}
@@ -53,3 +54,30 @@ def test_its_alternatives_are_valid_too(example, alternative, write):
     elif alternative != "env: ":
         data["attributes"]["secondary"]["alpha"] = data["attributes"]["principal"]["alpha"]
     assert load_configuration(write(yaml.safe_dump(data, sort_keys=False)), {})
+
+
+def alternatives(example):
+    """The lines that show other mechanisms."""
+    return [line.removeprefix("# ") for line in example.read_text().splitlines() if line.startswith("# mechanism: ")]
+
+
+def test_every_other_mechanism_stands_in_it_and_is_valid(example, write):
+    shown = []
+    for line in alternatives(example):
+        data = yaml.safe_load(example.read_text())
+        for attribute in data["attributes"].values():
+            attribute.pop("alpha", None)
+        configuration = load_configuration(write(yaml.safe_dump({**data, **yaml.safe_load(line)})), {})
+        shown.append(configuration.mechanism.name)
+    assert {"semantic_noise", *shown} == set(MECHANISMS)
+    assert list(dict.fromkeys(shown)) == [name for name in MECHANISMS if name != "semantic_noise"]
+
+
+def test_a_number_and_values_stand_in_it_and_are_valid(example, write):
+    lines = example.read_text().splitlines()
+    start = lines.index(next(line for line in lines if line.startswith("  # age: ")))
+    shown = [line.replace("  # ", "  ", 1) if start <= i < start + 4 else line for i, line in enumerate(lines)]
+    shown = [line.replace("  # odor", "  odor", 1).replace("keep: [encounter_id, age]", "keep: []") for line in shown]
+    configuration = load_configuration(write("\n".join(shown)), {})
+    assert list(configuration.numeric) == ["age"]
+    assert configuration.ontologies["odor"].values == ("almond", "foul", "none")

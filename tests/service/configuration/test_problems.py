@@ -51,8 +51,8 @@ POLICIES = "use reject, ancestor or suppress"
         ),
         ({"mechanism": {"correlated": "yes"}}, "mechanism.correlated: 'yes' is not allowed: use true or false"),
         (
-            {"mechanism": {"name": "microaggregation"}},
-            "mechanism.name: 'microaggregation' is not allowed: use semantic_noise",
+            {"mechanism": {"reference": "median"}},
+            "mechanism.reference: 'median' is not allowed: use mean, pair or root; did you mean 'mean'?",
         ),
         (
             {"calibration": {"baseline": 0}},

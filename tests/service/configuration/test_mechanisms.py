@@ -1,0 +1,136 @@
+"""The mechanisms' sections: the constructors' parameters and defaults, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import get_args
+
+import pytest
+
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration import load_schema
+from stream_masker.service.configuration.build import build_mechanism, noise_levels
+from stream_masker.service.configuration.mechanisms import Mechanism, MechanismSettings
+
+FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "window", "window_age", "rollup_depth", "seed"}
+"""What stands in other sections of the configuration."""
+
+OWN_DEFAULTS = {("semantic_noise", "reference")}
+"""Where the configuration's default is another than the constructor's: two attributes are a pair here."""
+
+SECTIONS: dict[str, type[Mechanism]] = {
+    option.model_fields["name"].annotation.__args__[0]: option
+    for option in (get_args(tagged)[0] for tagged in get_args(get_args(MechanismSettings)[0]))
+}
+
+
+def test_every_mechanism_has_a_section():
+    assert SECTIONS.keys() == MECHANISMS.keys()
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_has_the_constructors_parameters_and_defaults(name):
+    wanted = {key: p.default for key, p in signature(MECHANISMS[name]).parameters.items() if key not in FROM_ELSEWHERE}
+    section = SECTIONS[name].model_fields
+    assert [key for key in section if key != "name"] == list(wanted)
+    for key, default in wanted.items():
+        if (name, key) not in OWN_DEFAULTS:
+            assert section[key].default == default, key
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_with_nothing_but_a_name_makes_the_mechanism(name, parse):
+    flat = {"principal": {"ontology": "flat"}, "secondary": {"ontology": "flat"}}
+    given = parse(mechanism={"name": name}, ontologies={"flat": {"values": ["a", "b", "c"]}}, attributes=flat)
+    made = build_mechanism(given, bytes(16))
+    assert (made.name, made.attributes) == (name, ("principal", "secondary"))
+
+
+def test_the_schemas_of_messages_know_every_mechanism():
+    version = load_schema("statistics")["$defs"]["version"]["properties"]
+    headers = load_schema("masked-event")["properties"]["headers"]["properties"]
+    enumerations = [
+        version["mechanism"]["enum"],
+        version["snapshot"]["properties"]["mechanism"]["enum"],
+        headers["stream-masker-mechanism"]["enum"],
+    ]
+    assert [sorted(names) for names in enumerations] == [sorted(MECHANISMS)] * 3
+
+
+def test_without_a_name_it_is_semantic_noise(parse):
+    assert parse().mechanism.name == parse(mechanism={"reference": "mean"}).mechanism.name == "semantic_noise"
+
+
+def test_another_mechanisms_hash_is_another(parse):
+    assert len({parse(mechanism={"name": name}).hash for name in SECTIONS}) == len(SECTIONS)
+
+
+def test_groups_decide_masking_where_there_are_any(parse):
+    plain, grouped = ({"name": name} for name in ("semantic_noise", "data_swapping"))
+    assert parse(mechanism=plain).hash == parse(mechanism=plain, groups={"records": 7}).hash
+    assert parse(mechanism=grouped).hash != parse(mechanism=grouped, groups={"records": 7}).hash
+
+
+def test_noise_levels_are_those_of_mechanisms_that_know_any(parse):
+    assert noise_levels(parse()) == {"principal": 0.3, "secondary": 0.3}
+    assert noise_levels(parse(mechanism={"name": "data_swapping"})) == {"principal": 0.0, "secondary": 0.0}
+
+
+class TestProblems:
+    def test_an_unknown_mechanism(self, problems):
+        names = list(MECHANISMS)
+        assert problems(mechanism={"name": "rank_swaping"}) == [
+            f"mechanism.name: 'rank_swaping' is not allowed: use {', '.join(names[:-1])} or {names[-1]}"
+            "; did you mean 'rank_swapping'?"
+        ]
+
+    @pytest.mark.parametrize("name", [7, None, [], True])
+    def test_a_name_that_is_none(self, problems, name):
+        (problem,) = problems(mechanism={"name": name})
+        assert problem.startswith("mechanism.name: ")
+        assert "use semantic_noise, " in problem
+
+    def test_a_key_of_another_mechanism(self, problems):
+        assert problems(mechanism={"name": "rank_swapping", "correlated": True}) == [
+            "mechanism.correlated: unknown key: use name, k, p, multivariate, intervals or distance"
+        ]
+        assert problems(mechanism={"multivariate": True})[0].startswith(
+            "mechanism.multivariate: unknown key: use name, correlated, reference"
+        )
+
+    def test_a_value_that_is_not_allowed(self, problems):
+        assert problems(mechanism={"name": "microaggregation", "k": 1}) == [
+            "mechanism.k: 1 is not allowed: use a whole number of at least 2"
+        ]
+        (problem,) = problems(mechanism={"name": "rank_swapping", "p": {"principal": 100}})
+        assert problem.startswith("mechanism.p")
+        assert "below 100" in problem
+
+    @pytest.mark.parametrize("given", [None, 3, "vicus", ["vicus"]])
+    def test_a_section_that_is_none(self, problems, given, data):
+        (problem,) = problems(mechanism=given)
+        assert problem.startswith("mechanism: ")
+        assert "a mapping with name" in problem
+
+    def test_a_noise_level_for_a_mechanism_that_knows_none(self, problems):
+        assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.3}}) == [
+            "attributes.principal.alpha: data_swapping knows no noise level: leave it out"
+        ]
+
+    def test_numbers_for_a_mechanism_that_masks_none(self, problems):
+        able = [name for name, kind in MECHANISMS.items() if kind.declaration.numeric]
+        (problem,) = problems(
+            mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
+        )
+        assert problem.startswith("attributes.age: data_swapping masks nominal attributes only: use ")
+        assert all(name in problem for name in able)
+
+    def test_what_the_constructor_refuses(self, parse):
+        with pytest.raises(ConfigurationError, match=r"^mechanism: .*k"):
+            build_mechanism(parse(mechanism={"name": "microaggregation", "k": 500_000}), bytes(16))
+
+    def test_groups_that_are_too_small_for_the_mechanism(self, parse):
+        settings = {"mechanism": {"name": "microaggregation", "k": 50}, "groups": {"records": 49}}
+        with pytest.raises(ConfigurationError, match=r"^groups\.records: 49 is .* microaggregation needs at least 50"):
+            build_mechanism(parse(**settings), bytes(16))

@@ -1,6 +1,6 @@
 """Semantic means, variances and covariances of windows: against others, and against what they depend on.
 
-Run by hand: ``python tests/benchmarks/bench_statistics.py [--quick] [--slides 100000]``. One core. Windows are made up:
+Run by hand: ``python tests/benchmarks/bench_statistics.py [--quick]``. One core. Windows are made up:
 values with heavy tails at random places of the taxonomy, an attribute depending on the first. Memory is the most that
 was held at a time beyond the taxonomy.
 
@@ -12,9 +12,10 @@ was held at a time beyond the taxonomy.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise, starmap
+from itertools import starmap
 
 import dcor
 import numpy as np
@@ -22,12 +23,16 @@ from measuring import SNOMED_CONCEPTS, best, once, peak_megabytes, random_positi
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, WuPalmer
-from stream_masker.core.statistics import Counts, compute_statistics, count_batch, distance_covariance
-from stream_masker.core.statistics.counts import SparseCounts, count_keys, difference, marginals, pair_counts
-from stream_masker.core.statistics.covariance import covariance_from_counts
+from stream_masker.core.statistics import (
+    Counts,
+    Following,
+    Statistics,
+    compute_statistics,
+    count_batch,
+    distance_covariance,
+)
+from stream_masker.core.statistics.counts import count_keys
 from stream_masker.core.statistics.mean import mean_from_counts
-from stream_masker.core.statistics.sliding_covariance import SlidingCovariance
-from stream_masker.core.statistics.sliding_mean import SlidingMean
 
 Columns = list[np.ndarray]
 
@@ -35,13 +40,12 @@ Columns = list[np.ndarray]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller SNOMED-shaped taxonomy, smaller windows")
-    parser.add_argument("--slides", type=int, default=100_000, help="records by which the last window slides")
     options = parser.parse_args()
     snomed = "snomed:50000" if options.quick else f"snomed:{SNOMED_CONCEPTS}"
     covariances(("icd10cm", "hpo", snomed))
     means(("hpo", snomed), quick=options.quick)
     curves(snomed, quick=options.quick)
-    slides(("hpo", snomed), options.slides)
+    slides(("hpo", snomed), quick=options.quick)
 
 
 def sample(d: Distance, values: int, records: int, *, attributes: int = 2, seed: int = 0) -> Columns:
@@ -149,62 +153,49 @@ def curve_row(given: tuple[str, int, int, int]) -> list[object]:
     return [name, len(d.taxonomy), p, n, distinct, pairs, min(once(compute), once(compute)), peak_megabytes(compute)]
 
 
-def slides(names: tuple[str, ...], records: int) -> None:
-    """A window of 100,000 records that slides, and what it is off a new computation in the end."""
-    head = [
-        "taxonomy",
-        "records a slide",
-        "slides",
-        "sMean, ms",
-        "÷ anew",
-        "sdCov, ms",
-        "÷ anew",
-        "sMean equal",
-        "sdCov off by",
-    ]
-    given = [(name, step, slides) for name in names for step, slides in ((1, 500), (100, 100), (1000, 10))]
-    rows = starmap(slide_row, [*given, (names[0], 1000, records // 1000)])
-    table("A sliding window of 100,000 records with 2,000 distinct values", head, rows)
-
-
-def slide_row(name: str, step: int, slides: int) -> list[object]:
-    d, window = WuPalmer(taxonomy(name)), 100_000
-    a, b = sample(d, 2000, window + slides * step)
-    mean, covariance = SlidingMean(d), SlidingCovariance(d, d)
-    counts = rows_of(d, a, b, 0, window)
-    mean.slide(marginals(counts, len(d.taxonomy))[0])
-    covariance.slide(counts)
-    assert mean.mean >= 0
-    assert covariance.covariance > 0
-    times = np.zeros(2)
-    for start, end in pairwise(range(0, (slides + 1) * step, step)):
-        change = difference(rows_of(d, a, b, window + start, window + end), rows_of(d, a, b, start, end))
-        times += (
-            once(partial(follow, mean, marginals(change, len(d.taxonomy))[0])),
-            once(partial(cover, covariance, change)),
+def slides(names: tuple[str, ...], *, quick: bool) -> None:
+    """Everything of two attributes, from the statistics of the window before and anew, and how far these are apart."""
+    head = ["taxonomy", "window", "distinct values", "records a slide", "ms", "÷ anew", "sMean equal", "sdCov² off by"]
+    most = 100_000 if quick else 1_000_000
+    given = [
+        (name, window, values, step)
+        for name in names
+        for window, values, step in (
+            (10_000, 1_000, 1),
+            (100_000, 2_000, 100),
+            (100_000, 2_000, 1_000),
+            (100_000, 2_000, 10_000),
+            (1_000_000, 2_000, 10_000),
+            (1_000_000, 20_000, 10_000),
         )
-    last = rows_of(d, a, b, slides * step, slides * step + window)
-    values = marginals(last, len(d.taxonomy))[0]
-    anew = np.array([once(lambda: mean_from_counts(values, d)), once(lambda: covariance_from_counts(last, d, d))])
-    fresh = covariance_from_counts(last, d, d)
-    ms, ratios = times / slides * 1e3, anew / times * slides
-    equal = "yes" if mean.mean == mean_from_counts(values, d) else "NO"
-    off = f"{abs(covariance.covariance - fresh) / fresh:.0e}"
-    return [name, step, slides, ms[0], ratios[0], ms[1], ratios[1], equal, off]
+        if window <= most and values * 4 < len(taxonomy(name))
+    ]
+    table("A sliding window, by what came and went", head, starmap(slide_row, given))
 
 
-def rows_of(d: Distance, a: np.ndarray, b: np.ndarray, start: int, end: int) -> SparseCounts:
-    return pair_counts(a[start:end], b[start:end], len(d.taxonomy))
+def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
+    d, slides = WuPalmer(taxonomy(name)), 3 if step > 100 else 30
+    columns = sample(d, values, window + slides * step)
+    windows = (counted(d, [column[k * step : k * step + window] for column in columns]) for k in range(slides + 1))
+    following = Following([d, d])
+    last = next(windows)
+    before = computed(d, last, following)
+    seconds = 0.0
+    for last in windows:
+        start = time.perf_counter()
+        before = computed(d, last, following, before)
+        seconds += (time.perf_counter() - start) / slides
+    anew = once(partial(computed, d, last, None, before))
+    fresh = computed(d, last, None, before)
+    off = abs(before.covariance**2 - fresh.covariance**2).max()
+    equal = "yes" if before.mean == fresh.mean else "NO"
+    return [name, window, values, step, seconds * 1e3, anew / seconds, equal, f"{off:.0e}"]
 
 
-def follow(mean: SlidingMean, change: SparseCounts) -> int:
-    mean.slide(change)
-    return mean.mean
-
-
-def cover(covariance: SlidingCovariance, change: SparseCounts) -> float:
-    covariance.slide(change)
-    return covariance.covariance
+def computed(
+    d: Distance, counts: Counts, following: Following | None, previous: Statistics | None = None
+) -> Statistics:
+    return compute_statistics(counts, "ab", [d, d], version=1, following=following, previous=previous)
 
 
 if __name__ == "__main__":

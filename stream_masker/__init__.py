@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
     from stream_masker.core.mechanisms.data_swapping import DataSwapping
+    from stream_masker.core.mechanisms.microaggregation import Microaggregation
     from stream_masker.core.mechanisms.rank_swapping import RankSwapping
     from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
     from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
+    from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
     from stream_masker.core.statistics import (
         Statistics,
@@ -31,6 +33,8 @@ __all__ = [
     "DataSwapping",
     "DistributionalRankSwapping",
     "LogTaxonomic",
+    "Microaggregation",
+    "Numeric",
     "Ontology",
     "RankSwapping",
     "SemanticNoise",
@@ -48,9 +52,11 @@ __all__ = [
 _HOMES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
     "core.mechanisms.data_swapping": ("DataSwapping",),
+    "core.mechanisms.microaggregation": ("Microaggregation",),
     "core.mechanisms.rank_swapping": ("RankSwapping",),
     "core.mechanisms.semantic_noise": ("SemanticNoise",),
     "core.mechanisms.swapping_by_frequency": ("DistributionalRankSwapping",),
+    "core.numeric": ("Numeric",),
     "core.ontology": ("Ontology", "Taxonomy"),
     "core.statistics": (
         "Statistics",

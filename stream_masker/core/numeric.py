@@ -176,6 +176,13 @@ class NumericStatistics:
     covariance: Floats
     projection: float = 0.0
 
+    @property
+    def correlation(self) -> Floats:
+        """(q, q): Pearson's ρ, 1 on the diagonal; 0 of a constant attribute."""
+        deviation = np.sqrt(np.diag(self.covariance))
+        scale = np.where(deviation > 0.0, deviation, np.inf)
+        return np.asarray(self.covariance / np.outer(scale, scale))
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-serialisable form; ``from_dict`` gives back equal statistics, every float to the last bit."""
         return {

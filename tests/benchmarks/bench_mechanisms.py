@@ -26,11 +26,13 @@ from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, WindowedMechanism, mechanism
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Taxonomy
 from stream_masker.core.randomness import PositionKeys
 
 SECRET = b"the secret of the benchmark"
 COLUMNS = {"principal": "diag_1", "secondary": "diag_2"}
+NUMBERS = {"stay": "time_in_hospital", "drugs": "num_medications"}
 WINDOW = 10_000
 BATCHES = (10_000,)
 GROUPS = (1_000, 10_000)
@@ -39,17 +41,32 @@ REPEATS = 3
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One way to use a mechanism. label: beside its name; attributes: those masked."""
+    """One way to use a mechanism. label: beside its name; attributes: those masked; numbers: numeric ones."""
 
     label: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     attributes: tuple[str, ...] = ("principal", "secondary")
+    numbers: tuple[str, ...] = ()
 
 
 DEFAULT = (Setting(),)
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
-    "semantic_noise": (Setting("mean"), Setting("pair", {"reference": "pair"}), Setting("root", {"reference": "root"})),
+    "semantic_noise": (
+        Setting("mean"),
+        Setting("pair", {"reference": "pair"}),
+        Setting("root", {"reference": "root"}),
+        Setting("mean, and two numbers", numbers=tuple(NUMBERS)),
+        Setting("two numbers", attributes=(), numbers=tuple(NUMBERS)),
+    ),
+    "microaggregation": (
+        Setting("k = 3", {"k": 3}),
+        Setting("k = 5"),
+        Setting("k = 20", {"k": 20}),
+        Setting("k = 5, classic", {"variant": "classic"}),
+        Setting("k = 5, hybrid", {"hybrid": True}),
+        Setting("k = 5, and two numbers", numbers=tuple(NUMBERS)),
+    ),
     "rank_swapping": (
         Setting("Algorithm 1, k = 10", {"intervals": "fixed"}),
         Setting("Algorithm 2, k = 10"),
@@ -84,7 +101,9 @@ def rows(name: str, records: int, trip: float) -> Iterator[list[object]]:
 
 def calibrated(name: str, setting: Setting) -> tuple[WindowedMechanism[Any], float]:
     """The mechanism with statistics, and the seconds that its calibration took (compiling included, the first time)."""
-    made = mechanism(name)(dict.fromkeys(setting.attributes, tau()), seed=SECRET, **setting.parameters)
+    numeric = {"numeric": {number: Numeric(minimum=0, integer=True) for number in setting.numbers}}
+    parameters = {**(numeric if setting.numbers else {}), **setting.parameters}
+    made = mechanism(name)(dict.fromkeys(setting.attributes, tau()), seed=SECRET, **parameters)
     made.learn_many(masked_fields(setting, 0, WINDOW))
     start = time.process_time()
     made.calibrate()
@@ -105,7 +124,8 @@ def per_second(run: Callable[[int], None], records: int) -> float:
 def mask_batches(made: WindowedMechanism[Any], setting: Setting, records: int, size: int) -> None:
     columns = [codes()[name] for name in setting.attributes]
     for start in range(WINDOW, WINDOW + records, size):
-        batch = Batch(size, tuple(Column(column[start : start + size]) for column in columns))
+        numeric = numbers(setting)[start : start + size] if setting.numbers else None
+        batch = Batch(size, tuple(Column(column[start : start + size]) for column in columns), numeric=numeric)
         made.mask_batch(batch, PositionKeys(SECRET, "discharges", 0, np.arange(start, start + size)))
 
 
@@ -116,10 +136,11 @@ def mask_records(made: WindowedMechanism[Any], setting: Setting, records: int, s
 
 
 @cache
-def masked_fields(setting: Setting, start: int, size: int) -> list[dict[str, str]]:
-    """Records of the codes that a setting masks."""
+def masked_fields(setting: Setting, start: int, size: int) -> list[dict[str, Any]]:
+    """Records of the codes and numbers that a setting masks."""
     values = [tau().decode(codes()[name][start : start + size]) for name in setting.attributes]
-    return [dict(zip(setting.attributes, row, strict=True)) for row in zip(*values, strict=True)]
+    values += [column.astype(int).tolist() for column in numbers(setting)[start : start + size].T]
+    return [dict(zip(setting.attributes + setting.numbers, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 @cache
@@ -134,6 +155,17 @@ def codes() -> dict[str, np.ndarray]:
     found = np.array([[concepts.resolve(row[a])[0] for a in COLUMNS.values()] for row in discharges()], np.int32)
     known = found[(found >= 0).all(axis=1)]
     return {name: np.ascontiguousarray(known[:, j]) for j, name in enumerate(COLUMNS)}
+
+
+@cache
+def numbers(setting: Setting) -> np.ndarray:
+    """(n, q) float64: the numbers that a setting masks, of the first discharges."""
+    rows = [[float(row[NUMBERS[number]]) for number in setting.numbers] for row in discharges()[: codes_known()]]
+    return np.array(rows).reshape(codes_known(), len(setting.numbers))
+
+
+def codes_known() -> int:
+    return len(codes()["principal"])
 
 
 @cache

@@ -1,0 +1,41 @@
+"""Arrays in a mechanism's model: base64 of zlib of little-endian bytes, so that they travel as JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.errors import StatisticsError
+
+
+def pack(array: NDArray[Any]) -> str:
+    """The text of an array's numbers, in order; shape and type are the reader's to know."""
+    return base64.b64encode(zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes())).decode("ascii")
+
+
+def unpack(text: object, dtype: type[np.generic], size: int | None = None, *, most: int = 1 << 26) -> NDArray[Any]:
+    """The inverse of ``pack``: (size,) numbers, or up to ``most`` for None.
+
+    Raises StatisticsError for what is no packed array of that type and size.
+    """
+    kind = np.dtype(dtype).newbyteorder("<")
+    data = _inflated(text, (most if size is None else size) * kind.itemsize)
+    if len(data) % kind.itemsize or (size is not None and len(data) != size * kind.itemsize):
+        raise StatisticsError("a packed array of the model has another size")
+    return np.frombuffer(data, kind).astype(dtype)
+
+
+def _inflated(text: object, limit: int) -> bytes:
+    """No more than ``limit`` bytes."""
+    try:
+        data = zlib.decompressobj().decompress(base64.b64decode(str(text), validate=True), limit + 1)
+    except (ValueError, binascii.Error, zlib.error):
+        raise StatisticsError("a packed array of the model cannot be read") from None
+    if len(data) > limit:
+        raise StatisticsError("a packed array of the model has another size")
+    return data

@@ -1,0 +1,47 @@
+"""Naive distortion (2017: section 5): each value is replaced by any other value of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stream_masker.core.mechanisms.declaration import Declaration
+from stream_masker.core.mechanisms.markov import MarkovMechanism, read
+from stream_masker.core.mechanisms.markov_packing import pack, unpack
+from stream_masker.core.mechanisms.markov_transitions import Domain, PartTransition
+from stream_masker.core.statistics.counts import Counts
+
+
+class NaiveDistortion(MarkovMechanism):
+    """Replaces each value by one of the other values that the window holds, all equally probable.
+
+    2017's baseline: "original values are randomly replaced by other values of the same dataset". Read here as the
+    dataset's different values, not its records (that is ``ProbabilisticDistortion``), and as other than the original:
+    a value never stays, unless the window holds no other. A value that the window does not hold becomes any of it.
+    """
+
+    name: ClassVar[str] = "naive_distortion"
+    declaration: ClassVar[Declaration] = Declaration(
+        source="2017: section 5, as a baseline",
+        attributes="any number of nominal ones",
+        taxonomies="any; not used for masking",
+        preserves=("the set of values",),
+        guarantee="none in a strict sense: which of the other values it was cannot be told",
+        latency="none: each record by itself",
+        cost="O(1)",
+    )
+
+    def _model(self, counts: Counts) -> Mapping[str, Any]:
+        return {
+            name: {"values": pack(column.keys.astype(np.int32))}
+            for name, column in zip(self._attributes, counts.values, strict=True)
+        }
+
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
+        values = unpack(read(model, "values"), np.int32)
+        v = values.size
+        domain = Domain.of(values, np.ones(v), self._concepts(attribute))
+        keep = np.full(v, 1.0 if v == 1 else 0.0)
+        return PartTransition(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))

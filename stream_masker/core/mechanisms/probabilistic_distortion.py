@@ -1,0 +1,51 @@
+"""Probabilistic distortion (2017: section 5): each value is replaced by a value of the window, drawn by frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stream_masker.core.mechanisms.declaration import Declaration
+from stream_masker.core.mechanisms.markov import MarkovMechanism, read
+from stream_masker.core.mechanisms.markov_packing import pack, unpack
+from stream_masker.core.mechanisms.markov_transitions import Domain, ShareTransition
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+
+
+def pack_counts(column: SparseCounts) -> dict[str, Any]:
+    """The model of an attribute of which only the values' frequencies matter."""
+    return {"values": pack(column.keys.astype(np.int32)), "counts": pack(column.counts)}
+
+
+def unpack_counts(model: Mapping[str, Any], concepts: int) -> Domain:
+    """The domain of ``pack_counts``. Raises StatisticsError."""
+    values = unpack(read(model, "values"), np.int32)
+    return Domain.of(values, unpack(read(model, "counts"), np.int64, values.size), concepts)
+
+
+class ProbabilisticDistortion(MarkovMechanism):
+    """Replaces each value by one drawn with the frequencies of the window's values, whatever it was.
+
+    2017's baseline: "the probability of selecting a value as replacement corresponds to the occurrence frequency of
+    that value in the input dataset". Read here as of every value, so that a value may be drawn for itself: the marginal
+    distribution is kept in expectation, and a masked value tells nothing of the original one.
+    """
+
+    name: ClassVar[str] = "probabilistic_distortion"
+    declaration: ClassVar[Declaration] = Declaration(
+        source="2017: section 5, as a baseline",
+        attributes="any number of nominal ones",
+        taxonomies="any; not used for masking",
+        preserves=("marginals", "mean", "dispersion"),
+        guarantee="masked values are independent of the original ones: they tell the window's frequencies alone",
+        latency="none: each record by itself",
+        cost="O(log v) for v values of the window",
+    )
+
+    def _model(self, counts: Counts) -> Mapping[str, Any]:
+        return {name: pack_counts(column) for name, column in zip(self._attributes, counts.values, strict=True)}
+
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> ShareTransition:
+        return ShareTransition(unpack_counts(model, self._concepts(attribute)), 0.0)

@@ -1,0 +1,188 @@
+"""Similarity of nominal values by what they occur with, without any taxonomy (2012: section 2).
+
+Vertices are the values of all attributes; values that occur in a record together are adjacent. In the simple graph G an
+edge says that they do, in the multigraph H there is an edge for each record (row) in which they do. Values of one
+attribute are never adjacent, and similarity is only between values of one attribute.
+
+* S'ij = Σk √(aik·akj) / √(d(i)·d(j)) (equation 2), in [0, 1], 1 on the diagonal. d: the number of edges at a vertex. A
+  value that occurs with nothing is similar to nothing but itself.
+* S''ij: S'ij of the graph merged for i and j: values c and d of any other attribute become one vertex where c is
+  adjacent to i, d to j, and S'cd > T; chains of such pairs become one vertex (algorithm 1). Merging keeps parallel
+  edges and so the degrees, which the paper does not say, but its Table 2 shows.
+* Sij = c1·S'ij + c2·S''ij (equation 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.compiling import kernel, part
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+
+Floats = NDArray[np.float64]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValueGraph:
+    """The graph of the values that occur in a window.
+
+    values[j]: (v,) int64 positions of attribute j's values, ascending; they are the vertices firsts[j] …
+    firsts[j + 1] − 1. neighbours: all vertices' neighbours, ascending; those of vertex u that are values of attribute y
+    are neighbours[starts[u, y]:starts[u, y + 1]]; edges: as many, the number of edges to each of them.
+    """
+
+    values: tuple[Int64, ...]
+    firsts: Int64
+    starts: Int64
+    neighbours: Int32
+    edges: Floats
+
+    @classmethod
+    def of(cls, counts: Counts, sizes: tuple[int, ...], *, multigraph: bool, most_values: int) -> ValueGraph:
+        """The graph of a window's counts. ``sizes[j]``: concepts of attribute j's taxonomy.
+
+        ``most_values``: of each attribute, the values that take part: the most frequent, of equally frequent ones those
+        of the least positions.
+        """
+        values = tuple(most_frequent(column, most_values) for column in counts.values)
+        firsts = np.cumsum([0, *map(len, values)])
+        links = [_links(counts, i, j, values, firsts, sizes[j]) for i, j in sorted(counts.pairs)]
+        ends = np.concatenate([np.empty((0, 3), np.int64), *links])
+        both = np.concatenate((ends, ends[:, [1, 0, 2]]))
+        both = both[np.lexsort((both[:, 1], both[:, 0]))]
+        starts = np.searchsorted(both[:, 0] * (firsts[-1] + 1) + both[:, 1], _bounds(firsts))
+        edges = both[:, 2].astype(np.float64) if multigraph else np.ones(len(both))
+        return cls(values, firsts, starts, both[:, 1].astype(np.int32), edges)
+
+    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Floats]:
+        """S of each attribute's values, (v, v) float64 each, in the order of ``values``."""
+        first = self.direct()
+        second = self.transitive(first, threshold)
+        return [c1 * one + c2 * two for one, two in zip(first, second, strict=True)]
+
+    def direct(self) -> list[Floats]:
+        """S' of each attribute's values, (v, v) float64 each."""
+        roots, degrees = np.sqrt(self.edges), self._degrees()
+        return [
+            np.asarray(direct_similarity(x, self.firsts, self.starts, self.neighbours, roots, degrees))
+            for x in range(len(self.values))
+        ]
+
+    def transitive(self, direct: list[Floats], threshold: float) -> list[Floats]:
+        """S'' of each attribute's values, (v, v) float64 each, from their S' and T."""
+        similar = np.concatenate([(matrix > threshold).ravel() for matrix in direct])
+        corners = np.cumsum([0, *(matrix.size for matrix in direct)])
+        degrees = self._degrees()
+        graph = (self.firsts, self.starts, self.neighbours, self.edges)
+        return [
+            np.asarray(transitive_similarity(x, *graph, similar, corners, degrees)) for x in range(len(self.values))
+        ]
+
+    def _degrees(self) -> Floats:
+        before = np.concatenate(([0.0], np.cumsum(self.edges)))
+        return before[self.starts[:, -1]] - before[self.starts[:, 0]]
+
+
+def most_frequent(column: SparseCounts, most: int) -> Int64:
+    """The positions, ascending, of the ``most`` most frequent values; of equal counts those of least position."""
+    chosen = np.lexsort((column.keys, -column.counts))[:most]
+    return np.sort(column.keys[chosen])
+
+
+def _links(counts: Counts, i: int, j: int, values: tuple[Int64, ...], firsts: Int64, size: int) -> Int64:
+    """(links, 3): vertex of i, vertex of j, edges, of the pairs whose values both take part."""
+    pair = counts.pairs[i, j]
+    a, b = np.divmod(pair.keys, size)
+    kept = np.isin(a, values[i]) & np.isin(b, values[j])
+    u = firsts[i] + np.searchsorted(values[i], a[kept])
+    w = firsts[j] + np.searchsorted(values[j], b[kept])
+    return np.stack((u, w, pair.counts[kept]), axis=1)
+
+
+def _bounds(firsts: Int64) -> Int64:
+    """(vertices, attributes + 1): the keys vertex·(n + 1) + first vertex of each attribute, and one past the last."""
+    n = firsts[-1]
+    keys: Int64 = np.arange(n, dtype=np.int64)[:, None] * (n + 1) + firsts[None, :]
+    return keys
+
+
+@kernel
+def direct_similarity(x, firsts, starts, neighbours, roots, degrees):  # type: ignore[no-untyped-def]
+    """S' of attribute x's values; ``roots``: of the numbers of edges."""
+    first = firsts[x]
+    size = firsts[x + 1] - first
+    result = np.zeros((size, size), np.float64)
+    for i in range(size):
+        u = first + i
+        for p in range(starts[u, 0], starts[u, -1]):
+            k = neighbours[p]
+            for q in range(starts[k, x], starts[k, x + 1]):
+                result[i, neighbours[q] - first] += roots[p] * roots[q]
+        for j in range(size):
+            if result[i, j] > 0.0:
+                result[i, j] = min(1.0, result[i, j] / np.sqrt(degrees[u] * degrees[first + j]))
+        result[i, i] = 1.0
+    return result
+
+
+@part
+def find(parent, c):  # type: ignore[no-untyped-def]
+    """The vertex that c is merged into."""
+    while parent[c] != c:
+        parent[c] = parent[parent[c]]
+        c = parent[c]
+    return c
+
+
+@part
+def shared(u, w, y, firsts, starts, neighbours, edges, similar, corner, parent, mass):  # type: ignore[no-untyped-def]
+    """Σ over the merged vertices of attribute y of √(edges to u · edges to w). ``parent``, ``mass``: room."""
+    first = firsts[y]
+    size = firsts[y + 1] - first
+    for v in (u, w):
+        for p in range(starts[v, y], starts[v, y + 1]):
+            parent[neighbours[p]] = neighbours[p]
+            mass[neighbours[p], 0] = 0.0
+            mass[neighbours[p], 1] = 0.0
+    for p in range(starts[u, y], starts[u, y + 1]):
+        row = corner + (neighbours[p] - first) * size - first
+        for q in range(starts[w, y], starts[w, y + 1]):
+            if similar[row + neighbours[q]]:
+                parent[find(parent, neighbours[q])] = find(parent, neighbours[p])
+    for p in range(starts[u, y], starts[u, y + 1]):
+        mass[find(parent, neighbours[p]), 0] += edges[p]
+    total = 0.0
+    for q in range(starts[w, y], starts[w, y + 1]):
+        mass[find(parent, neighbours[q]), 1] += edges[q]
+    for q in range(starts[w, y], starts[w, y + 1]):
+        c = find(parent, neighbours[q])
+        total += np.sqrt(mass[c, 0] * mass[c, 1])
+        mass[c, 1] = 0.0
+    return total
+
+
+@kernel
+def transitive_similarity(x, firsts, starts, neighbours, edges, similar, corners, degrees):  # type: ignore[no-untyped-def]
+    """S'' of attribute x's values; ``similar``: of each attribute from ``corners`` on, whether S' > T, row by row."""
+    first = firsts[x]
+    size = firsts[x + 1] - first
+    parent = np.zeros(firsts[-1], np.int64)
+    mass = np.zeros((firsts[-1], 2), np.float64)
+    result = np.eye(size)
+    for i in range(size):
+        for j in range(i + 1, size):
+            u = first + i
+            w = first + j
+            total = 0.0
+            for y in range(firsts.size - 1):
+                if y != x:
+                    total += shared(u, w, y, firsts, starts, neighbours, edges, similar, corners[y], parent, mass)
+            if total > 0.0:
+                result[i, j] = min(1.0, total / np.sqrt(degrees[u] * degrees[w]))
+                result[j, i] = result[i, j]
+    return result

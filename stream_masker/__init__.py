@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
     from stream_masker.core.mechanisms.data_swapping import DataSwapping
+    from stream_masker.core.mechanisms.exponential import Exponential
     from stream_masker.core.mechanisms.microaggregation import Microaggregation
+    from stream_masker.core.mechanisms.naive_distortion import NaiveDistortion
+    from stream_masker.core.mechanisms.pram import Pram
+    from stream_masker.core.mechanisms.probabilistic_distortion import ProbabilisticDistortion
+    from stream_masker.core.mechanisms.random_transitions import RandomTransitions
     from stream_masker.core.mechanisms.rank_swapping import RankSwapping
     from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
     from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
+    from stream_masker.core.mechanisms.vicus import Vicus
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
     from stream_masker.core.statistics import (
@@ -32,14 +38,20 @@ __version__ = "0.1.0"
 __all__ = [
     "DataSwapping",
     "DistributionalRankSwapping",
+    "Exponential",
     "LogTaxonomic",
     "Microaggregation",
+    "NaiveDistortion",
     "Numeric",
     "Ontology",
+    "Pram",
+    "ProbabilisticDistortion",
+    "RandomTransitions",
     "RankSwapping",
     "SemanticNoise",
     "Statistics",
     "Taxonomy",
+    "Vicus",
     "WuPalmer",
     "__version__",
     "distance_correlation",
@@ -57,6 +69,12 @@ _HOMES = {
     "core.mechanisms.semantic_noise": ("SemanticNoise",),
     "core.mechanisms.swapping_by_frequency": ("DistributionalRankSwapping",),
     "core.numeric": ("Numeric",),
+    "core.mechanisms.exponential": ("Exponential",),
+    "core.mechanisms.naive_distortion": ("NaiveDistortion",),
+    "core.mechanisms.pram": ("Pram",),
+    "core.mechanisms.probabilistic_distortion": ("ProbabilisticDistortion",),
+    "core.mechanisms.random_transitions": ("RandomTransitions",),
+    "core.mechanisms.vicus": ("Vicus",),
     "core.ontology": ("Ontology", "Taxonomy"),
     "core.statistics": (
         "Statistics",

@@ -7,16 +7,34 @@ from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.data_swapping import DataSwapping
+from stream_masker.core.mechanisms.exponential import Exponential
 from stream_masker.core.mechanisms.microaggregation import Microaggregation
+from stream_masker.core.mechanisms.naive_distortion import NaiveDistortion
+from stream_masker.core.mechanisms.pram import Pram
+from stream_masker.core.mechanisms.probabilistic_distortion import ProbabilisticDistortion
+from stream_masker.core.mechanisms.random_transitions import RandomTransitions
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
 from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.vicus import Vicus
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError
 
 MECHANISMS: dict[str, type[WindowedMechanism[Any]]] = {
     kind.name: kind
-    for kind in (SemanticNoise, Microaggregation, RankSwapping, DataSwapping, DistributionalRankSwapping)
+    for kind in (
+        SemanticNoise,
+        Microaggregation,
+        RankSwapping,
+        DataSwapping,
+        DistributionalRankSwapping,
+        Vicus,
+        RandomTransitions,
+        NaiveDistortion,
+        ProbabilisticDistortion,
+        Pram,
+        Exponential,
+    )
 }
 """Every mechanism by name; the contract suite checks each of them."""
 
@@ -24,12 +42,18 @@ __all__ = [
     "MECHANISMS",
     "DataSwapping",
     "DistributionalRankSwapping",
+    "Exponential",
     "Mechanism",
     "Microaggregation",
+    "NaiveDistortion",
+    "Pram",
+    "ProbabilisticDistortion",
+    "RandomTransitions",
     "RankSwapping",
     "Record",
     "SemanticNoise",
     "Value",
+    "Vicus",
     "WindowedMechanism",
     "mechanism",
 ]

@@ -56,13 +56,16 @@ class Microaggregation(WindowedMechanism[_InForce]):
 
     By equation (7) as printed a nominal variance grows with the window, and nominal attributes hardly matter beside
     numeric ones (see ``core.marginality.SDistance``). ``scaling="balanced"``, ours, lets every attribute weigh alike;
-    ``"paper"`` follows the equation. Without numeric attributes there is no difference.
+    ``"paper"`` follows the equation. Where no number and no absent value is, there is no difference.
 
-    k-anonymity is that of scalars and numbers, and is checked on what was masked (AnonymityError). Absent values stay
-    absent: only records with the same attributes make groups; where there are fewer than k of these, all of their
-    values become the window's means, which tell nothing of the record but what it lacks (counted as *truncated*).
-    Elements of arrays make groups by themselves, each of k elements of any records: an element is as k others are,
-    but what a record's elements are together, and how many, is not hidden.
+    k-anonymity is that of scalars and numbers, and is checked on what was masked (AnonymityError); it counts records,
+    several of which may be of one person. Absent values stay absent: only records with the same attributes make groups.
+    Where there are fewer than k of these, all of their values become the window's means, which tell nothing of the
+    record but what it lacks (counted as *truncated*). Elements of arrays make groups by themselves, each of k elements
+    of any records: an element is as k others are, but what a record's elements are together, and how many, is not
+    hidden.
+
+    Memory: 8 bytes for each pair of distinct values of an attribute in what is masked together.
 
     ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one of those that are
     no farther from it than its group's farthest value; nominal ones of the values that are masked together, numbers of
@@ -163,9 +166,9 @@ class Microaggregation(WindowedMechanism[_InForce]):
             draft.order[rows],
         )
         groups = records.groups(self._k)
-        for j, values in zip(columns, records.values, strict=True):
+        for i, j in enumerate(columns):
             words = draft.words[j][rows, TIES] if self._hybrid else records.words
-            draft.codes[j][rows] = self._masked_values(values, groups, words)
+            draft.codes[j][rows] = self._masked_values(records, i, groups, words)
         for i, j in enumerate(numbers):
             words = draft.number_words[j][rows, ROUNDING] if self._hybrid else records.words
             draft.numbers[rows, j] = self._masked_numbers(self._kinds[j], records.numbers[:, i], groups, words)
@@ -179,15 +182,15 @@ class Microaggregation(WindowedMechanism[_InForce]):
         none = np.zeros((len(values.codes), 0))
         elements = Comparable([values], np.ones(1), none, np.zeros(0), words[:, ROUNDING].copy())
         chosen = words[:, TIES] if self._hybrid else elements.words
-        draft.codes[j][:] = self._masked_values(values, elements.groups(self._k), chosen)
+        draft.codes[j][:] = self._masked_values(elements, 0, elements.groups(self._k), chosen)
 
     def _values(self, j: int, codes: Int32) -> Values:
         return Values(codes, self._distances[j], self._semantic)
 
-    def _masked_values(self, values: Values, groups: tuple[Ints, Ints], words: Words) -> Int32:
+    def _masked_values(self, records: Comparable, i: int, groups: tuple[Ints, Ints], words: Words) -> Int32:
         choose = aggregation.within_radius if self._hybrid else aggregation.least_marginal
-        chosen = choose(values.places, *groups, np.ascontiguousarray(words), values.table)
-        return np.asarray(values.distinct[chosen])
+        chosen = choose(records.values[i].places, *groups, np.ascontiguousarray(words), records.table(i))
+        return np.asarray(records.values[i].distinct[chosen])
 
     def _masked_numbers(self, kind: Numeric, numbers: Floats, groups: tuple[Ints, Ints], words: Words) -> Floats:
         if self._hybrid:

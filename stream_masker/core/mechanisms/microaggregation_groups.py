@@ -36,9 +36,8 @@ class Values:
         """(n,) int32: of every record its value's place among the distinct ones."""
         return self._unique[1]
 
-    @cached_property
-    def table(self) -> Floats:
-        """(v, v) float64: the distances of the distinct values; 8·v² bytes."""
+    def distances(self) -> Floats:
+        """(v, v) float64: the distances of the distinct values."""
         if self.semantic:
             return self.d.matrix(self.distinct)
         return 1.0 - np.eye(len(self.distinct))
@@ -64,6 +63,24 @@ class Comparable:
     numeric_weights: Floats
     words: Words
 
+    @cached_property
+    def sizes(self) -> Ints:
+        """(p,) int64: how many distinct values v each nominal attribute has."""
+        return np.array([len(value.distinct) for value in self.values], np.int64)
+
+    @cached_property
+    def buffer(self) -> Floats:
+        """Every attribute's distances of distinct values, one table after another: 8·Σv² bytes, the bulk of all."""
+        buffer = np.empty(int((self.sizes**2).sum()))
+        for value, start, size in zip(self.values, _starts(self.sizes**2)[:-1], self.sizes, strict=True):
+            buffer[start : start + size * size] = value.distances().reshape(-1)
+        return buffer
+
+    def table(self, i: int) -> Floats:
+        """(v, v) float64: the distances of the distinct values of attribute i; a view of the buffer."""
+        start, size = _starts(self.sizes**2)[i], self.sizes[i]
+        return self.buffer[start : start + size * size].reshape(size, size)
+
     def groups(self, k: int) -> tuple[Ints, Ints]:
         """The records by group of k to 2k − 1, and where each group's begin, by MDAV."""
         order, types = self._types()
@@ -78,16 +95,15 @@ class Comparable:
             rows + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
         order = np.lexsort((self.words, which.reshape(-1)))
-        sizes = np.array([len(value.distinct) for value in self.values], np.int64)
         return order, mdav.Types(
             codes=_stack([value.places[firsts] for value in self.values], len(firsts)),
             numbers=np.ascontiguousarray(self.numbers[firsts] * np.sqrt(self.numeric_weights / 2.0)),
             starts=_starts(counts),
             words=np.ascontiguousarray(self.words[order]),
-            tables=np.concatenate([np.zeros(0), *(value.table.reshape(-1) for value in self.values)]),
-            corners=_starts(sizes**2)[:-1],
-            sizes=sizes,
-            firsts=_starts(sizes)[:-1],
+            tables=self.buffer,
+            corners=_starts(self.sizes**2)[:-1],
+            sizes=self.sizes,
+            firsts=_starts(self.sizes)[:-1],
             weights=np.ascontiguousarray(self.weights),
         )
 

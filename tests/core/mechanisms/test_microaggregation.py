@@ -179,6 +179,22 @@ def test_the_hybrid_step_keeps_the_variance_that_means_lose():
     assert len(set(hybrid)) == SIZE
 
 
+def test_by_the_hybrid_step_every_value_of_a_group_may_come_of_each_of_its_records():
+    records = RECORDS[:6]
+    made = mechanism(k=6, hybrid=True)
+    outcomes = [made.mask_many(records, keys=[b"%d %d" % (trial, k) for k in range(6)]) for trial in range(300)]
+    for name in ("code", "kind"):
+        values = {record[name] for record in records}
+        for k in range(6):
+            assert {rows[k][name] for rows in outcomes} == values
+    ages = [record["age"] for record in records]
+    for k, age in enumerate(ages):
+        radius = max(abs(age - other) for other in ages)
+        found = {rows[k]["age"] for rows in outcomes}
+        assert max(0, age - radius) <= min(found) < min(ages) + 9
+        assert max(ages) - 9 < max(found) <= min(110, age + radius)
+
+
 def test_classic_takes_the_mode_and_semantic_the_least_marginal_value():
     tau = Ontology.from_edges([("a", "r"), ("b", "r"), *((f"a{k}", "a") for k in range(5)), ("b0", "b")]).taxonomy()
     records = [{"x": value} for value in ("b0", "b0", "a0", "a1", "a2", "a3", "a4")]

@@ -120,6 +120,28 @@ class Reading:
     lost: int
 
 
+def scalar_reading(values: Ints) -> Reading:
+    """The reading of an attribute of one value a record."""
+    column = Column((values >> SHIFT).astype(np.int32))
+    return Reading(column, values >= 0, values & STYLE, np.arange(len(values)), _unknown(values), _lost(values))
+
+
+def array_reading(values: Ints, lengths: Ints) -> Reading:
+    """The reading of an attribute of as many values a record as ``lengths`` says."""
+    there = values >= 0
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(rows[there], minlength=len(lengths))))).astype(np.int64)
+    column = Column((values[there] >> SHIFT).astype(np.int32), offsets)
+    return Reading(column, there, values & STYLE, rows, _unknown(values), _lost(values))
+
+
+def masked_positions(reading: Reading, masked: Column) -> Ints:
+    """(m,) int64: the masked position of each value that was looked at; -1 for those that are not in the column."""
+    positions = np.full(len(reading.there), -1, dtype=np.int64)
+    positions[reading.there] = masked.codes[masked.codes >= 0]
+    return positions
+
+
 class Ledger(ABC):
     """What was read of one attribute in one batch: ``values``, one integer each."""
 
@@ -140,8 +162,8 @@ class Ledger(ABC):
         """Forgets all but the first records."""
 
     @abstractmethod
-    def gather(self, records: int) -> Reading:
-        """What was read of so many records."""
+    def gather(self) -> Reading:
+        """What was read."""
 
     def _settle(self, found: Sequence[Slot], asides: Sequence[Aside], number: int) -> int:
         """The value of the first slot, as value ``number``; further slots are treated as copies."""
@@ -219,10 +241,8 @@ class ScalarLedger(Ledger):
     def cut_back(self, records: int) -> None:
         del self.values[records:]
 
-    def gather(self, records: int) -> Reading:
-        values = np.array(self.values, dtype=np.int64)
-        column = Column((values >> SHIFT).astype(np.int32))
-        return Reading(column, values >= 0, values & STYLE, np.arange(records), _unknown(values), _lost(values))
+    def gather(self) -> Reading:
+        return scalar_reading(np.array(self.values, dtype=np.int64))
 
     def _read(self, document: dict[str, Any]) -> None:
         asides = [(*slot, is_label) for find, is_label in self._asides for slot in find(document)]
@@ -262,13 +282,8 @@ class ArrayLedger(Ledger):
         del self.lengths[records:]
         del self.values[sum(self.lengths) :]
 
-    def gather(self, records: int) -> Reading:
-        values = np.array(self.values, dtype=np.int64)
-        there = values >= 0
-        rows = np.repeat(np.arange(records), self.lengths)
-        offsets = np.concatenate(([0], np.cumsum(np.bincount(rows[there], minlength=records)))).astype(np.int64)
-        column = Column((values[there] >> SHIFT).astype(np.int32), offsets)
-        return Reading(column, there, values & STYLE, rows, _unknown(values), _lost(values))
+    def gather(self) -> Reading:
+        return array_reading(np.array(self.values, dtype=np.int64), np.array(self.lengths, dtype=np.int64))
 
     def _note(self, values: Sequence[int]) -> None:
         self.values.extend(values)
@@ -322,12 +337,11 @@ def gap_texts(
     """What fills each gap, as JSON."""
     texts: list[bytes] = [b"null"] * len(gaps)
     owners, what = np.divmod(np.array(gaps, dtype=np.int64), 1 << GAP_SHIFT)
-    numbers, owners = np.divmod(owners, len(attributes))
-    styles = _shared_styles(attributes, readings)
+    numbers, owners = np.divmod(owners, attributes[0].total)
+    styles = shared_styles(attributes, readings)
     for attribute, reading, column, style in zip(attributes, readings, masked.columns, styles, strict=True):
         mine = np.flatnonzero(owners == attribute.number)
-        positions = np.full(len(reading.there), -1, dtype=np.int64)
-        positions[reading.there] = column.codes[column.codes >= 0]
+        positions = masked_positions(reading, column)
         kinds = what[mine]
         own = np.where(kinds & KIND, kinds & STYLE, style[numbers[mine]])
         keys = positions[numbers[mine]] << STYLE_BITS | own
@@ -341,7 +355,7 @@ def _write(texts: list[bytes], written: Mapping[int, bytes], gaps: Ints, keys: I
         texts[gap] = written[key]
 
 
-def _shared_styles(attributes: Sequence[Attribute], readings: Sequence[Reading]) -> list[Ints]:
+def shared_styles(attributes: Sequence[Attribute], readings: Sequence[Reading]) -> list[Ints]:
     """Every value's style, completed by what the other codes of its record show of the same taxonomy's style."""
     kinds = [attribute.plan.concepts.taxonomy.fingerprint for attribute in attributes]
     records = max((int(row) + 1 for reading in readings for row in reading.rows[-1:]), default=0)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
 from stream_masker.pipeline.records import Rejected
@@ -30,10 +31,22 @@ class Counted:
 
     batch: Batch
     masked: MaskedBatch
-    indices: Sequence[int]
+    indices: NDArray[np.int64]
     rejected: Mapping[int, Rejected]
     unknown: Sequence[int]
     lost: Sequence[int]
+
+
+def split(batch: Batch, records: int) -> Iterator[Batch]:
+    """Batches of consecutive records, ``records`` each; the last may have fewer."""
+    for start in range(0, batch.size, records):
+        yield rows_of(batch, start, min(start + records, batch.size))
+
+
+def rows_of(batch: Batch, start: int, end: int) -> Batch:
+    """The records of a batch from one index to before another."""
+    alpha = None if batch.alpha is None else batch.alpha[start:end]
+    return Batch(end - start, _sliced(batch.columns, start, end), alpha, _rows(batch, start, end))
 
 
 def cut(counted: Counted, size: int) -> Iterator[tuple[int, int, Counted]]:
@@ -62,9 +75,9 @@ def _part(counted: Counted, start: int, end: int) -> Counted:
     first, last = np.searchsorted(counted.indices, [start, end]).tolist()
     tallies = counted.masked.tallies if start == 0 else (Tally(),) * len(counted.masked.tallies)
     return Counted(
-        Batch(last - first, _sliced(counted.batch.columns, first, last)),
-        MaskedBatch(_sliced(counted.masked.columns, first, last), tallies),
-        [],
+        Batch(last - first, _sliced(counted.batch.columns, first, last), numeric=_rows(counted.batch, first, last)),
+        MaskedBatch(_sliced(counted.masked.columns, first, last), tallies, _rows(counted.masked, first, last)),
+        np.zeros(0, np.int64),
         {index: one for index, one in counted.rejected.items() if start <= index < end},
         counted.unknown if start == 0 else [0] * len(counted.unknown),
         counted.lost if start == 0 else [0] * len(counted.lost),
@@ -73,6 +86,10 @@ def _part(counted: Counted, start: int, end: int) -> Counted:
 
 def _sliced(columns: Sequence[Column], first: int, last: int) -> tuple[Column, ...]:
     return tuple(_slice(column, first, last) for column in columns)
+
+
+def _rows(batch: Batch | MaskedBatch, first: int, last: int) -> NDArray[np.float64] | None:
+    return None if batch.numeric is None else batch.numeric[first:last]
 
 
 def _slice(column: Column, first: int, last: int) -> Column:

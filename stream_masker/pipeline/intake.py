@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.batch import Batch
-from stream_masker.pipeline.attributes import Attribute, Ledger, Reading
+from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.pipeline.attributes import Attribute, Ledger, Reading, gap_texts
 from stream_masker.pipeline.controls import noise_key, own_alpha
 from stream_masker.pipeline.events import decoder
 from stream_masker.pipeline.fields import Treat
+from stream_masker.pipeline.numbers import NumericAttribute, as_matrix, write_numbers
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Unfit
 from stream_masker.pipeline.records import Inputs, Rejected
-from stream_masker.pipeline.stencil import cut
+from stream_masker.pipeline.stencil import cut, fill
+from stream_masker.pipeline.taken import Taken, alpha_column
 
 _log = logging.getLogger(__name__)
 
@@ -28,12 +29,14 @@ class Intake:
     """What came of n records, in their order.
 
     Of those that can be masked: ``indices`` among the n; ``pieces``, their JSON cut at its gaps; ``gaps``, what each
-    of these is for; one ledger an attribute; noise ``keys`` and own ``alphas`` (empty when the plan has none).
+    of these is for; one ledger an attribute, one list of ``numbers`` a numeric one; noise ``keys`` and own ``alphas``
+    (empty when the plan has none).
     ``rejected``: by index. Tombstones are in neither.
     """
 
     ledgers: list[Ledger]
     gaps: list[int]
+    numbers: list[list[float]] = field(default_factory=list)
     indices: list[int] = field(default_factory=list)
     pieces: list[list[bytes]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
@@ -46,11 +49,12 @@ class Intake:
 
     def readings(self) -> list[Reading]:
         """Each attribute's codes."""
-        return [ledger.gather(self.size) for ledger in self.ledgers]
+        return [ledger.gather() for ledger in self.ledgers]
 
     def batch(self, readings: Sequence[Reading]) -> Batch:
         """The records as a batch."""
-        return Batch(self.size, tuple(reading.column for reading in readings), _alphas(self.alphas))
+        columns = tuple(reading.column for reading in readings)
+        return Batch(self.size, columns, alpha_column(self.alphas) if self.alphas else None, as_matrix(self.numbers))
 
     def unknown(self, readings: Sequence[Reading]) -> list[int]:
         """Each attribute's values that found no concept, those of rejected records included."""
@@ -65,6 +69,25 @@ class Intake:
         fields = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
         return [fields.count(ledger.attribute.plan.path.text) for ledger in self.ledgers]
 
+    def taken(self, attributes: Sequence[Attribute], numeric: Sequence[NumericAttribute]) -> Taken:
+        """What is left to do with the records."""
+        readings = self.readings()
+
+        def write(masked: MaskedBatch) -> list[bytes]:
+            texts = gap_texts(self.gaps, attributes, readings, masked)
+            write_numbers(texts, self.gaps, numeric, masked.numeric)
+            return [fill(pieces, texts) for pieces in self.pieces]
+
+        return Taken(
+            indices=np.array(self.indices, dtype=np.int64),
+            batch=self.batch(readings),
+            keys=self.keys,
+            rejected=self.rejected,
+            unknown=self.unknown(readings),
+            lost=self.lost(readings),
+            write=write,
+        )
+
     def cut_back(self, gaps: int) -> None:
         """Forgets what was read of a record that is not among the indices."""
         del self.gaps[gaps:]
@@ -72,6 +95,8 @@ class Intake:
         del self.alphas[self.size :]
         for ledger in self.ledgers:
             ledger.cut_back(self.size)
+        for column in self.numbers:
+            del column[self.size :]
 
 
 class Reader:
@@ -82,14 +107,15 @@ class Reader:
     """
 
     def __init__(self, plan: Plan, *, treat: Treat, controls: bool = True) -> None:
-        total = len(plan.attributes)
+        total, nominal = len(plan.attributes) + len(plan.numeric), len(plan.attributes)
         self.attributes: Final = tuple(Attribute(part, number, total) for number, part in enumerate(plan.attributes))
+        self.numeric: Final = tuple(NumericAttribute(p, n, total) for n, p in enumerate(plan.numeric, start=nominal))
         self._decode = decoder(plan.limits)
         self._treat = treat
         self._key = noise_key(plan.noise_key) if controls and plan.noise_key is not None else None
         self._alpha = own_alpha(plan.alpha) if controls and plan.alpha is not None else None
 
-    def take(self, records: Inputs) -> Intake:
+    def take(self, records: Inputs) -> Taken:
         """Decodes and reads records. Whatever goes wrong with one of them rejects that one only."""
         taken = self._open()
         gaps, read = taken.gaps, self._one(taken)
@@ -109,22 +135,23 @@ class Reader:
             else:
                 taken.indices.append(index)
                 taken.pieces.append(pieces)
-        return taken
+        return taken.taken(self.attributes, self.numeric)
 
-    def refuse(self, rejected: Rejected) -> Intake:
+    def refuse(self, rejected: Rejected) -> Taken:
         """What comes of one record that is rejected unread."""
         taken = self._open()
         taken.rejected[0] = rejected
-        return taken
+        return taken.taken(self.attributes, self.numeric)
 
     def _open(self) -> Intake:
         gaps: list[int] = []
-        return Intake([attribute.ledger(gaps) for attribute in self.attributes], gaps)
+        return Intake([attribute.ledger(gaps) for attribute in self.attributes], gaps, [[] for _ in self.numeric])
 
     def _one(self, taken: Intake) -> Callable[[Inputs, int, bytes], list[bytes]]:
         """A function that decodes and reads one record, and cuts at its gaps what is emitted of it."""
         decode, treat = self._decode, self._treat
         readers = [ledger.reader() for ledger in taken.ledgers]
+        readers += [n.reader(column, taken.gaps) for n, column in zip(self.numeric, taken.numbers, strict=True)]
         controls = [*self._controls(taken)]
 
         def read(records: Inputs, index: int, value: bytes) -> list[bytes]:
@@ -143,8 +170,3 @@ class Reader:
             yield lambda document, records, index: taken.keys.append(key(document))
         if alpha is not None:
             yield lambda document, records, index: taken.alphas.append(alpha(document, records.record(index)))
-
-
-def _alphas(alphas: Sequence[float]) -> NDArray[np.float64] | None:
-    column = np.array(alphas, dtype=np.float64)
-    return None if np.isnan(column).all() else column

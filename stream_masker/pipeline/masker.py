@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,16 +18,16 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.randomness import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.attributes import gap_texts
 from stream_masker.pipeline.cutting import Counted, cut
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
-from stream_masker.pipeline.fields import field_treatment
-from stream_masker.pipeline.intake import Intake, Reader
+from stream_masker.pipeline.grouping import GroupTooSmallError, group_header, large_enough, refused
+from stream_masker.pipeline.numbers import check_numbers
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.reading import RecordReader
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
-from stream_masker.pipeline.stencil import fill
+from stream_masker.pipeline.taken import Taken
 
 BLOCK_RECORDS: Final = 5_000
 """The most records that one block counts; fewer where their arrays would make it too large for a message."""
@@ -61,20 +61,27 @@ class RecordMasker:
     configured path to blame, never a value. No record changes what becomes of another.
     """
 
-    def __init__(self, plan: Plan, mechanism: Mechanism, secret: bytes) -> None:
-        """Raises ParameterError when plan and mechanism have different attributes, or the secret is empty."""
-        names = tuple(attribute.name for attribute in plan.attributes)
-        if names != mechanism.attributes:
-            raise ParameterError(f"the plan's attributes are {names}, the mechanism's {mechanism.attributes}")
+    def __init__(self, plan: Plan, mechanism: Mechanism, secret: bytes, *, compiled: bool = True) -> None:
+        """``compiled``: False reads every record literally, which is slow and comes to the same.
+
+        Raises ParameterError when plan and mechanism have different attributes, or the secret is empty.
+        """
+        _same("attributes", tuple(attribute.name for attribute in plan.attributes), mechanism.attributes)
+        _same("numeric attributes", tuple(number.name for number in plan.numeric), mechanism.numeric_attributes)
         pseudonyms = Pseudonyms(secret)
         self._plan = plan
         self._mechanism = mechanism
         self._secret = secret
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        self._reader = Reader(plan, treat=field_treatment(plan, pseudonyms))
-        self._sampler = Reader(plan, treat=_nothing, controls=False)
+        self._reader = RecordReader(plan, pseudonyms, compiled=compiled)
+        self._sampler = RecordReader(plan, pseudonyms, emits=False, compiled=compiled)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether most records are read by the compiled plan; False for plans that cannot be compiled."""
+        return self._reader.is_compiled
 
     @property
     def reads_headers(self) -> bool:
@@ -83,12 +90,19 @@ class RecordMasker:
         return bool(self._plan.message.headers) or (alpha is not None and alpha.header is not None)
 
     def mask(
-        self, topic: str, partition: int, records: Inputs | Sequence[InputRecord], *, statistics_version: int
+        self,
+        topic: str,
+        partition: int,
+        records: Inputs | Sequence[InputRecord],
+        *,
+        statistics_version: int,
+        hold: bool = False,
     ) -> Result:
         """Masks records of one partition, in the order of their offsets.
 
-        Every record has one outcome, in the input's order; every ``BLOCK_RECORDS`` records one block. Raises
-        StatisticsError when the mechanism has no statistics.
+        Every record has one outcome, in the input's order; every ``BLOCK_RECORDS`` records one block. A mechanism
+        that masks groups takes all of them as one group: when that is too small, ``hold`` raises GroupTooSmallError,
+        and otherwise its records are rejected. Raises StatisticsError when the mechanism has no statistics.
         """
         headers = stamp(
             statistics_version=statistics_version,
@@ -96,6 +110,10 @@ class RecordMasker:
             configuration=self._plan.configuration,
         )
         columns = Inputs.of(records)
+        if self._mechanism.needs_group and len(columns):
+            named = [*headers, group_header(columns)]
+            with _no_cycle_search():
+                return self._mask_group(_Run(topic, partition, columns, statistics_version, named), hold)
         parts = (columns.part(start, start + BLOCK_RECORDS) for start in range(0, len(columns), BLOCK_RECORDS))
         with _no_cycle_search():
             done = [self._mask_run(_Run(topic, partition, part, statistics_version, headers)) for part in parts]
@@ -113,13 +131,11 @@ class RecordMasker:
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """The records' codes as batches of positions, of the records that ``count`` counts."""
         for run in _runs(values):
-            taken = self._sampler.take(run)
-            yield taken.batch(taken.readings())
+            yield self._sampler.take(run).batch
 
     def _count(self, records: Inputs) -> Sample:
         taken = self._sampler.take(records)
-        readings = taken.readings()
-        counts = count_batch(taken.batch(readings), self._sizes, taken.unknown(readings), taken.lost(readings))
+        counts = count_batch(taken.batch, self._sizes, taken.unknown, taken.lost)
         return Sample(counts, _by_reason(taken.rejected.values()))
 
     def _mask_run(self, run: _Run) -> Result:
@@ -131,6 +147,28 @@ class RecordMasker:
             _log.warning("masking a batch failed (%s); masking its records one by one", type(error).__name__)
             return self._one_by_one(run)
 
+    def _mask_group(self, run: _Run, hold: bool) -> Result:
+        """Never one by one: a record is masked with its group, or not at all."""
+        try:
+            return self._attempt_group(run, self._reader.take(run.records), hold)
+        except (StatisticsError, GroupTooSmallError):
+            raise
+        except Exception as error:  # noqa: BLE001
+            place = f"topic {run.topic}, partition {run.partition}, offsets {run.records.offsets[0]} to "
+            _log.error("masking the group at %s%d failed (%s)", place, run.records.offsets[-1], type(error).__name__)
+            taken = self._reader.take_literally(run.records)
+            return self._finish(run, refused(taken, run.records, Reason.INTERNAL_ERROR))
+
+    def _attempt_group(self, run: _Run, taken: Taken, hold: bool) -> Result:
+        if not len(taken.indices):
+            return self._finish(run, taken)
+        try:
+            return large_enough(taken.batch, self._mechanism.group_minimum, lambda: self._finish(run, taken))
+        except GroupTooSmallError:
+            if hold:
+                raise
+            return self._finish(run, refused(taken, run.records, Reason.GROUP_TOO_SMALL))
+
     def _one_by_one(self, run: _Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record)) for record in singly])
@@ -138,7 +176,7 @@ class RecordMasker:
 
     def _mask_alone(self, run: _Run) -> Result:
         try:
-            return self._attempt(run)
+            return self._finish(run, self._reader.take_literally(run.records))
         except StatisticsError:
             raise
         except Exception as error:  # noqa: BLE001
@@ -150,16 +188,15 @@ class RecordMasker:
     def _attempt(self, run: _Run) -> Result:
         return self._finish(run, self._reader.take(run.records))
 
-    def _finish(self, run: _Run, taken: Intake) -> Result:
-        readings = taken.readings()
-        batch = taken.batch(readings)
-        masked = self._mask_batch(run, taken, batch)
-        texts = gap_texts(taken.gaps, self._reader.attributes, readings, masked)
-        values = dict(zip(taken.indices, (fill(pieces, texts) for pieces in taken.pieces), strict=True))
-        counted = Counted(batch, masked, taken.indices, taken.rejected, taken.unknown(readings), taken.lost(readings))
+    def _finish(self, run: _Run, taken: Taken) -> Result:
+        masked = self._mask_batch(run, taken)
+        values: list[bytes | None] = [None] * len(run.records)
+        for index, value in zip(taken.indices.tolist(), taken.write(masked), strict=True):
+            values[index] = value
+        counted = Counted(taken.batch, masked, taken.indices, taken.rejected, taken.unknown, taken.lost)
         return Result(
             offsets=run.records.offsets,
-            values=[values.get(index) for index in range(len(run.records))],
+            values=values,
             keys=self._treat_keys(run.records.keys),
             headers=self._treat_headers(run.records, run.stamp),
             timestamps=run.records.timestamps,
@@ -167,15 +204,17 @@ class RecordMasker:
             blocks=self._blocks(run, counted),
         )
 
-    def _mask_batch(self, run: _Run, taken: Intake, batch: Batch) -> MaskedBatch:
+    def _mask_batch(self, run: _Run, taken: Taken) -> MaskedBatch:
+        batch = taken.batch
         if not batch.size:
-            return MaskedBatch(batch.columns, (Tally(),) * len(batch.columns))
+            return MaskedBatch(batch.columns, (Tally(),) * len(batch.columns), batch.numeric)
         masked = self._mechanism.mask_batch(batch, self._keys(run, taken))
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check(before, after, size)
+        check_numbers(batch.numeric, masked.numeric, [number.kind for number in self._plan.numeric])
         return masked
 
-    def _keys(self, run: _Run, taken: Intake) -> Keys:
+    def _keys(self, run: _Run, taken: Taken) -> Keys:
         if self._plan.noise_key is not None:
             return FieldKeys(self._secret, taken.keys)
         offsets = np.array(run.records.offsets, dtype=np.int64)
@@ -196,10 +235,17 @@ class RecordMasker:
             timestamp=max(run.records.timestamps),
             statistics_version=run.statistics_version,
             original=count_batch(counted.batch, self._sizes, counted.unknown, counted.lost),
-            masked=count_batch(Batch(counted.batch.size, counted.masked.columns), self._sizes),
+            masked=count_batch(
+                Batch(counted.batch.size, counted.masked.columns, numeric=counted.masked.numeric), self._sizes
+            ),
             tallies=counted.masked.tallies,
             rejected=_by_reason(counted.rejected.values()),
         )
+
+
+def _same(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
+    if plan != mechanism:
+        raise ParameterError(f"the plan's {what} are {plan}, the mechanism's {mechanism}")
 
 
 @contextmanager
@@ -212,10 +258,6 @@ def _no_cycle_search() -> Iterator[None]:
     finally:
         if searching:
             gc.enable()
-
-
-def _nothing(_: dict[str, Any]) -> dict[str, Any]:
-    return {}
 
 
 def _check(before: Column, after: Column, size: int) -> None:

@@ -66,6 +66,16 @@ class Inputs:
             headers=self.headers[part],
         )
 
+    def chosen(self, indices: Sequence[int]) -> Inputs:
+        """Some of the records."""
+        return Inputs(
+            offsets=[self.offsets[index] for index in indices],
+            values=[self.values[index] for index in indices],
+            keys=[self.keys[index] for index in indices],
+            timestamps=[self.timestamps[index] for index in indices],
+            headers=[self.headers[index] for index in indices] if self.headers else (),
+        )
+
     def record(self, index: int) -> InputRecord:
         """One of the records."""
         headers = self.headers[index] if self.headers else ()

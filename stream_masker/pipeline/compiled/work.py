@@ -33,10 +33,10 @@ class Work(NamedTuple):
 
     Of each record taken: ``ends`` of its bytes and its gaps; ``key_starts`` and ``key_sizes`` of its noise key;
     ``alphas`` (bits of a float; 0: none); ``lengths`` of its arrays, by attribute. ``values``: by attribute.
-    Of the record being read: ``stack``; ``keys`` and ``owners`` (``lookups.is_new``); ``attributes``, by attribute
-    FOUND (1 + number of the element whose code was found last), CODES (how many), SIZES (elements), ASIDES (elements that
-    labels and copies speak of) and LISTED (whether its list is there); ``roles``, by role SEEN (whether its list was)
-    and ELEMENTS (the element that is being read). ``counters``: see above.
+    Of the record being read: ``stack``; ``keys`` and ``owners`` (``lookups.is_new``). ``attributes``, by attribute:
+    FOUND (1 + number of the element whose code was found last), CODES (how many), SIZES (elements), ASIDES (elements
+    that labels and copies speak of), LISTED (whether its list is there). ``roles``, by role: SEEN (whether its list
+    was), ELEMENTS (the element that is being read).
     """
 
     out: NDArray[np.uint8]

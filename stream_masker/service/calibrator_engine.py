@@ -68,6 +68,7 @@ class Engine:
         """``file``: where the configuration comes from; its settings are taken up when it changes."""
         self._parts = parts
         self._file = file
+        self._due = False
         self._again = False
         self._metrics = metrics
         self._health = health
@@ -120,7 +121,7 @@ class Engine:
 
     def tick(self) -> None:
         """Time has passed."""
-        self._ticked = True
+        self._ticked = self._due = True
 
     def reload(self) -> None:
         """The configuration file is to be read again, changed or not."""
@@ -157,9 +158,10 @@ class Engine:
 
     def _look(self) -> None:
         """Takes up the settings of a configuration file that has changed."""
-        if self._file is None or not (self._ticked or self._again):
+        if self._file is None or not (self._due or self._again):
             return
-        again, self._again, refusals = self._again, False, self._file.refusals
+        again, self._again, self._due = self._again, False, False
+        refusals = self._file.refusals
         if self._file.look(again=again):
             self._parts = reconfigured(self._parts, self._file.current)
             log.info("the configuration has changed: %s", self._file.current.hash)

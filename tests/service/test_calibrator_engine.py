@@ -31,6 +31,9 @@ class FakeSession:
         self.waiting = 0
         self.published = 0
         self.samples: list[Any] = []
+        self.unsettled = False
+        self.settled = 0
+        self.parts: list[Any] = []
         self.history = SimpleNamespace(latest=world.latest)
 
     def deliver(self, offset: int, written: int, raw: bytes) -> None:
@@ -45,6 +48,14 @@ class FakeSession:
     def publish_next(self) -> None:
         self.waiting -= 1
         self.published += 1
+
+    def reconfigure(self, parts: Any) -> None:
+        self.parts.append(parts)
+        self.unsettled = True
+
+    def publish_settings(self) -> None:
+        self.unsettled = False
+        self.settled += 1
 
     def publish_sample(self, counts: Any) -> None:
         if counts == "useless":
@@ -68,6 +79,22 @@ class FakeSampler:
 
     def result(self) -> Any:
         return self.world.found
+
+
+class FakeFile:
+    """A configuration file; ``found``: whether the next look finds other settings."""
+
+    def __init__(self) -> None:
+        self.current = SimpleNamespace(hash="0123456789abcdef")
+        self.refused: str | None = None
+        self.refusals = 0
+        self.found = False
+        self.looks: list[bool] = []
+
+    def look(self, *, again: bool) -> bool:
+        self.looks.append(again)
+        found, self.found = self.found, False
+        return found
 
 
 class World:
@@ -94,8 +121,11 @@ class World:
             settings=CalibrationSettings(every_seconds=0.01),
             configuration=None,
         )
-        metrics = Metrics(CollectorRegistry(), "calibrator")
-        self.engine = Engine(parts, metrics, self.health, self.failures.append)
+        monkeypatch.setattr(calibrator_engine, "reconfigured", lambda parts, configuration: configuration)
+        self.registry = CollectorRegistry()
+        self.file: Any = FakeFile()
+        metrics = Metrics(self.registry, "calibrator")
+        self.engine = Engine(parts, metrics, self.health, self.failures.append, self.file)
 
     def open(self, parts: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
         self.reading.set()
@@ -122,7 +152,7 @@ class World:
     def wait(self, reached: Callable[[], Any]) -> None:
         deadline = time.monotonic() + 10
         while not reached():
-            assert time.monotonic() < deadline, "it does not come to that"
+            assert time.monotonic() < deadline, f"it does not come to that: {self.failures}"
             time.sleep(0.005)
 
     def become_active(self) -> None:
@@ -283,6 +313,45 @@ def test_with_a_version_nothing_is_sampled(world: World) -> None:
     world.engine.tick()
     world.wait(lambda: world.session.ticks)
     assert world.samplers == []
+
+
+def test_settings_of_a_changed_file_are_published(world: World) -> None:
+    world.become_active()
+    world.file.found = True
+    world.engine.tick()
+    world.wait(lambda: world.session.settled)
+    assert world.session.parts == [world.file.current]
+    assert (world.session.settled, world.file.looks) == (1, [False])
+
+
+def test_the_file_is_read_again_when_told(world: World) -> None:
+    world.become_active()
+    world.engine.reload()
+    world.wait(lambda: world.file.looks)
+    assert world.file.looks == [True]
+    assert world.session.settled == 0
+
+
+def test_a_session_that_finds_other_settings_publishes_its_own(world: World) -> None:
+    world.become_active()
+    world.session.unsettled = True
+    world.wait(lambda: world.session.settled == 1)
+
+
+def test_a_refused_file_is_counted_and_told(world: World) -> None:
+    world.become_active()
+
+    def refuse(*, again: bool) -> bool:
+        world.file.refused = "noise_key: what has changed there needs a restart"
+        world.file.refusals += 1
+        return False
+
+    world.file.look = refuse
+    world.engine.tick()
+    note = "a changed configuration was refused: noise_key: what has changed there needs a restart"
+    world.wait(lambda: note in world.health.notes)
+    assert world.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
+    assert world.session.parts == []
 
 
 def test_it_is_alive_only_while_the_event_loop_turns_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

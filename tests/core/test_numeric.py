@@ -221,6 +221,17 @@ def test_reflection_folds_at_both_bounds_and_clamping_stops_there():
     assert np.isnan(Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[6])
 
 
+def test_bounds_pull_means_inwards_by_what_lies_beyond():
+    values = RNG.normal(1.0, 2.0, 10_000)
+    beyond = np.maximum(-values, 0).mean()
+    u = np.zeros(values.size)
+    clamped, reflected = (Numeric(minimum=0, beyond=how).fit(values, u) for how in ("clamp", "reflect"))
+    assert clamped.mean() - values.mean() == pytest.approx(beyond)
+    assert reflected.mean() - values.mean() == pytest.approx(2 * beyond)
+    assert (clamped == 0).mean() == pytest.approx((values < 0).mean())
+    assert not (reflected == 0).any()
+
+
 def test_rounding_to_integers_keeps_the_expectation():
     u = (np.arange(1000) + 0.5) / 1000
     rounded = Numeric(integer=True).fit(np.full(1000, -2.3), u)

@@ -32,8 +32,8 @@ class NumericNoise:
     * ``correlated``: ε ~ N(0, Σ_ε) jointly, Σ_ε = √αᵢ√αⱼ·Σ (equation 7): means and, of equal α, correlations are kept,
       covariances grow by 1 + α (equation 8). 2017 calls this Kim's method.
     * ``kim``: the same noise, and then the linear transformation of Kim (1986), Zⱼ = μⱼ + (Xⱼ − μⱼ + εⱼ)/√(1 + αⱼ),
-      which keeps variances (and, of equal α, covariances) as well. His factor for a finite sample of n records,
-      √((n − 1 − α)/((n − 1)(1 + α))), differs from this one by less than α/n.
+      which keeps variances (and, of equal α, covariances) as well. Factors corrected for a finite sample of n records
+      differ from 1/√(1 + α) by about α/n, and are not used.
 
     Laplace noise has the same covariance: a normal one times √W, W ~ Exp(1), one W for all numbers of a record where
     they are correlated. Σ is that of the numeric attributes alone: noise of numbers is independent of nominal noise.

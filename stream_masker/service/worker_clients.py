@@ -22,6 +22,9 @@ log.addFilter(lambda record: "property and will be ignored" not in record.getMes
 TRANSACTION_MS = 20_000
 """How long a dead worker's open transaction keeps committed readers waiting, at most."""
 
+LINGER_MS = {"throughput": 5, "latency": 1}
+"""How long the producer waits for more records to send together, by the worker's profile."""
+
 Properties = dict[str, Any]
 
 
@@ -87,7 +90,7 @@ def producer_properties(configuration: Configuration, identity: str) -> Properti
         "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
         "compression.type": "lz4",
-        "linger.ms": 5,
+        "linger.ms": LINGER_MS[worker.profile],
     }
     own = confluent_properties(
         configuration, transactional_id=identity, enable_idempotence=True, delivery_report_only_error=True

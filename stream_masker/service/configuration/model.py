@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoise, needs_group
@@ -212,15 +213,33 @@ class Http(Section):
     port: int = Field(default=9464, ge=0, le=65_535, description="0 to 65535; 0 takes any free port")
 
 
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "throughput": {"batch_records": 10_000, "batch_delay": 0.5},
+    "latency": {"batch_records": 2_000, "batch_delay": 0.01},
+}
+"""What a profile sets of a worker's batches, where the configuration does not."""
+
+
 class Worker(Section):
     """The mask worker's batches: a batch is one transaction and ends with the first bound that is reached."""
 
+    profile: Literal["throughput", "latency"] = Field(
+        default="throughput", description="what batch_records, batch_delay and linger.ms are by default"
+    )
     batch_records: Positive = Field(default=10_000, description="records in a batch; at least 1")
     batch_bytes: Positive = Field(default=16_777_216, description="bytes of the values of a batch; at least 1")
     batch_delay: Duration = Field(default=0.5, description="how long a batch waits for more records; such as 500ms")
     instance: str = Field(
         default="", description="this worker's name in transactional ids; default: the host's name and a number"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_its_profile(cls, given: Any) -> Any:
+        """Bounds that are not given are the profile's."""
+        if not isinstance(given, dict):
+            return given
+        return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
 
 
 class Produce(Section):

@@ -9,6 +9,7 @@ from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AlphaSource, Limits, MessagePolicy
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
+from stream_masker.service.worker_clients import producer_properties
 
 EDGES = """concept,parent,label
 Disease,,Disease
@@ -158,3 +159,24 @@ class TestMechanism:
         changed = [m["principal"] for m, r in zip(leaves, RECORDS, strict=True) if m["principal"] != r["principal"]]
         assert changed
         assert set(changed) <= {"Cholera", "Typhoid", "Injury"}
+
+
+def test_a_profile_sets_the_bounds_of_a_batch_that_are_not_given(parse):
+    plain, quick = parse().worker, parse(worker={"profile": "latency"}).worker
+    assert (plain.profile, plain.batch_records, plain.batch_delay) == ("throughput", 10_000, 0.5)
+    assert (quick.batch_records, quick.batch_delay, quick.batch_bytes) == (2_000, 0.01, plain.batch_bytes)
+    own = parse(worker={"profile": "latency", "batch_records": 77}).worker
+    assert (own.batch_records, own.batch_delay) == (77, 0.01)
+    assert linger(parse()) > linger(parse(worker={"profile": "latency"}))
+    assert linger(parse(worker={"profile": "latency"}, kafka={"properties": {"linger.ms": 50}})) == 50
+
+
+def linger(configuration) -> int:
+    return producer_properties(configuration, "id")["linger.ms"]
+
+
+def test_an_unknown_profile_says_what_is_allowed(problems):
+    [line] = problems(worker={"profile": "fast"})
+    assert "worker.profile" in line
+    assert "throughput" in line
+    assert "latency" in line

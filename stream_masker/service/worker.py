@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from stream_masker.pipeline.records import Result
 from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
 from stream_masker.service.lanes import Commit, Lanes
 from stream_masker.service.producer import Outcome
 from stream_masker.service.statistics_topic import Follower, InForce
-from stream_masker.service.worker_batch import Gathered, Outputs, Writer, Written, mask_batch
+from stream_masker.service.worker_batch import Gathered, Message, Outputs, Writer, Written, mask_batch, never
 from stream_masker.service.worker_report import Report
 from stream_masker.service.worker_source import Source
 
@@ -53,7 +54,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a worker is made of."""
+    """What a worker is made of. ``may_hold``: whether records that are too small a group may wait for more."""
 
     source: Source
     lanes: Lanes
@@ -64,6 +65,7 @@ class Parts:
     life: Life
     health: Health
     report: Report
+    may_hold: Callable[[Sequence[Message]], bool] = never
 
 
 @dataclass(slots=True)
@@ -142,7 +144,11 @@ class Worker:
         Only the member that the partitions were assigned to may do so.
         """
         lanes, source = self._parts.lanes, self._parts.source
-        filled = self._filled(flight)
+        results = self._masked(flight)
+        if not flight.batch.records:
+            self._settle()
+            return
+        filled = self._filled(flight, results)
         settled = self._settle()
         group = source.group()
         if filled and settled and group is not None:
@@ -151,13 +157,19 @@ class Worker:
         else:
             self._fail(flight, self._parts.aside.run(lanes.abort) if filled else None)
 
-    def _filled(self, flight: Flight) -> bool:
-        """Masks a batch, and writes it as soon as the last one's records stand in the log; whether that worked."""
-        parts, last = self._parts, self._flight
-        version, masking = parts.in_force.version, parts.in_force.masking
-        results = parts.aside.run(
-            lambda: mask_batch(masking.masker, parts.outputs.input, flight.batch, statistics_version=version)
+    def _masked(self, flight: Flight) -> dict[int, Result]:
+        """Masks a batch; what is too small a group goes back to what is gathered."""
+        parts = self._parts
+        version, masker, topic = parts.in_force.version, parts.in_force.masking.masker, parts.outputs.input
+        done = parts.aside.run(
+            lambda: mask_batch(masker, topic, flight.batch, statistics_version=version, may_hold=parts.may_hold)
         )
+        parts.source.put_back(flight.batch, done.lacking)
+        return done.results
+
+    def _filled(self, flight: Flight, results: dict[int, Result]) -> bool:
+        """Writes a batch as soon as the last one's records stand in the log; whether that worked."""
+        parts, last, masking = self._parts, self._flight, self._parts.in_force.masking
         if last is not None and last.commit is not None:
             parts.aside.wait(last.commit.in_log)
         if self._failed:

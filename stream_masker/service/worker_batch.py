@@ -10,6 +10,7 @@ from typing import Protocol
 from stream_masker.core.batch import Tally
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
+from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
@@ -89,6 +90,12 @@ class Gathered:
             self.records -= len(messages)
             self.size -= sum(map(len, messages))
 
+    def take_out(self, partition: int) -> list[Message]:
+        """The messages of a partition, which are no longer of this batch."""
+        messages = self._messages[partition]
+        self.drop([partition])
+        return messages
+
     def next_offsets(self) -> dict[int, int]:
         """The offset to go on from, of each partition."""
         return {partition: messages[-1].offset() + 1 for partition, messages in self._messages.items()}
@@ -119,18 +126,44 @@ class Masker(Protocol):
 
     @property
     def reads_headers(self) -> bool: ...
-    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int) -> Result: ...
+    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result: ...
 
 
-def mask_batch(masker: Masker, topic: str, batch: Gathered, *, statistics_version: int) -> dict[int, Result]:
-    """Masks a batch, partition by partition, because noise and blocks belong to a partition's offsets."""
-    headers = masker.reads_headers
-    return {
-        partition: masker.mask(
-            topic, partition, as_inputs(messages, headers=headers), statistics_version=statistics_version
-        )
-        for partition, messages in batch.partitions.items()
-    }
+def never(_: Sequence[Message]) -> bool:
+    """Holds nothing."""
+    return False
+
+
+@dataclass(slots=True)
+class Done:
+    """What came of a batch, by partition: results, or how many more records than there are its group needs at least."""
+
+    results: dict[int, Result] = field(default_factory=dict)
+    lacking: dict[int, int] = field(default_factory=dict)
+
+
+def mask_batch(
+    masker: Masker,
+    topic: str,
+    batch: Gathered,
+    *,
+    statistics_version: int,
+    may_hold: Callable[[Sequence[Message]], bool] = never,
+) -> Done:
+    """Masks a batch, partition by partition, because noise, blocks and groups belong to a partition's offsets.
+
+    ``may_hold``: whether messages that are too small a group may wait for more; if not, they are rejected.
+    """
+    done = Done()
+    for partition, messages in batch.partitions.items():
+        records, hold = as_inputs(messages, headers=masker.reads_headers), may_hold(messages)
+        try:
+            result = masker.mask(topic, partition, records, statistics_version=statistics_version, hold=hold)
+        except GroupTooSmallError as error:
+            done.lacking[partition] = error.lacking
+        else:
+            done.results[partition] = result
+    return done
 
 
 @dataclass(slots=True)
@@ -151,7 +184,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
-    """Where outcomes go. ``taxonomies``: by attribute, in their order; ``configuration``: its hash.
+    """Where outcomes go. ``taxonomies``: by attribute, in their order; ``configuration``: its hash; ``numeric``: the
+    numeric attributes' names.
 
     ``rejected_partitions``: of the topic of rejections; a rejection goes to its record's partition number, modulo it.
     """
@@ -163,6 +197,7 @@ class Outputs:
     rejected_partitions: int
     taxonomies: Mapping[str, Taxonomy]
     configuration: str
+    numeric: Sequence[str] = ()
 
 
 class Writer:
@@ -200,7 +235,8 @@ class Writer:
         self._written.rejected[str(rejected.reason)] += 1
 
     def _write_block(self, block: Block) -> None:
-        value = encode_block(block, self._to.taxonomies, configuration=self._to.configuration)
+        to = self._to
+        value = encode_block(block, to.taxonomies, configuration=to.configuration, numeric=to.numeric)
         if self._send(self._to.calibration, value, block_key(block), CALIBRATION_PARTITION, 0, []):
             self._written.blocks += 1
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer
@@ -19,7 +19,7 @@ from stream_masker.service.metrics import Metrics
 from stream_masker.service.producer import TransactionalProducer
 from stream_masker.service.statistics_topic import Follower, InForce
 from stream_masker.service.worker import Life, Parts, Worker
-from stream_masker.service.worker_batch import Limits, Outputs
+from stream_masker.service.worker_batch import Limits, Message, Outputs, never
 from stream_masker.service.worker_clients import (
     connect_consumer,
     connect_producer,
@@ -32,6 +32,7 @@ from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_report import Report
 from stream_masker.service.worker_source import Source
 from stream_masker.service.worker_topics import Partitions, find_partitions
+from stream_masker.service.worker_windows import WindowLimits, Windows
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +88,11 @@ def _parts(
     report: Report,
 ) -> Parts:
     topics = configuration.topics
-    source = Source(client=consumer, topic=topics.input, gathering=Batches(_limits(configuration)), turn=life.turn)
+    in_force = InForce(masking)
+    source, may_hold = _source(configuration, consumer, in_force, life)
     return Parts(
         source=source,
+        may_hold=may_hold,
         lanes=Lanes([_producer(configuration, identity, life) for identity in transactional_ids(configuration)]),
         aside=Aside(serve=source.serve, turn=life.turn),
         follower=Follower(
@@ -97,12 +100,31 @@ def _parts(
             topic=topics.statistics,
             partitions=partitions.statistics,
         ),
-        in_force=InForce(masking),
+        in_force=in_force,
         outputs=_outputs(configuration, masking, partitions),
         life=life,
         health=health,
         report=report,
     )
+
+
+def _source(
+    configuration: Configuration, consumer: Consumer, in_force: InForce, life: Life
+) -> tuple[Source, Callable[[Sequence[Message]], bool]]:
+    """The source, which gathers groups for a mechanism that masks such; and whether records may be held in it."""
+    topic, limits = configuration.topics.input, _window_limits(configuration)
+    if not in_force.masking.mechanism.needs_group:
+        gathering = Batches(_limits(configuration))
+        return Source(client=consumer, topic=topic, gathering=gathering, turn=life.turn), never
+    windows = Windows(limits, minimum=lambda: in_force.masking.mechanism.group_minimum)
+    source = Source(client=consumer, topic=topic, gathering=windows, turn=life.turn, regather=windows.put_back)
+    return source, limits.may_hold
+
+
+def _window_limits(configuration: Configuration) -> WindowLimits:
+    groups = configuration.groups
+    size = configuration.worker.batch_bytes
+    return WindowLimits(records=groups.records, size=size, delay=groups.delay, short=groups.short)
 
 
 def _producer(configuration: Configuration, identity: str, life: Life) -> TransactionalProducer:
@@ -122,6 +144,7 @@ def _outputs(configuration: Configuration, masking: Masking, partitions: Partiti
         rejected_partitions=partitions.rejected,
         taxonomies=masking.taxonomies,
         configuration=configuration.hash,
+        numeric=masking.mechanism.numeric_attributes,
     )
 
 

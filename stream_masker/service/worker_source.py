@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.worker_batch import Gathered
+from stream_masker.service.worker_batch import Gathered, Message
 from stream_masker.service.worker_gather import Gathering
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,20 @@ def _nothing() -> None:
     """Settles nothing."""
 
 
+Regather: TypeAlias = Callable[[int, Sequence[Message], int, float], None]
+"""Takes messages of a partition back, which lack so many at least to be a group, at a time."""
+
+
+def _no_groups(partition: int, messages: Sequence[Message], lacking: int, now: float) -> None:
+    """Nothing is ever put back."""
+
+
 class Source:
     """The partitions of ``topic`` that the group gives to ``client``, their records gathered by ``gathering``.
 
     Partitions change hands only within ``gather``, ``idle``, ``serve``, ``rewind`` and ``close``. What was gathered of
     a partition given up is forgotten, and its next owner reads it again from the committed offset. ``turn`` is called
-    while waiting and says whether to go on (False: stopping).
+    while waiting and says whether to go on (False: stopping). ``regather``: takes back groups that are too small.
     """
 
     def __init__(
@@ -65,12 +73,14 @@ class Source:
         topic: str,
         gathering: Gathering,
         turn: Callable[[], bool],
+        regather: Regather = _no_groups,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._topic = topic
         self._gathering = gathering
         self._turn = turn
+        self._regather = regather
         self._clock = clock
         self._settle: Callable[[], None] = _nothing
         self._member: str | None = None
@@ -125,6 +135,15 @@ class Source:
             self._take(self._client.consume(room, WAIT if left is None else min(left, WAIT)))
         self._batch = gathering.take(self._clock())
         return self._batch
+
+    def put_back(self, batch: Gathered, lacking: Mapping[int, int]) -> None:
+        """Gathers again those partitions of the batch gathered last whose groups are too small, by so many at least.
+
+        Not if a partition has been given up since: then nothing of the batch may be committed, and all is read again.
+        """
+        if self._batch is batch:
+            for partition, records in lacking.items():
+                self._regather(partition, batch.take_out(partition), records, self._clock())
 
     def group(self) -> object | None:
         """What fences the group's other members off (KIP-447), for the batch gathered last.

@@ -14,6 +14,7 @@ from results import result_of
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
 from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
@@ -104,6 +105,10 @@ class FakeSource:
 
     def advance(self, batch: Gathered) -> None:
         self.calls.append(f"advance {batch.next_offsets()[0]}")
+
+    def put_back(self, batch: Gathered, lacking: dict[int, int]) -> None:
+        for partition, records in lacking.items():
+            self.calls.append(f"put back {[m.offset() for m in batch.take_out(partition)]}, {records} too few")
 
     def rewind(self, batches: list[Gathered]) -> None:
         self.offset = earliest(batches)[0]
@@ -203,9 +208,12 @@ class FakeMasker:
 
     def __init__(self) -> None:
         self.versions: list[int] = []
+        self.least = 0
 
-    def mask(self, topic, partition, records, *, statistics_version: int) -> Result:
+    def mask(self, topic, partition, records, *, statistics_version: int, hold: bool) -> Result:
         self.versions.append(statistics_version)
+        if hold and len(records) < self.least:
+            raise GroupTooSmallError(self.least - len(records))
         return result_of([Masked(0, b"{}", None, [], 1), Masked(1, None, None, [], 1), Rejected(2, "missing")])
 
 
@@ -232,6 +240,7 @@ class Bench:
                 life=self.life,
                 health=self.health,
                 report=self.report,
+                may_hold=lambda messages: True,
             )
         )
 
@@ -285,6 +294,23 @@ def test_the_worker_resumes_when_statistics_come(bench: Bench) -> None:
     assert bench.calls == ["hold", "idle", "resume", "gather 0", "fill", "commit 3"]
     assert (bench.masker.versions, bench.metric("held"), bench.metric("statistics_version")) == ([1], 0, 1)
     assert bench.lanes.committed == [({0: 3}, "metadata")]
+
+
+def test_a_group_that_is_too_small_is_put_back_and_nothing_is_written(bench: Bench) -> None:
+    bench.in_force.version, bench.masker.least = 1, 4
+    bench.worker.turn()
+    assert bench.calls == ["resume", "gather 0", "put back [0, 1, 2], 1 too few"]
+    bench.masker.least = 3
+    bench.turn()
+    assert bench.calls[2:] == ["gather 3", "fill", "commit 6", "advance 6"]
+
+
+def test_what_was_committing_lands_while_groups_are_too_small(bench: Bench) -> None:
+    bench.in_force.version = 1
+    bench.worker.turn()
+    bench.masker.least = 4
+    bench.worker.turn()
+    assert bench.calls[-2:] == ["put back [3, 4, 5], 1 too few", "advance 3"]
 
 
 def test_a_new_version_masks_from_the_next_batch_on(bench: Bench) -> None:

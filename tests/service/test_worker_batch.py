@@ -11,6 +11,7 @@ from stream_masker.core.batch import Tally
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
+from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, Outcome, Rejected, Result
 from stream_masker.service.worker_batch import Gathered, Limits, Outputs, Writer, Written, as_inputs, mask_batch
 
@@ -115,16 +116,28 @@ class FakeMasker:
 
     reads_headers = True
 
-    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int) -> Result:
+    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result:
         self.calls.append((topic, partition, list(records.offsets), statistics_version))
+        if hold:
+            raise GroupTooSmallError(5)
         return result_of([])
+
+
+def test_too_small_a_group_has_no_result_and_can_be_taken_out_of_the_batch() -> None:
+    batch = gathered((1, 7), (0, 3), (1, 8))
+    done = mask_batch(
+        FakeMasker(), "discharges", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2
+    )
+    assert (list(done.results), done.lacking) == ([0], {1: 5})
+    assert [message.offset() for message in batch.take_out(1)] == [7, 8]
+    assert (batch.records, batch.next_offsets()) == (1, {0: 4})
 
 
 def test_each_partition_is_masked_for_itself_in_the_order_of_offsets() -> None:
     masker = FakeMasker()
-    results = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
+    done = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
     assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
-    assert set(results) == {0, 1}
+    assert (set(done.results), done.lacking) == ({0, 1}, {})
 
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()

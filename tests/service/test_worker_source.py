@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -125,8 +126,9 @@ def client() -> FakeClient:
     return FakeClient()
 
 
-def source_of(client: FakeClient, *, going: bool = True) -> Source:
-    return Source(client=client, topic="in", gathering=Batches(LIMITS), turn=lambda: going, clock=lambda: client.now)
+def source_of(client: FakeClient, *, going: bool = True, **more: Any) -> Source:
+    gathering = Batches(LIMITS)
+    return Source(client=client, topic="in", gathering=gathering, turn=lambda: going, clock=lambda: client.now, **more)
 
 
 @pytest.fixture
@@ -228,6 +230,33 @@ def test_a_batch_of_which_a_partition_was_given_up_may_not_commit_though_it_came
     assert source.group() is None
     source.gather()
     assert source.group() == "metadata of one"
+
+
+def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> None:
+    back = []
+    source = source_of(client, regather=lambda *what: back.append(what))
+    source.subscribe()
+    source.resume()
+    gathered(client, source)
+    batch = source._batch
+    whole = batch.records
+    source.put_back(batch, {1: 7})
+    [(partition, messages, lacking, now)] = back
+    assert (partition, lacking, now) == (1, 7, client.now)
+    assert len(messages) == whole - batch.records > 0
+    assert 1 not in batch.next_offsets()
+
+
+def test_groups_of_a_batch_that_may_not_commit_are_left_in_it_to_be_read_again(client: FakeClient) -> None:
+    back = []
+    source = source_of(client, regather=lambda *what: back.append(what))
+    source.subscribe()
+    source.resume()
+    gathered(client, source)
+    batch = source._batch
+    client.revoke(1)
+    source.put_back(batch, {1: 7})
+    assert (back, set(batch.next_offsets()) >= {1}) == ([], True)
 
 
 def test_a_batch_without_the_partition_given_up_may_commit(client: FakeClient, source: Source) -> None:

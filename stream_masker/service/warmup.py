@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
-from stream_masker.core.mechanisms.base import Mechanism, Record, Value
-from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
+from collections.abc import Sequence
 
-RECORDS = 8
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.pipeline.calibration import Calibration, History
+from stream_masker.pipeline.calibration_window import NEVER_OLD, Entry, Window
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.messages import BlockRange
+from stream_masker.pipeline.records import Block, InputRecord
+from stream_masker.service.calibrator_parts import build_settings, build_subject
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.made_up import made_up
+
+WINDOWS = (2_000, 12)
+"""Records of the windows that are rehearsed: of many and of few different values other kernels are used."""
+
+MASKED = 64
+"""Records that are masked under the statistics of each window."""
+
+SECRET = b"of made-up records only"
 
 
 def warm_up(configuration: Configuration) -> Mechanism:
-    """Runs every kernel of the configured mechanism once, on made-up records; what they compile to is kept on disk.
+    """Does once what workers and the calibrator do, on made-up records; what is compiled for it is kept on disk.
 
-    Returns the mechanism that it made, calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
+    Returns a mechanism, calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
     """
-    mechanism = build_mechanism(configuration)
-    for attribute in build_plan(configuration).attributes:
+    mechanism, plan = build_mechanism(configuration), build_plan(configuration)
+    for attribute in plan.attributes:
         attribute.concepts.find("no such code")
-    records = [_record(configuration, k) for k in range(RECORDS)]
-    mechanism.learn_many(records, time=0.0)
-    mechanism.calibrate()
-    mechanism.mask_many(records, keys=[bytes([k]) for k in range(RECORDS)])
+    masker = RecordMasker(plan, mechanism, SECRET)
+    subject = build_subject(configuration)
+    calibration = Calibration(subject, build_mechanism(configuration), History(subject), build_settings(configuration))
+    for size in WINDOWS:
+        values = made_up(plan, size)
+        publish = calibration.on_sample(masker.count(values).counts, 0)
+        calibration.published(publish)
+        mechanism.restore(publish.message.snapshot)
+        calibration.on_window(_window(_blocks(masker, values[:MASKED])), 0)
     return mechanism
 
 
-def _record(configuration: Configuration, k: int) -> Record:
-    return {name: _value(configuration, name, k) for name in configuration.attributes}
+def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
+    """The blocks of masking these records, and one of them alone."""
+    records = [InputRecord(offset, value) for offset, value in enumerate(values)]
+    alone = masker.mask("made up", 0, records[:1], statistics_version=1)
+    return [*alone.blocks, *masker.mask("made up", 0, records, statistics_version=1).blocks]
 
 
-def _value(configuration: Configuration, name: str, k: int) -> Value:
-    ids = build_taxonomies(configuration)[name].ids
-    concepts = [ids[(k + j) * 7919 % len(ids)] for j in range(2)]
-    return concepts if "[*]" in configuration.attributes[name].path else concepts[0]
+def _window(blocks: Sequence[Block]) -> Window:
+    entries = tuple(Entry(offset, NEVER_OLD, block) for offset, block in enumerate(blocks))
+    return Window(entries, BlockRange(0, len(entries) - 1, len(entries)))

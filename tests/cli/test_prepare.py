@@ -1,0 +1,21 @@
+"""``prepare``: afterwards nothing is compiled and nothing is parsed, whatever the records hold."""
+
+from __future__ import annotations
+
+import pytest
+from support.prepared import event, prepared
+
+ODD = [b"no json", b'{"id":1,"main":"unknown"}', b'{"id":2,"main":"t3"}', b"{}"]
+
+
+@pytest.mark.parametrize("codes", [2, 500])
+def test_no_kernel_is_compiled_and_no_ontology_parsed_after_it(tmp_path, codes):
+    ready = prepared()
+    assert any("core.statistics" in name for name in ready.kernels)
+    parsed = sorted((ready.folder / "ontologies").iterdir())
+    config, events, statistics, masked = ready.configured(), tmp_path / "in", tmp_path / "statistics", tmp_path / "out"
+    events.write_bytes(b"\n".join([*(event(k, codes) for k in range(400)), *ODD]))
+    assert ready.compiled_by("calibrate", "--config", config, events, "-o", statistics) == []
+    assert ready.compiled_by("mask", "--config", config, "--statistics", statistics, events, masked) == []
+    assert len(masked.read_bytes().splitlines()) == 401
+    assert sorted((ready.folder / "ontologies").iterdir()) == parsed

@@ -1,0 +1,53 @@
+"""A worker and a calibrator after ``prepare``: no kernel is compiled on the first record, nor on any other."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kafka_records import read_all, write
+from support.prepared import Prepared, command, event, prepared
+from support.processes import terminate
+from workers import wait
+
+ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
+RECORDS = 600
+
+
+@pytest.fixture
+def ready() -> Prepared:
+    return prepared()
+
+
+@contextmanager
+def running(ready: Prepared, names: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that notes which kernels it compiles, and must end in order."""
+    process = subprocess.Popen(
+        command(names, *arguments), env=ready.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield process
+        assert terminate(process) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_neither_a_worker_nor_a_calibrator_compiles_anything(tmp_path: Path, kafka: str, topics, ready) -> None:
+    names = {role: topics.name(role) for role in ROLES}
+    calibration = {"min_records": 10, "every_records": 100, "every_seconds": 1}
+    config = ready.configured(kafka={"bootstrap_servers": kafka}, topics=names, calibration=calibration)
+    records = [event(k, 500) for k in range(RECORDS)]
+    (tmp_path / "sample").write_bytes(b"\n".join(records))
+    assert ready.compiled_by("topics", "--config", config, "--partitions", "2") == []
+    assert ready.compiled_by("calibrate", "--config", config, "--publish", tmp_path / "sample") == []
+    write(kafka, names["input"], ({"value": value, "partition": k % 2} for k, value in enumerate(records)))
+    with running(ready, tmp_path / "worker", "worker", "--config", config):
+        wait(lambda: len(read_all(kafka, names["output"])) == RECORDS, "masked records")
+    with running(ready, tmp_path / "calibrator", "calibrator", "--config", config):
+        wait(lambda: len(read_all(kafka, names["drift"])) > 1, "a version that is computed from blocks")
+    assert (tmp_path / "worker").read_text() == ""
+    assert (tmp_path / "calibrator").read_text() == ""

@@ -1,0 +1,97 @@
+"""A configuration over a tree and a DAG, prepared once for all tests, with caches of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+from support import compilations
+
+TREE = [(f"t{k}", f"t{(k - 1) // 4}") for k in range(1, 500)]
+DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k // 4}") for k in range(8, 500, 8)]
+"""500 concepts each: enough that windows of few and of many different values are computed in different ways."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Where the files are, and the kernels that ``prepare`` compiled."""
+
+    folder: Path
+    kernels: list[str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of processes which use what was prepared."""
+        return environment(self.folder)
+
+    def configured(self, **more: Any) -> Path:
+        """The configuration, with more in it, in a file of its own; paths in it lead to the folder."""
+        path = self.folder / f"{len(list(self.folder.iterdir()))}.yaml"
+        path.write_text(yaml.safe_dump(content() | more))
+        return path
+
+    def compiled_by(self, *arguments: object) -> list[str]:
+        """The kernels that a process compiles for a command, which it must end well."""
+        names = self.folder / "compiled"
+        done = subprocess.run(
+            command(names, *arguments), capture_output=True, check=False, env=self.environment, cwd=self.folder
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return names.read_text().splitlines()
+
+
+@cache
+def prepared() -> Prepared:
+    """Compiles everything, which takes as long as a first start."""
+    folder = Path(tempfile.mkdtemp(prefix="prepared-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name, links in {"tree": TREE, "dag": DAG}.items():
+        rows = "".join(f"{child},{parent},label {child}\n" for child, parent in links)
+        (folder / f"{name}.csv").write_text(f"concept,parent,label\n{rows}")
+    (folder / "secret").write_bytes(b"0123456789abcdef")
+    (folder / "secret").chmod(0o600)
+    first = Prepared(folder, [])
+    return Prepared(folder, first.compiled_by("prepare", "--config", first.configured()))
+
+
+def content() -> dict[str, Any]:
+    return {
+        "ontologies": {name: {"source": f"{name}.csv"} for name in ("tree", "dag")},
+        "attributes": {
+            "main": {"path": "main", "ontology": "tree", "unknown": "ancestor"},
+            "others": {"path": "others[*].code", "label": "others[*].text", "ontology": "dag", "missing": "keep"},
+        },
+        "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "mechanism": {"reference": "mean"},
+        "calibration": {"min_records": 10},
+        "secret": {"file": "secret"},
+        "http": {"port": 0},
+    }
+
+
+def environment(folder: Path) -> dict[str, str]:
+    own = {"NUMBA_CACHE_DIR": str(folder / "kernels"), "STREAM_MASKER_CACHE": str(folder / "ontologies")}
+    return {**os.environ, **own}
+
+
+def command(names: Path, *arguments: object) -> list[str]:
+    """A command that writes the names of the kernels that it compiles to a file."""
+    return [sys.executable, compilations.__file__, str(names), *map(str, arguments)]
+
+
+def event(k: int, codes: int) -> bytes:
+    """A record with a value of so many different ones, and up to three of others."""
+    draw = random.Random(k)
+    others = [{"code": f"d{draw.randrange(codes)}", "text": "label"} for _ in range(draw.randrange(4))]
+    return orjson.dumps({"id": k, "patient": f"p{k % 7}", "main": f"t{draw.randrange(codes)}", "others": others})

@@ -1,4 +1,4 @@
-"""Made-up records that any configuration can read, of nobody: the codes that a plan asks for, where it looks for them."""
+"""Made-up records that any configuration can read: the codes that a plan asks for, where it looks for them."""
 
 from __future__ import annotations
 

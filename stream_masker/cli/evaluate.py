@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from stream_masker.cli.options import config_option
-from stream_masker.evaluation.utility_table import ALPHAS, ROUNDINGS, utility_markdown, utility_rows
+from stream_masker.core.batch import Batch
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.evaluation.utility_table import (
+    ALPHAS,
+    ROUNDINGS,
+    MechanismRow,
+    UtilityRow,
+    mechanism_row,
+    utility_markdown,
+    utility_rows,
+)
+from stream_masker.pipeline.cutting import split
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service import local
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
+from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, noise_levels
+from stream_masker.service.configuration.mechanisms import SemanticNoise
 from stream_masker.service.configuration.pairing import pairs
 from stream_masker.service.configuration.secrets import read_secret
 from stream_masker.service.logs import configure_logs
@@ -32,8 +46,9 @@ from stream_masker.service.logs import configure_logs
 def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
     """Mask events (JSON lines, perhaps gzipped) at several noise levels and print what each keeps, as a Markdown table.
 
-    The measures are those of the 2017 paper, section 5, for the configured mechanism, with every reference that the
-    attributes allow and both roundings. Nothing masked is written.
+    The measures are those of the 2017 paper, section 5: for semantic noise with every reference that the attributes
+    allow and both roundings, for any other mechanism as it is configured, without noise levels. Numeric attributes
+    are left out. Nothing masked is written.
 
     \b
     Examples:
@@ -43,16 +58,32 @@ def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
     configure_logs("warning")
     configuration = load_configuration(config)
     secret = read_secret(configuration)
-    masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
+    mechanism = build_mechanism(configuration, secret)
+    masker = RecordMasker(build_plan(configuration), mechanism, secret)
     with local.open_input(source) as stream:
         batches = list(masker.encode(line for _, line in local.numbered_lines(stream)))
-    settings = configuration.mechanism
+    rows: list[UtilityRow] | list[MechanismRow]
+    if isinstance(configuration.mechanism, SemanticNoise):
+        rows = _of_noise(configuration, configuration.mechanism, batches, alphas, secret)
+    else:
+        groups = _groups(batches, configuration, mechanism)
+        rows = [mechanism_row(mechanism, groups, secret=secret, alpha=noise_levels(configuration))]
+    click.echo(utility_markdown(rows))
+
+
+def _of_noise(
+    configuration: Configuration,
+    settings: SemanticNoise,
+    batches: Sequence[Batch],
+    alphas: tuple[float, ...],
+    secret: bytes,
+) -> list[UtilityRow]:
     rows = utility_rows(
-        batches,
+        [replace(batch, numeric=None) for batch in batches],
         build_taxonomies(configuration),
         secret=secret,
         alphas=alphas,
-        references=_references(configuration),
+        references=_references(settings),
         roundings=ROUNDINGS,
         correlated=settings.correlated,
         distribution=settings.distribution,
@@ -60,9 +91,17 @@ def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
         distance=settings.distance,
         pairs=pairs(configuration),
     )
-    click.echo(utility_markdown(list(rows)))
+    return list(rows)
 
 
-def _references(configuration: Configuration) -> tuple[str, ...]:
+def _references(settings: SemanticNoise) -> tuple[str, ...]:
     """Every reference, ``pair`` only where it is the configured one and so known to fit."""
-    return ("mean", "pair", "root") if configuration.mechanism.reference == "pair" else ("mean", "root")
+    return ("mean", "pair", "root") if settings.reference == "pair" else ("mean", "root")
+
+
+def _groups(batches: Iterable[Batch], configuration: Configuration, mechanism: Mechanism) -> list[Batch]:
+    """The batches; cut into groups, of which none is too small, for a mechanism that masks such."""
+    if not mechanism.needs_group:
+        return list(batches)
+    groups = [group for batch in batches for group in split(batch, configuration.groups.records)]
+    return [group for group in groups if group.size >= mechanism.group_minimum]

@@ -12,6 +12,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Tally
 from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
@@ -35,6 +36,24 @@ class UtilityRow:
     reference: str
     rounding: str
     utility: Utility
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """What the row is of, by column."""
+        return {"reference": self.reference, "rounding": self.rounding, "α": f"{self.alpha:g}"}
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismRow:
+    """One masking of the whole data set by a mechanism as it is, and the measures of what it kept."""
+
+    mechanism: str
+    utility: Utility
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """What the row is of, by column."""
+        return {"mechanism": self.mechanism}
 
 
 def utility_rows(
@@ -68,10 +87,25 @@ def utility_rows(
             seed=secret,
             **options,
         )
-        yield UtilityRow(alpha, reference, rounding, _utility(noise, batches, original, secret))
+        yield UtilityRow(alpha, reference, rounding, _utility(noise, batches, original, secret, noise.alpha))
 
 
-def _utility(noise: SemanticNoise, batches: Sequence[Batch], original: Statistics, secret: bytes) -> Utility:
+def mechanism_row(
+    made: WindowedMechanism[Any], batches: Sequence[Batch], *, secret: bytes, alpha: Mapping[str, float]
+) -> MechanismRow:
+    """What any mechanism keeps. ``batches``: the data; each is a group, for a mechanism that masks groups. ``alpha``:
+    by attribute, 0 where the mechanism knows no noise level."""
+    original = made.compute(_counts(batches, made.distances), version=1)
+    return MechanismRow(made.name, _utility(made, batches, original, secret, alpha))
+
+
+def _utility(
+    noise: WindowedMechanism[Any],
+    batches: Sequence[Batch],
+    original: Statistics,
+    secret: bytes,
+    alpha: Mapping[str, float],
+) -> Utility:
     noise.restore(noise.snapshot_of(original))
     starts = np.cumsum([0, *(batch.size for batch in batches)])
     masked = [
@@ -81,17 +115,17 @@ def _utility(noise: SemanticNoise, batches: Sequence[Batch], original: Statistic
     after = [Batch(before.size, done.columns) for before, done in zip(batches, masked, strict=True)]
     statistics = compute_statistics(_counts(after, noise.distances), noise.attributes, noise.distances, version=1)
     tallies = [sum(column, Tally()) for column in zip(*(done.tallies for done in masked), strict=True)]
-    return utility(original, statistics, tallies, noise.alpha, noise.distances)
+    return utility(original, statistics, tallies, alpha, noise.distances)
 
 
 def _counts(batches: Sequence[Batch], distances: Sequence[Distance]) -> Counts:
     return merge(count_batch(batch, [len(d.taxonomy) for d in distances]) for batch in batches)
 
 
-def utility_markdown(rows: Sequence[UtilityRow]) -> str:
+def utility_markdown(rows: Sequence[UtilityRow] | Sequence[MechanismRow]) -> str:
     """The rows as a Markdown table: per attribute what 2017's tables 2 to 4, 7 and 8 print, then each pair's."""
-    head = ["reference", "rounding", "α", *_names(rows[0].utility)]
-    lines = [head, ["---"] * len(head), *([*_parameters(row), *_figures(row.utility)] for row in rows)]
+    head = [*rows[0].parameters, *_names(rows[0].utility)]
+    lines = [head, ["---"] * len(head), *([*row.parameters.values(), *_figures(row.utility)] for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
@@ -103,10 +137,6 @@ def _names(measures: Utility) -> list[str]:
     ]
     pairs = [f"{a}, {b}: {figure}" for a, b in measures.pairs for figure in ("sdCov*, error", "sdCor*, error")]
     return attributes + pairs
-
-
-def _parameters(row: UtilityRow) -> list[str]:
-    return [row.reference, row.rounding, f"{row.alpha:g}"]
 
 
 def _figures(measures: Utility) -> list[str]:

@@ -27,6 +27,7 @@ from stream_masker.pipeline.messages import (
 from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
+from stream_masker.service.local_groups import mask_groups
 
 BATCH = 5_000
 STANDARD = "-"
@@ -154,8 +155,7 @@ class Masking:
     def mask(self, lines: Iterable[Line], *, source: str, version: int, write: Write, reject: Write) -> Tallied:
         """Masks every line in order; ``source`` and the line's number stand for topic and offset, partition 0."""
         tallied = Tallied()
-        for batch in _batches(lines):
-            result = self.masker.mask(source, 0, _as_inputs(batch), statistics_version=version)
+        for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:
                     reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
@@ -164,10 +164,19 @@ class Masking:
             tallied.add(result)
         return tallied
 
+    def _results(self, lines: Iterable[Line], source: str, version: int) -> Iterator[Result]:
+        def mask(batch: list[Line], hold: bool = False) -> Result:
+            return self.masker.mask(source, 0, _as_inputs(batch), statistics_version=version, hold=hold)
 
-def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
+        groups = self.configuration.groups
+        if self.mechanism.needs_group:
+            return mask_groups(_batches(lines, groups.records), mask, short=groups.short)
+        return map(mask, _batches(lines, BATCH))
+
+
+def _batches(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
     rest = iter(lines)
-    while batch := list(islice(rest, BATCH)):
+    while batch := list(islice(rest, size)):
         yield batch
 
 

@@ -26,7 +26,7 @@ def key_treatment(policy: MessagePolicy, pseudonyms: Pseudonyms) -> Callable[[Se
         return lambda keys: keys
     if policy.key == "drop":
         return lambda keys: [None] * len(keys)
-    return lambda keys: [None if key is None else pseudonyms.of_bytes(key).encode() for key in keys]
+    return pseudonyms.of_all
 
 
 def header_treatment(policy: MessagePolicy) -> Callable[[Inputs, list[Header]], list[list[Header]]]:

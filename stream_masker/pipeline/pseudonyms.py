@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from stream_masker.core.blake2b import keyed_state
 from stream_masker.core.randomness import checked_secret
+from stream_masker.pipeline.compiled.hashing import DIGITS, pseudonyms_of
 
 SIZE: Final = 16
 PERSON: Final = b"masker-pseudonym"
@@ -27,12 +30,27 @@ class Pseudonyms:
         self._start = hashlib.blake2b(digest_size=SIZE, key=key, person=PERSON).copy
         self.state: Final = keyed_state(key, PERSON, SIZE)
         """(8,) uint64: what every pseudonym starts from, for kernels."""
+        self.empty: Final = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
+        """(32,) uint8: the pseudonym of no bytes."""
 
     def of_bytes(self, value: bytes) -> str:
         """The pseudonym of a text's bytes."""
         state = self._start()
         state.update(value)
         return state.hexdigest()
+
+    def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
+        """The pseudonyms of texts' bytes, in bytes; none stays none."""
+        if values.count(None) == len(values):
+            return [None] * len(values)
+        sizes = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
+        bounds = np.concatenate(([0], np.cumsum(sizes)))
+        data = np.frombuffer(b"".join([value for value in values if value]) + bytes(1), np.uint8)
+        whole = pseudonyms_of(self.state, self.empty, data, bounds).tobytes()
+        return [
+            None if value is None else whole[start : start + DIGITS]
+            for value, start in zip(values, range(0, len(whole), DIGITS), strict=True)
+        ]
 
     def of_value(self, value: Any) -> Any:
         """The pseudonym of a JSON value; null stays null, of objects and lists every leaf is replaced, no key."""

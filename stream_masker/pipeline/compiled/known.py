@@ -11,7 +11,18 @@ import numpy as np
 import orjson
 
 from stream_masker.pipeline.attributes import Attribute
-from stream_masker.pipeline.compiled.lookups import BYTES, DEFERRED, REFUSED, UNKNOWN, USED, Known, Longs, no_texts
+from stream_masker.pipeline.compiled.lookups import (
+    BYTES,
+    DEFERRED,
+    REFUSED,
+    SIZE_BITS,
+    UNKNOWN,
+    USED,
+    VALUE,
+    Known,
+    Longs,
+    no_texts,
+)
 from stream_masker.pipeline.compiled.work import DONE, GAPS, VALUES, Work
 from stream_masker.pipeline.controls import alpha_of
 from stream_masker.pipeline.reasons import Unfit
@@ -45,24 +56,25 @@ class KnownTexts:
             return True
         slots = self.table.unknown[:count]
         found = np.array([self._meaning(int(slot)) for slot in slots], dtype=np.int64)
-        self.table.values[slots] = found
+        self.table.rows[slots, VALUE] = found
         self.table.counters[UNKNOWN] = 0
         _fill_in(work, found)
         return not (found == REFUSED).any()
 
     def make_room(self) -> None:
         """After ``settle``: room for more texts."""
-        slots = self.table.hashes.size
+        slots = len(self.table.rows)
         if slots >= MOST_SLOTS:
             self.table = _empty(FIRST_SLOTS)
         elif self.table.counters[USED] * 4 > slots or self.table.counters[BYTES] * 2 > self.table.texts.size:
             self.table = _empty(2 * slots)
 
     def _meaning(self, slot: int) -> int:
-        start, size = int(self.table.starts[slot]), int(self.table.sizes[slot])
+        whose, start = map(int, self.table.rows[slot, WHOSE : START + 1])
+        owner, size = divmod(whose, 1 << SIZE_BITS)
         try:
             text = self.table.texts[start : start + size].tobytes().decode()
-            return self._meanings[int(self.table.owners[slot])](text)
+            return self._meanings[owner](text)
         except Unfit:
             return REFUSED
         except Exception as error:  # noqa: BLE001

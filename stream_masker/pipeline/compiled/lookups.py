@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined
-from stream_masker.pipeline.compiled.program import OTHERS, OWNER, SIZE, START, STATE
-from stream_masker.pipeline.compiled.tokens import PRIME, TURN, same_bytes, text_hash
+from stream_masker.pipeline.compiled.program import OTHERS, OWNER, SIZE, STATE
+from stream_masker.pipeline.compiled.program import START as NAME_START
+from stream_masker.pipeline.compiled.tokens import PADDING, PRIME, TURN, first_word, same_bytes, text_hash
 
 Longs: TypeAlias = NDArray[np.int64]
 
@@ -23,6 +24,7 @@ DEFERRED: Final = -(1 << 40)
 """Not yet known: ``DEFERRED - k`` is what number k of the unknown texts stands for."""
 
 LONGEST_TEXT: Final = 256
+SIZE_BITS: Final = 16
 MOST_PROBES: Final = 64
 
 USED: Final = 0
@@ -31,18 +33,19 @@ UNKNOWN: Final = 2
 """Counters of ``Known``: texts, their bytes, and those of them that nobody has told the meaning of."""
 
 
+WORD, WHOSE, START, VALUE = range(4)
+"""Columns of ``Known.rows``."""
+
+
 class Known(NamedTuple):
     """An open hash table of texts by owner (what they are read for), and what each stands for.
 
-    Of each slot: ``hashes``, ``owners`` (-1: empty), ``starts`` and ``sizes`` of its text in ``texts``, ``values``.
-    ``unknown``: the slots of the texts that came first since Python looked; ``counters``: (3,).
+    ``rows``, of each slot: WORD, the text's first eight bytes; WHOSE (``owner << SIZE_BITS | size``, -1: empty); START,
+    where all of it stands in ``texts``; VALUE. ``unknown``: the slots of the texts that came first since Python looked;
+    ``counters``: (3,).
     """
 
-    hashes: NDArray[np.uint64]
-    owners: Longs
-    starts: Longs
-    sizes: Longs
-    values: Longs
+    rows: Longs
     texts: NDArray[np.uint8]
     unknown: Longs
     counters: Longs
@@ -50,17 +53,8 @@ class Known(NamedTuple):
 
 def no_texts(slots: int, size: int, unknown: int) -> Known:
     """An empty table of so many slots (a power of two), bytes of texts, and unknown texts."""
-    starts, sizes, values = (np.zeros(slots, np.int64) for _ in range(3))
-    return Known(
-        np.zeros(slots, np.uint64),
-        np.full(slots, -1, np.int64),
-        starts,
-        sizes,
-        values,
-        np.zeros(size, np.uint8),
-        np.zeros(unknown, np.int64),
-        np.zeros(3, np.int64),
-    )
+    rows, counters = np.full((slots, 4), -1, np.int64), np.zeros(3, np.int64)
+    return Known(rows, np.zeros(size + PADDING, np.uint8), np.zeros(unknown, np.int64), counters)
 
 
 @inlined
@@ -74,7 +68,7 @@ def state_of_name(program, state, found, data, start, size):  # type: ignore[no-
             program.name_hashes[slot] == found
             and names[slot, OWNER] == state
             and names[slot, SIZE] == size
-            and same_bytes(data, start, program.texts, names[slot, START], size)
+            and same_bytes(data, start, program.texts, names[slot, NAME_START], size)
         ):
             return names[slot, STATE]
         slot = (slot + 1) & most
@@ -104,34 +98,31 @@ def value_of(known, owner, data, start, size):  # type: ignore[no-untyped-def]
     """What a text stands for: a value, REFUSED, DEFERRED - k, or FULL. An unknown text is noted as such."""
     if size > LONGEST_TEXT:
         return REFUSED
+    whose, word = owner << SIZE_BITS | size, np.int64(first_word(data, start, size))
     found = text_hash(data, start, size) ^ (np.uint64(owner) * PRIME)
-    most = known.hashes.size - 1
+    rows, most = known.rows, known.rows.shape[0] - 1
     slot = np.int64((found ^ (found >> TURN)) * PRIME >> np.uint64(20)) & most
     for _ in range(MOST_PROBES):
-        if known.owners[slot] < 0:
-            return noted(known, slot, found, owner, data, start, size)
-        if (
-            known.hashes[slot] == found
-            and known.owners[slot] == owner
-            and known.sizes[slot] == size
-            and same_bytes(data, start, known.texts, known.starts[slot], size)
-        ):
-            return known.values[slot]
+        if rows[slot, WHOSE] == whose and rows[slot, WORD] == word:
+            if size <= 8 or same_bytes(data, start, known.texts, rows[slot, START], size):
+                return rows[slot, VALUE]
+        elif rows[slot, WHOSE] < 0:
+            return noted(known, slot, word, whose, data, start, size)
         slot = (slot + 1) & most
     return FULL
 
 
 @inlined
-def noted(known, slot, found, owner, data, start, size):  # type: ignore[no-untyped-def]
+def noted(known, slot, word, whose, data, start, size):  # type: ignore[no-untyped-def]
     """Notes an unknown text in an empty slot."""
     used, filled, unknown = known.counters[USED], known.counters[BYTES], known.counters[UNKNOWN]
-    if 2 * used >= known.hashes.size or filled + size > known.texts.size or unknown >= known.unknown.size:
+    room = known.texts.size - PADDING
+    if 2 * used >= known.rows.shape[0] or filled + size > room or unknown >= known.unknown.size:
         return FULL
     for k in range(size):
         known.texts[filled + k] = data[start + k]
-    known.hashes[slot], known.owners[slot] = found, owner
-    known.starts[slot], known.sizes[slot] = filled, size
-    known.values[slot] = DEFERRED - unknown
+    known.rows[slot, WORD], known.rows[slot, WHOSE] = word, whose
+    known.rows[slot, START], known.rows[slot, VALUE] = filled, DEFERRED - unknown
     known.unknown[unknown] = slot
     known.counters[USED] = used + 1
     known.counters[BYTES] = filled + size

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.compiled.spots import Spot, settled
-from stream_masker.pipeline.compiled.tokens import hash_of
+from stream_masker.pipeline.compiled.tokens import PADDING, hash_of
 from stream_masker.pipeline.compiled.ways import ALPHA, NOISE_KEY, Role, Way, roles_of, tree_of
 from stream_masker.pipeline.fields import Action, policy_tree
 from stream_masker.pipeline.paths import Name, Path, Where
@@ -237,7 +237,7 @@ class _Texts:
         return start, len(data)
 
     def array(self) -> Bytes:
-        return np.frombuffer(bytes(self._all) + b"\0", np.uint8)
+        return np.frombuffer(bytes(self._all) + bytes(PADDING), np.uint8)
 
 
 def _program(states: _States, plan: Plan) -> Program:

@@ -24,6 +24,7 @@ from stream_masker.pipeline.compiled.fill import fill_all, measure_all
 from stream_masker.pipeline.compiled.known import KnownTexts
 from stream_masker.pipeline.compiled.program import Program, compile_plan
 from stream_masker.pipeline.compiled.scan import scan_all
+from stream_masker.pipeline.compiled.tokens import PADDING
 from stream_masker.pipeline.compiled.work import (
     DONE,
     GAPS,
@@ -75,7 +76,6 @@ class CompiledReader:
         self._plan = plan
         self._attributes = attributes
         self._pseudonyms = pseudonyms
-        self._empty = np.frombuffer(pseudonyms.of_bytes(b"").encode(), np.uint8)
         self._known = KnownTexts(attributes)
         self._written = WrittenTexts(attributes)
         self._alpha = plan.alpha if controls else None
@@ -117,7 +117,7 @@ class CompiledReader:
         values = [value or b"" for value in records.values]
         bounds = np.zeros(len(values) + 1, np.int64)
         np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=bounds[1:])
-        data = np.frombuffer(b"".join([*values, b"\0"]), np.uint8)
+        data = np.frombuffer(b"".join([*values, bytes(PADDING)]), np.uint8)
         for _ in range(PATIENCE):
             scan = self._read_all(_Scan(data, bounds, fates.copy(), self._work(bounds)))
             if scan is not None:
@@ -182,10 +182,11 @@ class CompiledReader:
             work, key = scan.work, self._pseudonyms.state
             done, gaps = int(work.counters[DONE]), int(work.counters[GAPS])
             positions, styles, firsts = self._values(readings, masked)
-            slots = self._written.slots(work.gap_uses[:gaps], positions, styles, firsts)
-            bounds, written = np.empty(done + 1, np.int64), self._written.table
-            measure_all(work.ends, slots, written.sizes, bounds)
-            return cut(fill_all(scan.data, work, slots, written, bounds, key, self._empty), bounds)
+            places = self._written.places(work.gap_uses[:gaps], positions, styles, firsts)
+            bounds = np.empty(done + 1, np.int64)
+            measure_all(work.ends, places, bounds)
+            texts = self._written.table.texts
+            return cut(fill_all(scan.data, work, places, texts, int(bounds[-1]), key, self._pseudonyms.empty), bounds)
 
         return write
 
@@ -201,5 +202,5 @@ class CompiledReader:
 
 def cut(whole: NDArray[np.uint8], bounds: Longs) -> list[bytes]:
     """The pieces of bytes between bounds."""
-    data, at = whole.tobytes(), bounds.tolist()
-    return [data[start:end] for start, end in pairwise(at)]
+    data = whole.tobytes()
+    return [data[start:end] for start, end in pairwise(bounds.tolist())]

@@ -38,7 +38,7 @@ from stream_masker.pipeline.compiled.program import (
     SCALARS,
     STRICT,
 )
-from stream_masker.pipeline.compiled.tokens import after_space, key_end, number_end, string_end, word_end
+from stream_masker.pipeline.compiled.tokens import after_space, copied, number_end, string_end, text_hash, word_end
 from stream_masker.pipeline.compiled.ways import CODE, LABEL, NOISE_KEY
 from stream_masker.pipeline.compiled.work import (
     ASIDES,
@@ -53,6 +53,7 @@ from stream_masker.pipeline.compiled.work import (
     OUT,
     SEEN,
     SIZES,
+    SLACK,
     STOPPED,
     TAKEN,
     VALUES,
@@ -87,8 +88,8 @@ def letters_of(data, start, size):  # type: ignore[no-untyped-def]
         lower |= 97 <= byte <= 122
         upper |= 65 <= byte <= 90
         wide |= byte > 127
-    if lower and upper:
-        return OWN_CASE
+        if lower and upper:
+            return OWN_CASE
     if wide:
         return MIXED
     return LOWER if lower else UPPER if upper else OWN_CASE
@@ -101,14 +102,6 @@ def is_blank(data, start, size):  # type: ignore[no-untyped-def]
         if 32 < data[at] < 127:
             return False
     return True
-
-
-@inlined
-def copied(data, start, size, out, to):  # type: ignore[no-untyped-def]
-    """Copies bytes; the place behind them."""
-    for k in range(size):
-        out[to + k] = data[start + k]
-    return to + size
 
 
 @inlined
@@ -347,8 +340,11 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
         else:
             if byte != TEXT:
                 return LEFT
-            stop, found = key_end(data, at + 1, end)
-            if stop < 0 or not is_new(work.keys, work.owners, slots, found, number, first):
+            stop, escaped = string_end(data, at + 1, end)
+            if stop < 0 or escaped:
+                return LEFT
+            found = text_hash(data, at + 1, stop - at - 1)
+            if not is_new(work.keys, work.owners, slots, found, number, first):
                 return LEFT
             child = np.int64(state_of_name(program, state, found, data, at + 1, stop - at - 1))
             key_size = stop + 1 - at
@@ -460,7 +456,7 @@ def scan_all(data, bounds, fates, first, program, known, work, growth, largest, 
         if fates[i]:
             continue
         size = bounds[i + 1] - bounds[i]
-        if size > largest or work.counters[OUT] + growth * size > work.out.size:
+        if size > largest or work.counters[OUT] + growth * size + SLACK > work.out.size:
             fates[i] = LEFT
             continue
         if not has_room(program, work, size):

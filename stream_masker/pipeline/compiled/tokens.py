@@ -1,7 +1,7 @@
 """JSON's tokens (RFC 8259) in bytes: kernels that find their ends, and refuse what is not surely written back as it is.
 
-Every one reads ``data`` from ``at`` to before ``end`` and nowhere else; ``NOT`` (-1) says that the token is none, or
-none that these kernels vouch for.
+Every one decides by ``data`` from ``at`` to before ``end`` alone, and reads up to ``PADDING`` bytes more; ``NOT`` (-1)
+says that the token is none, or none that these kernels vouch for.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel
+from stream_masker.pipeline.compiled.words import put_word, trailing_zeros, word_at
 
 NOT: Final = -1
 
-PLAIN, QUOTE, BACKSLASH, CONTROL, WIDE = range(5)
-"""Kinds of bytes in a string."""
+PADDING: Final = 8
+"""Zeros that must follow the last byte of an array, so that eight bytes can be read together."""
 
-KINDS: Final = np.array(
-    [
-        CONTROL if byte < 32 else QUOTE if byte == 34 else BACKSLASH if byte == 92 else WIDE if byte > 127 else PLAIN
-        for byte in range(256)
-    ],
-    np.uint8,
-)
+ONES: Final = np.uint64(0x0101010101010101)
+HIGH: Final = np.uint64(0x8080808080808080)
+SPACES: Final = np.uint64(0x2020202020202020)
+QUOTES: Final = np.uint64(0x2222222222222222)
+BACKSLASHES: Final = np.uint64(0x5C5C5C5C5C5C5C5C)
+"""A byte eight times over."""
+
+ALL: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+ENDS: Final = np.array([(1 << (8 * size)) - 1 for size in range(8)], np.uint64)
+"""What keeps the first bytes of eight."""
 
 MOST_DIGITS: Final = 18
 """Integers of so many digits surely have 64 bits."""
@@ -45,7 +49,7 @@ TURN: Final = np.uint64(29)
 @inlined
 def after_space(data, at, end):  # type: ignore[no-untyped-def]
     """The first place from ``at`` on that is no white space."""
-    while at < end and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
+    while at < end and data[at] <= 32 and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
         at += 1
     return at
 
@@ -82,66 +86,83 @@ def after_escape(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def after_plain(data, at):  # type: ignore[no-untyped-def]
+    """The first place from ``at`` on that holds no plain byte of a string; eight bytes are looked at together.
+
+    A byte is not plain when it is a quote, a backslash, below a space or beyond ASCII. In each eight bytes the bit 7 of
+    the first such byte is set in ``odd``, and never that of an earlier one. There must be one before the array's end.
+    """
+    while True:
+        word = word_at(data, at)
+        quote, backslash = word ^ QUOTES, word ^ BACKSLASHES
+        below = ((quote - ONES) & ~quote) | ((backslash - ONES) & ~backslash) | ((word - SPACES) & ~word)
+        odd = (below | word) & HIGH
+        if odd:
+            return at + (trailing_zeros(odd) >> 3)
+        at += 8
+
+
+@inlined
 def string_end(data, at, end):  # type: ignore[no-untyped-def]
     """(place of the closing quote, whether there are escapes); ``at``: behind the opening quote."""
     escaped = False
-    while at < end:
-        kind = KINDS[data[at]]
-        if kind == PLAIN:
-            at += 1
-        elif kind == QUOTE:
-            return at, escaped
-        elif kind == CONTROL:
+    while at >= 0:
+        at = after_plain(data, at)
+        if at >= end or data[at] < 32:
             return NOT, escaped
+        if data[at] == 34:
+            return at, escaped
+        if data[at] == 92:
+            escaped = True
+            at = after_escape(data, at, end)
         else:
-            escaped |= kind == BACKSLASH
-            at = after_wide(data, at, end) if kind == WIDE else after_escape(data, at, end)
-            if at < 0:
-                return NOT, escaped
+            at = after_wide(data, at, end)
     return NOT, escaped
 
 
 @inlined
-def key_end(data, at, end):  # type: ignore[no-untyped-def]
-    """(place of the closing quote, hash) of a key without escapes."""
-    found = SEED
-    while at < end:
-        kind = KINDS[data[at]]
-        if kind == QUOTE:
-            return at, found ^ (found >> TURN)
-        after = at + 1
-        if kind != PLAIN:
-            after = after_wide(data, at, end) if kind == WIDE else NOT
-            if after < 0:
-                return NOT, found
-        while at < after:
-            found = (found ^ np.uint64(data[at])) * PRIME
-            at += 1
-    return NOT, found
+def first_word(data, start, size):  # type: ignore[no-untyped-def]
+    """The first eight bytes of a text as one integer; zeros behind a shorter one."""
+    return word_at(data, start) & (ENDS[size] if size < 8 else ALL)
 
 
 @inlined
 def text_hash(data, start, size):  # type: ignore[no-untyped-def]
-    """The hash of some bytes; of a key the same as ``key_end`` gives."""
-    found = SEED
-    for at in range(start, start + size):
-        found = (found ^ np.uint64(data[at])) * PRIME
-    return found ^ (found >> TURN)
+    """The hash of some bytes, eight at a time."""
+    found = SEED ^ np.uint64(size)
+    for at in range(0, size, 8):
+        word = word_at(data, start + at)
+        if size - at < 8:
+            word &= ENDS[size - at]
+        found = (found ^ word) * PRIME
+        found ^= found >> TURN
+    return found
 
 
 @kernel
 def hash_of(data, size):  # type: ignore[no-untyped-def]
-    """``text_hash`` of the first bytes, for Python."""
+    """``text_hash`` of the first bytes, for Python; ``data``: ``PADDING`` bytes longer."""
     return text_hash(data, 0, size)
 
 
 @inlined
 def same_bytes(data, start, other, at, size):  # type: ignore[no-untyped-def]
     """Whether ``size`` bytes of two arrays are the same."""
-    for k in range(size):
-        if data[start + k] != other[at + k]:
+    for k in range(0, size, 8):
+        differing = word_at(data, start + k) ^ word_at(other, at + k)
+        if size - k < 8:
+            differing &= ENDS[size - k]
+        if differing:
             return False
     return True
+
+
+@inlined
+def copied(data, start, size, out, to):  # type: ignore[no-untyped-def]
+    """Copies bytes, eight at a time, and up to seven more; the place behind them."""
+    for k in range(0, size, 8):
+        put_word(out, to + k, word_at(data, start + k))
+    return to + size
 
 
 @inlined

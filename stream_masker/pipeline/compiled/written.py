@@ -11,12 +11,17 @@ from stream_masker.pipeline.attributes import Attribute
 from stream_masker.pipeline.compiled.fill import (
     CROWDED,
     EMPTY,
+    KEY,
     OWNER_SHIFT,
+    SIZE,
+    START,
     Longs,
     find_texts,
     nothing_written,
+    place_missing,
     put_all,
 )
+from stream_masker.pipeline.compiled.tokens import PADDING
 
 FIRST_SLOTS: Final = 1 << 12
 MOST_SLOTS: Final = 1 << 22
@@ -33,16 +38,19 @@ class WrittenTexts:
         self._filled = 0
         self.table = nothing_written(FIRST_SLOTS, FIRST_SLOTS * BYTES_EACH)
 
-    def slots(self, uses: Longs, positions: Longs, styles: Longs, firsts: Longs) -> Longs:
-        """The slot of each gap's text (``fill.find_texts``); every text is there afterwards."""
-        slots = np.empty(len(uses), np.int64)
-        if self.table.keys.size >= MOST_SLOTS:
+    def places(self, uses: Longs, positions: Longs, styles: Longs, firsts: Longs) -> Longs:
+        """Where each gap's text stands (``fill.find_texts``); every text is there afterwards."""
+        places = np.empty((len(uses), 2), np.int64)
+        if len(self.table.rows) >= MOST_SLOTS:
             self._start_anew()
-        while (missing := find_texts(uses, positions, styles, firsts, self.table, slots)) == CROWDED:
-            self._write(np.flatnonzero((self.table.keys != EMPTY) & (self.table.sizes < 0)))
+        while (missing := find_texts(uses, positions, styles, firsts, self.table, places)) == CROWDED:
+            rows = self.table.rows
+            self._write(np.flatnonzero((rows[:, KEY] != EMPTY) & (rows[:, SIZE] < 0)))
             self._grow()
-        self._write(self.table.missing[:missing])
-        return slots
+        if missing:
+            self._write(self.table.missing[:missing])
+            place_missing(self.table, places)
+        return places
 
     def _start_anew(self) -> None:
         self._filled = 0
@@ -50,18 +58,18 @@ class WrittenTexts:
 
     def _grow(self) -> None:
         old = self.table
-        there = np.flatnonzero(old.keys != EMPTY)
-        self.table = nothing_written(2 * old.keys.size, 1)._replace(texts=old.texts)
-        put_all(self.table, old.keys[there], old.starts[there], old.sizes[there])
+        self.table = nothing_written(2 * len(old.rows), 0)._replace(texts=old.texts)
+        put_all(self.table, old.rows[old.rows[:, KEY] != EMPTY])
 
     def _write(self, slots: Longs) -> None:
-        texts = [self._text(int(key)) for key in self.table.keys[slots]]
+        rows = self.table.rows
+        texts = [self._text(int(key)) for key in rows[slots, KEY]]
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         whole = np.frombuffer(b"".join(texts), np.uint8)
         self._make_room(len(whole))
         self.table.texts[self._filled : self._filled + len(whole)] = whole
-        self.table.starts[slots] = self._filled + np.cumsum(sizes) - sizes
-        self.table.sizes[slots] = sizes
+        rows[slots, START] = self._filled + np.cumsum(sizes) - sizes
+        rows[slots, SIZE] = sizes
         self._filled += len(whole)
 
     def _text(self, key: int) -> bytes:
@@ -70,6 +78,6 @@ class WrittenTexts:
 
     def _make_room(self, more: int) -> None:
         texts = self.table.texts
-        if self._filled + more > len(texts):
+        if self._filled + more + PADDING > len(texts):
             grown = np.concatenate([texts, np.zeros(max(more, len(texts)), np.uint8)])
             self.table = self.table._replace(texts=grown)

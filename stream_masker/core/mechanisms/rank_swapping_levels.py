@@ -14,8 +14,9 @@ from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
 
 Ranks: TypeAlias = NDArray[np.uint16] | Int32
 
-ONE = 1 << 28
-"""The distance 1. Distances of a taxonomy differ by much more than the unit, or not at all."""
+ONE = 232_792_560
+"""The distance 1: the least common multiple of 1 to 20, so that fractions with these denominators, as distances of
+Wu and Palmer in taxonomies that are not very deep, are whole, and sums of them tie where they are equal."""
 
 ROWS = 256
 """Rows of distances that are held at a time as floats."""

@@ -12,16 +12,10 @@ from numpy.typing import NDArray
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.lanes import offsets_of, ranges
 from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
-from stream_masker.core.mechanisms.rank_swapping_kernels import (
-    Kinds,
-    Order,
-    Scratch,
-    State,
-    Units,
-    fill_units,
-    swap_nearest,
-)
-from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels, Ranks
+from stream_masker.core.mechanisms.rank_swapping_kernels import swap_nearest
+from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels
+from stream_masker.core.mechanisms.rank_swapping_search import BUCKETS
+from stream_masker.core.mechanisms.rank_swapping_state import Kinds, Order, Scratch, State, Units, fill_state
 from stream_masker.core.mechanisms.swapping_kernels import NEXT, draw
 from stream_masker.core.randomness import Words
 
@@ -78,12 +72,20 @@ class _Attribute:
         units = np.flatnonzero(self.lengths > place)
         return units, self.indices[self.offsets[units] + place]
 
-    def first(self) -> Int32:
-        """(n,) int32: the index of each unit's first value, d for none."""
-        result = np.full(self.lengths.size, self.size, np.int32)
+    def heads(self) -> NDArray[np.uint32]:
+        """(n,): the index of each unit's first value, d for none."""
+        result = np.full(self.lengths.size, self.size, np.uint32)
         units, indices = self.at(0)
         result[units] = indices
         return result
+
+    def between(self) -> Levels:
+        """The distances of the values and, last, of none: at distance 1 from a value."""
+        units = np.append(self.levels.units if self.size else 0, ONE)
+        ranks = np.full((self.size + 1, self.size + 1), units.size - 1, self.levels.ranks.dtype)
+        ranks[:-1, :-1] = self.levels.ranks
+        ranks[-1, -1] = 0
+        return Levels(ranks, units)
 
 
 def swap_units(parts: Sequence[Parts], owners: Int64, k: int) -> Swaps:
@@ -94,14 +96,13 @@ def swap_units(parts: Sequence[Parts], owners: Int64, k: int) -> Swaps:
     """
     attributes = [_Attribute.of(part) for part in parts]
     slots = _Slots.of(attributes)
-    kind, representatives, counts = _kinds(attributes)
     pivot = int(np.argmax([attribute.size for attribute in attributes]))
+    kind, representatives, counts = _kinds(attributes, pivot)
     kinds = _space(attributes, slots, representatives, counts, pivot)
-    units = _units(kinds, kind, counts, slots, owners, slots.gathered([part.words for part in parts]))
+    units = _units(kinds, kind, slots, owners, slots.gathered([part.words for part in parts]))
     state = _state(kinds, units)
-    partners = np.arange(slots.total)
-    turns = np.empty(kind.size, np.int64)
-    first = _first(attributes, representatives, kind, counts, units.words)
+    first = _first(attributes, representatives, kind, units.words)
+    partners, turns = np.arange(slots.total), np.empty(kind.size, np.int64)
     count = swap_nearest(kinds, units, state, _order(kinds), _scratch(counts.size), first, k, partners, turns)
     return Swaps(slots.scattered(partners), turns[:count])
 
@@ -141,14 +142,16 @@ class _Slots:
         return [own[partners[places]] for places in self.places]
 
 
-def _kinds(attributes: Sequence[_Attribute]) -> tuple[Int32, Int64, Int64]:
-    """The kind of each unit, a unit of each kind, and the units of each; kinds are equal in every value."""
+def _kinds(attributes: Sequence[_Attribute], pivot: int) -> tuple[Int32, Int64, Int64]:
+    """The kind of each unit, a unit of each kind, and the units of each. Kinds are equal in every value, and ascend by
+    the pivot's first."""
     kind = np.zeros(attributes[0].lengths.size, np.int64)
     for attribute in attributes:
         for place in range(attribute.most):
             units, indices = attribute.at(place)
             found = np.unique(kind[units] * attribute.size + indices, return_inverse=True)[1]
             kind[units] = kind.max() + 1 + found
+    kind += attributes[pivot].heads().astype(np.int64) * (int(kind.max()) + 1)
     _, representatives, kind, counts = np.unique(kind, return_index=True, return_inverse=True, return_counts=True)
     return kind.astype(np.int32), representatives, counts
 
@@ -156,72 +159,44 @@ def _kinds(attributes: Sequence[_Attribute]) -> tuple[Int32, Int64, Int64]:
 def _space(attributes: Sequence[_Attribute], slots: _Slots, representatives: Int64, counts: Int64, pivot: int) -> Kinds:
     values = slots.gathered([attribute.indices for attribute in attributes])
     lengths = slots.lengths[representatives]
-    group = attributes[pivot].first()[representatives]
-    ranks, units = _between_groups(attributes[pivot])
-    tables = [
-        np.empty(0, np.int32) if j == pivot and attribute.most < 2 else attribute.levels.distances.ravel()
-        for j, attribute in enumerate(attributes)
-    ]
+    heads = np.stack([attribute.heads()[representatives] for attribute in attributes])
+    between = [attribute.between() for attribute in attributes]
+    tables = [levels.distances.ravel() for levels in between]
+    farthest = ONE * sum(attribute.most for attribute in attributes)
     return Kinds(
         counts=counts,
         starts=offsets_of(lengths.ravel()),
         values=values[ranges(slots.begins[representatives], lengths.sum(axis=1))],
+        heads=heads,
         table=np.concatenate(tables),
         bases=offsets_of(np.array([table.size for table in tables]))[:-1],
-        widths=np.array([attribute.size for attribute in attributes]),
+        widths=np.array([attribute.size + 1 for attribute in attributes]),
+        tails=any(attribute.most > 1 for attribute in attributes),
         pivot=pivot,
-        group=group,
-        members=np.argsort(group, kind="stable").astype(np.int32),
-        firsts=offsets_of(np.bincount(group, minlength=ranks.shape[0])),
-        ranks=ranks,
-        units=units,
-        reach=_reach(attributes, representatives, pivot),
+        firsts=offsets_of(np.bincount(heads[pivot], minlength=attributes[pivot].size + 1)),
+        ranks=between[pivot].ranks,
+        units=between[pivot].units,
+        shift=max(0, farthest.bit_length() - BUCKETS.bit_length() + 1),
     )
 
 
-def _between_groups(attribute: _Attribute) -> tuple[Ranks, Int64]:
-    """The distances of the pivot's values, and of a value to none, which is 1."""
-    levels = attribute.levels
-    if attribute.fewest:
-        return levels.ranks, levels.units
-    size = attribute.size
-    ranks = np.full((size + 1, size + 1), levels.units.size, levels.ranks.dtype)
-    ranks[:size, :size] = levels.ranks
-    ranks[size, size] = 0
-    return ranks, np.append(levels.units, ONE)
-
-
-def _reach(attributes: Sequence[_Attribute], representatives: Int64, pivot: int) -> Int64:
-    """(R,): what the values beside the pivot's first can add to a distance at most."""
-    result = np.zeros(representatives.size, np.int64)
-    for j, attribute in enumerate(attributes):
-        if j == pivot:
-            result += ONE * max(attribute.most - 1, 0)
-        elif attribute.fewest == attribute.most == 1:
-            greatest = attribute.levels.units[attribute.levels.ranks.max(axis=1)]
-            result += greatest[attribute.indices[representatives]]
-        else:
-            result += ONE * attribute.most
-    return result
-
-
-def _units(kinds: Kinds, kind: Int32, counts: Int64, slots: _Slots, owners: Int64, words: Words) -> Units:
-    sizes = counts * np.diff(kinds.starts[:: kinds.bases.size])
+def _units(kinds: Kinds, kind: Int32, slots: _Slots, owners: Int64, words: Words) -> Units:
+    sizes = kinds.counts * np.diff(kinds.starts[:: kinds.bases.size])
     changes = np.flatnonzero(np.diff(owners, prepend=-1))
     return Units(
         kind=kind,
         seat=np.empty(kind.size, np.int32),
-        firsts=offsets_of(counts),
+        firsts=offsets_of(kinds.counts),
         blocks=offsets_of(sizes)[:-1],
         begins=slots.begins,
-        owned=np.append(changes, owners.size),
         owner=np.repeat(np.arange(changes.size), np.diff(changes, append=owners.size)),
+        owned=np.append(changes, owners.size),
         words=words,
     )
 
 
 def _state(kinds: Kinds, units: Units) -> State:
-    total, n, r = int(units.begins[-1]), units.kind.size, kinds.counts.size
+    total, n, r = units.words.shape[0], units.kind.size, kinds.counts.size
     state = State(
         lists=np.empty(total, np.int32),
         places=np.empty(total, np.int32),
@@ -232,22 +207,23 @@ def _state(kinds: Kinds, units: Units) -> State:
         awake=np.zeros(r, np.int64),
         rows=np.empty(r, np.int32),
         spots=np.empty(r, np.int32),
-        active=np.zeros(kinds.firsts.size - 1, np.int64),
+        columns=np.empty(kinds.heads.shape, np.uint32),
+        active=np.zeros(1, np.int64),
     )
-    fill_units(kinds, units, state)
+    fill_state(kinds, units, state)
     return state
 
 
 def _order(kinds: Kinds) -> Order:
     groups = kinds.firsts.size - 1
-    return Order(np.empty((groups, groups), np.int32), np.zeros(groups, np.bool_), np.full(groups, groups - 1))
+    return Order(np.empty((groups, groups), np.int32), np.zeros(groups, np.bool_))
 
 
 def _scratch(size: int) -> Scratch:
-    return Scratch(*(np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64)))
+    return Scratch(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(BUCKETS, np.int64))
 
 
-def _first(attributes: Sequence[_Attribute], representatives: Int64, kind: Int32, counts: Int64, words: Words) -> int:
+def _first(attributes: Sequence[_Attribute], representatives: Int64, kind: Int32, words: Words) -> int:
     """The unit whose distances to all units have the greatest sum (2019: equations 5 and 10), of several any."""
     totals = np.zeros(kind.size)
     for attribute in attributes:

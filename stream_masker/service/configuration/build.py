@@ -99,7 +99,8 @@ def parameters(configuration: Configuration) -> dict[str, Any]:
 
     Raises ConfigurationError for a numeric range that is none.
     """
-    found = configuration.mechanism.parameters(configuration.resolve)
+    with _at("mechanism"):
+        found = configuration.mechanism.parameters(configuration.resolve)
     if "pairs" in found:
         found["pairs"] = pairs(configuration)
     if takes_alpha(configuration.mechanism):

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag
 from pydantic.json_schema import SkipJsonSchema
 
+from stream_masker.service.configuration.matrices import read_matrix
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import Name
+from stream_masker.service.configuration.types import Name, Positive, Text
 
 DEFAULT = "semantic_noise"
 
@@ -125,6 +126,95 @@ class DistributionalRankSwapping(Mechanism):
     distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
 
 
+Unit: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Factor: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+
+
+class Partitioning(Mechanism):
+    """What VICUS and Random share: similarity by what values occur with, and the parts of similar values."""
+
+    threshold: Unit = Field(default=0.6, description="T: values at least so similar are merged for S''; in [0, 1]")
+    c1: Unit = Field(default=0.6, description="the weight of S', in [0, 1]; c1 + c2 is 1")
+    c2: Unit = Field(default=0.4, description="the weight of S'', in [0, 1]")
+    multigraph: bool = Field(default=True, description="count how often values occur together, not whether")
+    part_size: Positive = Field(default=2, description="the fewest values of a part; at least 1")
+    parts: Positive | SkipJsonSchema[None] = Field(
+        default=None, description="the number of parts of an attribute's values; default: as part_size allows"
+    )
+    k1: Factor = Field(default=5.0, description="staying is so much likelier than another value of the part")
+    k2: Factor = Field(default=20.0, description="and that so much likelier than a value of another part")
+    population: Annotated[int, Field(ge=2)] = Field(default=20, description="of the genetic algorithm; at least 2")
+    generations: Annotated[int, Field(ge=0)] = Field(default=10, description="of the genetic algorithm")
+    partition_seed: Annotated[int, Field(ge=0)] = Field(default=0, description="of the genetic algorithm; no secret")
+    most_values: Annotated[int, Field(ge=2)] = Field(
+        default=1_000, description="values of an attribute that are parted, the most frequent ones"
+    )
+    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+
+
+class Vicus(Partitioning):
+    """VICUS (2012): a value becomes another by transition probabilities that keep to its part of similar values."""
+
+    name: Literal["vicus"] = Field(description="the masking mechanism")
+
+
+class Random(Partitioning):
+    """Random (2012): a value stays as often as with VICUS, and else becomes any other."""
+
+    name: Literal["random"] = Field(description="the masking mechanism")
+
+
+class NaiveDistortion(Mechanism):
+    """Naive distortion: a value becomes any value of its taxonomy, all equally likely."""
+
+    name: Literal["naive_distortion"] = Field(description="the masking mechanism")
+    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+
+
+class ProbabilisticDistortion(Mechanism):
+    """Probabilistic distortion: a value becomes one of the window's, as likely as it is frequent."""
+
+    name: Literal["probabilistic_distortion"] = Field(description="the masking mechanism")
+    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+
+
+class Pram(Mechanism):
+    """The post-randomisation method: a value becomes another by a given or an estimated Markov matrix."""
+
+    name: Literal["pram"] = Field(description="the masking mechanism")
+    matrices: dict[Name, Text] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="files of given matrices by attribute (.json, .csv, .tsv); an attribute without one has an "
+        "estimated matrix",
+    )
+    invariant: bool = Field(default=False, description="make given matrices invariant: marginals stay as they are")
+    retention: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] = Field(
+        default=0.5, description="the share of values that an estimated matrix keeps, from 0 to 0.999"
+    )
+    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+
+    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
+        files = self.matrices or {}
+        matrices = {attribute: read_matrix(resolve(file)) for attribute, file in files.items()}
+        return {**super().parameters(resolve), "matrices": matrices or None}
+
+
+Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
+
+
+class Exponential(Mechanism):
+    """The exponential mechanism: the nearer a concept is, the likelier a value becomes it."""
+
+    name: Literal["exponential"] = Field(description="the masking mechanism")
+    epsilon: Epsilon | dict[Name, Epsilon] = Field(
+        default=1.0, description="the privacy budget of each value, of all attributes or of each; in [0.000001, 1000]"
+    )
+    candidates: Literal["all", "leaves"] = Field(
+        default="all", description="what a replacement may be: every concept of the taxonomy, or leaves only"
+    )
+    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance")
+
+
 def kind_of(given: Any) -> str | None:
     """The name of the mechanism that a section is of; semantic noise where it says nothing."""
     name = given.get("name", DEFAULT) if isinstance(given, Mapping) else getattr(given, "name", None)
@@ -155,6 +245,12 @@ MechanismSettings: TypeAlias = Annotated[
     | Annotated[Microaggregation, Tag("microaggregation")]
     | Annotated[RankSwapping, Tag("rank_swapping")]
     | Annotated[DataSwapping, Tag("data_swapping")]
-    | Annotated[DistributionalRankSwapping, Tag("distributional_rank_swapping")],
+    | Annotated[DistributionalRankSwapping, Tag("distributional_rank_swapping")]
+    | Annotated[Vicus, Tag("vicus")]
+    | Annotated[Random, Tag("random")]
+    | Annotated[NaiveDistortion, Tag("naive_distortion")]
+    | Annotated[ProbabilisticDistortion, Tag("probabilistic_distortion")]
+    | Annotated[Pram, Tag("pram")]
+    | Annotated[Exponential, Tag("exponential")],
     Discriminator(kind_of),
 ]

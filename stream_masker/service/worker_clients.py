@@ -56,7 +56,13 @@ def consumer_properties(configuration: Configuration) -> Properties:
         isolation_level="read_committed",
     )
     defaults = {"auto.offset.reset": "earliest", "queued.max.messages.kbytes": most}
-    return {**defaults, **own, **_assignor(own)}
+    return {**defaults, **own, **_assignor(own), **_membership(configuration)}
+
+
+def _membership(configuration: Configuration) -> Properties:
+    """A static member does not leave the group when it ends, and comes back as the member that it was."""
+    worker = configuration.worker
+    return {"group.instance.id": worker.instance} if worker.static_member else {}
 
 
 def _assignor(properties: Properties) -> Properties:

@@ -98,6 +98,14 @@ def test_what_exactly_once_depends_on_is_not_for_the_configuration() -> None:
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
 
 
+def test_a_static_member_is_known_by_its_instance() -> None:
+    static = configuration("worker: {instance: pod-3, static_member: true}")
+    assert consumer_properties(static)["group.instance.id"] == "pod-3"
+    assert "group.instance.id" not in consumer_properties(configuration("worker: {instance: pod-3}"))
+    with pytest.raises(ConfigurationError, match=r"worker\.static_member: needs worker\.instance"):
+        configuration("worker: {static_member: true}")
+
+
 def test_everything_else_is() -> None:
     given = configuration(
         "kafka: {properties: {compression.type: zstd, linger.ms: 50, auto.offset.reset: latest, "

@@ -22,6 +22,7 @@ Problems: TypeAlias = Iterable[tuple[Place, str]]
 
 OURS = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
+    "group.instance.id": "use worker.static_member",
     "enable.auto.commit": "offsets commit in the transaction of their records",
     "enable.auto.offset.store": "offsets commit in the transaction of their records",
     "isolation.level": "only committed records are read",
@@ -50,6 +51,13 @@ def free_properties(configuration: Configuration) -> Problems:
     """Properties that stream-masker sets itself."""
     for name in configuration.kafka.properties.keys() & OURS.keys():
         yield ("kafka", "properties", name), f"cannot be set: {OURS[name]}"
+
+
+def named_member(configuration: Configuration) -> Problems:
+    """A static member is known by its instance, which must be the same after a restart."""
+    worker = configuration.worker
+    if worker.static_member and not worker.instance:
+        yield ("worker", "static_member"), "needs worker.instance, a name of its own for each worker"
 
 
 def known_ontologies(configuration: Configuration) -> Problems:
@@ -138,6 +146,7 @@ def one_secret(configuration: Configuration) -> Problems:
 
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     free_properties,
+    named_member,
     distinct_topics,
     own_values,
     known_ontologies,

@@ -232,6 +232,10 @@ class Worker(Section):
     instance: str = Field(
         default="", description="this worker's name in transactional ids; default: the host's name and a number"
     )
+    static_member: bool = Field(
+        default=False,
+        description="whether the instance keeps its partitions over a restart within session.timeout.ms",
+    )
 
     @model_validator(mode="before")
     @classmethod

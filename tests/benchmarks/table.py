@@ -1,0 +1,209 @@
+"""The table of the README: what every part costs, and how many times that others take in the same run.
+
+``python tests/benchmarks/table.py [--write]`` prints it, or writes it into the README. About ten minutes on one core.
+The other benchmarks of this folder say more of each part, with the same functions; what needs a broker is theirs alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import bench_masking
+import bench_statistics as statistics
+import numpy as np
+import orjson
+from bench_distances import FEW, HESML, check_and_rate, library, literal
+from measuring import SNOMED_CONCEPTS, best, cell, once, peak_megabytes, random_positions, taxonomy
+
+from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.ontology.sources import compile_to
+from stream_masker.core.statistics import Following, distance_covariance, semantic_mean
+
+README = Path(__file__).parents[2] / "README.md"
+SNOMED = f"snomed:{SNOMED_CONCEPTS}"
+NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
+HEAD = ("", "on", "here", "others take, times as long")
+Row = tuple[str, str, str, str]
+PARSE = "from stream_masker.core.ontology.sources import find; find({!r}).parse()"
+OPEN = "from stream_masker import Ontology; Ontology.load({!r}).taxonomy()"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="into the README")
+    parser.add_argument("--masking", metavar="SOURCE", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.masking:
+        print(orjson.dumps(masked(given.masking)).decode())
+        return
+    lines = [f"| {' | '.join(HEAD)} |", "|" + " --- |" * len(HEAD)]
+    for row in rows():
+        lines.append(f"| {' | '.join(row)} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    write("\n".join(lines) + "\n") if given.write else print("\n".join(lines))
+
+
+def write(text: str) -> None:
+    """Puts the table between its marks."""
+    start, end = "<!-- benchmarks -->\n", "<!-- end of benchmarks -->\n"
+    pattern = re.escape(start) + ".*?" + re.escape(end)
+    README.write_text(re.sub(pattern, lambda _: start + text + end, README.read_text(), flags=re.DOTALL))
+
+
+def rows() -> Iterator[Row]:
+    for name in NAMES:
+        yield pairs(name, WuPalmer(taxonomy(name)))
+    yield pairs(SNOMED, LogTaxonomic(taxonomy(SNOMED)))
+    yield strings(SNOMED)
+    yield matrix(SNOMED)
+    yield to_all(SNOMED)
+    for name in NAMES:
+        yield covariance(name)
+    for name in NAMES:
+        yield mean(name)
+    for name in NAMES:
+        yield everything(name)
+    for name in ("hpo", SNOMED):
+        yield following(name)
+    with tempfile.TemporaryDirectory() as folder:
+        yield from of_release(Path(folder))
+
+
+def size(name: str) -> str:
+    return f"{NAMES[name]}, {len(taxonomy(name)):,} concepts"
+
+
+def times(**ratios: float) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {cell(float(ratio))}" for name, ratio in ratios.items())
+
+
+def pairs(name: str, d: Distance) -> Row:
+    n, tau = 1_000_000, d.taxonomy
+    a, b = random_positions(tau, n, seed=1), random_positions(tau, n, seed=2)
+    rate = n / best(lambda: d.pairs(a, b))
+    slow, python = (check_and_rate(d, other(tau), a[:FEW], b[:FEW]) for other in (literal(d), library(d)))
+    ratios = {"literal NumPy": rate / slow, ("NLTK" if d.name == WuPalmer.name else "nxontology"): rate / python}
+    if d.name == WuPalmer.name and name in HESML:
+        ratios["HESML (as published)"] = rate / HESML[name]
+    what = "Wu–Palmer" if d.name == WuPalmer.name else "LogTaxonomic"
+    return (f"{what}, random pairs", size(name), f"{rate / 1e6:,.0f} million/s", times(**ratios))
+
+
+def strings(name: str) -> Row:
+    d, n = WuPalmer(taxonomy(name)), 100_000
+    d.pairs(*(random_positions(d.taxonomy, n, seed=k) for k in (1, 2)))
+    ids = [d.taxonomy.decode(random_positions(d.taxonomy, n, seed=k).tolist()) for k in (1, 2)]
+    rate = n / best(lambda: d.pairs(*ids))
+    return ("Wu–Palmer, pairs given as strings", size(name), f"{rate / 1e6:,.1f} million/s", "")
+
+
+def matrix(name: str) -> Row:
+    d, k = WuPalmer(taxonomy(name)), 1_000
+    concepts = random_positions(d.taxonomy, k, seed=3)
+    seconds = best(lambda: d.matrix(concepts))
+    slow = k**2 / check_and_rate(d, literal(d)(d.taxonomy), concepts[:FEW], concepts[::-1][:FEW])
+    return (f"Wu–Palmer, {k:,} x {k:,}", size(name), f"{seconds * 1e3:,.1f} ms", times(literal_NumPy=slow / seconds))
+
+
+def to_all(name: str) -> Row:
+    d = WuPalmer(taxonomy(name))
+    a = int(random_positions(d.taxonomy, 1, seed=4)[0])
+    seconds, slow = best(lambda: d.to_all(a)), best(lambda: bench_masking.distances(d.taxonomy, a), repeats=2)
+    assert np.allclose(d.to_all(a), bench_masking.distances(d.taxonomy, a), atol=1e-12)
+    return ("Wu–Palmer, one to all", size(name), f"{seconds * 1e3:,.2f} ms", times(literal_NumPy=slow / seconds))
+
+
+def covariance(name: str) -> Row:
+    d, n = WuPalmer(taxonomy(name)), 4_000
+    a, b = statistics.sample(d, 1_000, n)
+    seconds = best(lambda: distance_covariance(a, d, b, d))
+    others = {"literal NumPy": statistics.literal_covariance, "dcor": statistics.dcor_covariance}
+    slow = {label: partial(statistics.of_matrices, other, d, a, b) for label, other in others.items()}
+    assert all(abs(other() - distance_covariance(a, d, b, d)) < 1e-9 for other in slow.values())
+    ratios = {label: best(other, repeats=2) / seconds for label, other in slow.items()}
+    return (f"sdCov of {n:,} records", size(name), f"{seconds * 1e3:,.1f} ms", times(**ratios))
+
+
+def mean(name: str) -> Row:
+    d = WuPalmer(taxonomy(name))
+    values = statistics.sample(d, 1_000, 1_000_000)[0]
+    distinct = np.unique(values)
+    seconds = best(lambda: semantic_mean(values, d), repeats=3)
+    slow = best(lambda: bench_masking.distances(d.taxonomy, int(distinct[0])), repeats=2) * distinct.size
+    what = f"sMean of a million records, {distinct.size:,} values"
+    return (what, size(name), f"{seconds * 1e3:,.0f} ms", times(literal_NumPy=slow / seconds))
+
+
+def everything(name: str) -> Row:
+    d = WuPalmer(taxonomy(name))
+    counts = statistics.counted(d, statistics.sample(d, 2_000, 1_000_000))
+    compute = partial(statistics.computed, d, counts, None)
+    seconds, memory = best(compute, repeats=2), peak_megabytes(compute)
+    pairs = counts.pairs[0, 1].keys.size
+    what = f"all statistics of a million records, 2 attributes, 2,000 values, {pairs:,} pairs"
+    return (what, size(name), f"{seconds:,.2f} s, {memory:,.0f} MB", "")
+
+
+def following(name: str) -> Row:
+    d, window, step = WuPalmer(taxonomy(name)), 1_000_000, 10_000
+    columns = statistics.sample(d, 2_000, window + 3 * step)
+    windows = [statistics.counted(d, [c[k : k + window] for c in columns]) for k in range(0, 4 * step, step)]
+    followed, done = Following([d, d]), [statistics.computed(d, windows[0], None)]
+    statistics.computed(d, windows[0], followed)
+    seconds = 0.0
+    for before, counts in pairwise(windows):
+        assert before is not counts
+        seconds += once(lambda counts=counts: done.append(statistics.computed(d, counts, followed, done[-1])))
+    anew = once(lambda: statistics.computed(d, windows[-1], None, done[-2]))
+    what = f"the same, after {step:,} new records"
+    return (what, size(name), f"{seconds / 3:,.2f} s", times(computed_anew=3 * anew / seconds))
+
+
+def of_release(folder: Path) -> Iterator[Row]:
+    source = folder / "release"
+    bench_masking.write_release(source, concepts=SNOMED_CONCEPTS, seed=1)
+    compiled = folder / "rf2.ontology"
+    compile_to(str(source), compiled)
+    opening, parsing = started(OPEN.format(str(compiled))), started(PARSE.format(str(source)))
+    others = times(parsing_the_release=parsing / opening)
+    yield ("opening the compiled ontology", size(SNOMED), f"{opening * 1e3:,.0f} ms", others)
+    for name in ("icd10cm", str(compiled)):
+        yield masking(name)
+
+
+def started(code: str) -> float:
+    """Seconds that a new process takes for what the import of the package does not take."""
+    timed = f"import time, stream_masker; start = time.perf_counter(); {code}; print(time.perf_counter() - start)"
+    run = [sys.executable, "-c", timed]
+    return min(float(subprocess.run(run, check=True, capture_output=True).stdout) for _ in range(3))
+
+
+def masking(source: str) -> Row:
+    run = [sys.executable, __file__, "--masking", source]
+    row = orjson.loads(subprocess.run(run, check=True, capture_output=True).stdout)
+    here = f"{row['µs a record']:.2f} µs a record, {row['MB resident']:.0f} MB resident"
+    against = {"orjson round trip (flat)": 1 / row["÷ orjson, flat"], "nested": 1 / row["÷ orjson, nested"]}
+    on = f"{'ICD-10-CM' if source == 'icd10cm' else 'RF2'}, {row['concepts']:,} concepts"
+    what = "masking 2 correlated attributes (`pair`), batches of 10,000"
+    return (what, on, here, times(**against, literal_NumPy=row["literal NumPy ÷"]))
+
+
+def masked(source: str) -> dict[str, Any]:
+    """One row of the benchmark of masking, by its head."""
+    tau = Ontology.load(source).taxonomy()
+    values = bench_masking.row(tau, "pair", "calibrated", batches=20)
+    return dict(zip(bench_masking.HEAD, values, strict=True)) | {"concepts": len(tau)}
+
+
+if __name__ == "__main__":
+    main()

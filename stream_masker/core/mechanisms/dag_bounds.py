@@ -9,7 +9,7 @@ counts once). What cannot be admissible:
 * Farther (sign > 0). r and s share a subsumer at depth q, with p links; so do r and c, with at most p + k links, if
   they share nothing deeper. If p + k links are not farther than x, c needs a common ancestor u with r deeper than q.
   c reaches u by at most depth(c) - depth(u) links, so that depth(c) must exceed a bound, the least over all u: one
-  bound over what a and r share, and one over the rest, of which c's bits in ``HubTable`` tell whether it shares any.
+  bound over what a and r share, and one over the rest, of which c's bits tell whether it may share any.
 * Nearer (sign < 0). If c and r share nothing but what a and r do, at most as deep as s, then for some such u the path
   from c up to u is at least root_path(c) - root_path(u) long; so root_path(c) has a greatest value.
 """
@@ -22,15 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined, part
-from stream_masker.core.distance.hubs import TOPS_OF_LAST
 from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.mechanisms.candidates import Int64
-from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, COVER, DEEPEST, ROW_WORDS, Words
+from stream_masker.core.mechanisms.dag_tables import COVER, DEEPEST, ROW_WORDS
 from stream_masker.core.mechanisms.levels import first_links, is_beyond, slope, wu_palmer_level
 
 SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
 """Columns of ``Work.steps``."""
 COLUMNS = 9
+
+FIRST, SECOND, LIMIT, COUNT = range(4)
+"""Columns of ``Work.others``; their number stands in the first row."""
 
 LARGEST_BALL = 1 << 14
 """Concepts near a reference that are looked at instead of a level."""
@@ -48,7 +50,8 @@ class Work(NamedTuple):
 
     steps: (ancestors of a, 9), deepest first: the position, depth and path of each; the depth and links that it shares
     with r; the fewest links from which on sharing these is far enough; the two bounds of depth; that of root_path.
-    far: (ancestors of r,) bounds of depth. entries: room for a list. bits: (4,) those of r that a has not. ready: 1
+    far: (ancestors of r,) bounds of depth. entries: room for a list. others: (ancestors of r, 4) those that a has not, with their bits
+    and the greatest root_path (sign < 0), or minus the least depth (sign > 0), of a concept to which they matter. ready: 1
     when all this is filled.
     """
 
@@ -56,7 +59,7 @@ class Work(NamedTuple):
     steps: Int64
     far: Int64
     entries: Int64
-    bits: Words
+    others: Int64
     ready: Int64
 
 
@@ -67,14 +70,15 @@ def new_work(concepts: int, ancestors: int) -> Work:
         steps=np.zeros((ancestors, COLUMNS), np.int64),
         far=np.zeros(ancestors, np.int64),
         entries=np.zeros(LARGEST_BALL, np.int64),
-        bits=np.zeros(4, np.uint64),
+        others=np.zeros((ancestors, 4), np.int64),
         ready=np.zeros(1, np.int64),
     )
 
 
 @inlined
-def shared(graph, work, c, side):  # type: ignore[no-untyped-def]
-    """(position, depth, links) of the least common subsumer of c and a (side 0) or r (side 1), of marked ancestors."""
+def shared(graph, work, c, side, last):  # type: ignore[no-untyped-def]
+    """(position, depth, links) of the least common subsumer of c and a (side 0) or r (side 1), of marked ancestors; or
+    of any subsumer beyond the position ``last``."""
     found = np.int64(-1)
     links = np.int64(0)
     begin = np.int64(0)
@@ -90,6 +94,8 @@ def shared(graph, work, c, side):  # type: ignore[no-untyped-def]
             if found < 0 or total < links:
                 found = x
                 links = total
+            if x > last:
+                break
     return found, np.int64(graph.depth[found]), links
 
 
@@ -133,16 +139,14 @@ def prepare(graph, work, case):  # type: ignore[no-untyped-def]
         work.marks[2 * s] = path + 1
         work.steps[i, SELF], work.steps[i, DEPTH], work.steps[i, PATH] = s, graph.depth[s], path
     if sign != 0:
+        work.others[0, COUNT] = 0
         for j in range(graph.offsets[r], graph.offsets[r + 1]):
             work.marks[2 * np.int64(graph.ancestors[j]) + 1] = graph.paths[j] + 1
-        for w in range(4):
-            work.bits[w] = graph.rows[ROW_WORDS * r + w]
-        work.bits[0] &= ~graph.rows[ROW_WORDS * a]
-        work.bits[3] &= TOPS_OF_LAST
         if sign > 0:
             bound_depths(graph, work, count, r, own)
         else:
             bound_root_paths(graph, work, count, own)
+            list_others(graph, work, r, own)
 
 
 @part
@@ -186,6 +190,8 @@ def bound_depths(graph, work, count, r, own):  # type: ignore[no-untyped-def]
     for j in range(others):
         depth = np.int64(graph.depth[graph.ancestors[offset + j]])
         work.far[j] = first_links(WU_PALMER, depth, own, ratio, True) - 1 + depth - graph.paths[offset + j]
+        if work.marks[2 * np.int64(graph.ancestors[offset + j])] == 0:
+            add_other(graph, work, graph.ancestors[offset + j], -work.far[j] - 1)
     for i in range(count - 1, -1, -1):
         relate(graph, steps, work.marks, i)
         steps[i, ENOUGH] = first_links(WU_PALMER, steps[i, SHARED], own, ratio, True) - steps[i, LINKS]
@@ -224,10 +230,44 @@ def bound_root_paths(graph, work, count, own):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def touches(words, at, bits):  # type: ignore[no-untyped-def]
-    """Whether the four words from ``at`` on have any of the bits."""
-    found = (words[at] & bits[0]) | (words[at + 1] & bits[1]) | (words[at + 2] & bits[2]) | (words[at + 3] & bits[3])
-    return found != np.uint64(0)
+def list_others(graph, work, r, own):  # type: ignore[no-untyped-def]
+    """Lists, for sign < 0, the ancestors of r that a has not, each with the greatest root_path with which a concept
+    below it may be near enough over it."""
+    ratio = slope(WU_PALMER, own)
+    for j in range(graph.offsets[r], graph.offsets[r + 1]):
+        u = np.int64(graph.ancestors[j])
+        most = first_links(WU_PALMER, np.int64(graph.depth[u]), own, ratio, False) - 1 - graph.paths[j]
+        if work.marks[2 * u] == 0 and most >= 0:
+            add_other(graph, work, u, most + graph.root_path[u])
+
+
+@inlined
+def add_other(graph, work, u, limit):  # type: ignore[no-untyped-def]
+    """Puts an ancestor of r that a has not on the list of those that a concept may be below."""
+    count = work.others[0, COUNT]
+    work.others[count, FIRST], work.others[count, SECOND] = graph.bits[u, 0], graph.bits[u, 1]
+    work.others[count, LIMIT] = limit
+    work.others[0, COUNT] = count + 1
+
+
+@inlined
+def has_bit(words, at, bit):  # type: ignore[no-untyped-def]
+    """Whether the words from ``at`` on have a bit."""
+    return (words[at + (bit >> 6)] >> np.uint64(bit & 63)) & np.uint64(1) != np.uint64(0)
+
+
+@inlined
+def may_share(words, at, others, number):  # type: ignore[no-untyped-def]
+    """Whether what has these words from ``at`` on, and a root_path or minus a depth of at least ``number``, may be below
+    one of the others and be admissible for that."""
+    for i in range(others[0, COUNT]):
+        if (
+            number <= others[i, LIMIT]
+            and has_bit(words, at, others[i, FIRST])
+            and has_bit(words, at, others[i, SECOND])
+        ):
+            return True
+    return False
 
 
 @inlined
@@ -240,15 +280,18 @@ def is_deep_enough(lists, work, i, k, block, touched):  # type: ignore[no-untype
 
 
 @inlined
-def is_hopeless(graph, lists, work, sign, i, k, y):  # type: ignore[no-untyped-def]
-    """Whether member y, with k links up to step i, cannot be admissible, as its block tells."""
-    if sign == 0:
+def is_hopeless(graph, work, sign, i, k, c):  # type: ignore[no-untyped-def]
+    """Whether c, with k links up to step i, cannot be admissible, as its depths and bits tell."""
+    steps = work.steps
+    if sign == 0 or (sign > 0 and k >= steps[i, ENOUGH]):
         return False
-    block = (y // BLOCK) * BLOCK_WORDS
-    touched = touches(lists.blocks, block, work.bits)
     if sign > 0:
-        return not is_deep_enough(lists, work, i, k, block, touched)
-    return not touched and graph.root_path[lists.members[y]] > work.steps[i, ROOT_PATH]
+        depth = graph.depth[c]
+        if depth > steps[i, BY_SHARED]:
+            return False
+        return depth <= steps[i, BY_OTHERS] or not may_share(graph.rows, ROW_WORDS * c, work.others, -depth)
+    root_path = np.int64(graph.root_path[c])
+    return root_path > steps[i, ROOT_PATH] and not may_share(graph.rows, ROW_WORDS * c, work.others, root_path)
 
 
 @inlined

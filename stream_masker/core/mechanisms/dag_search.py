@@ -28,9 +28,9 @@ from stream_masker.core.mechanisms.dag_bounds import (
     is_covered,
     is_deep_enough,
     is_hopeless,
+    may_share,
     prepare,
     shared,
-    touches,
 )
 from stream_masker.core.mechanisms.dag_memo import (
     BALL,
@@ -45,15 +45,15 @@ from stream_masker.core.mechanisms.dag_memo import (
     is_listed,
     locate,
 )
-from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, ROW_WORDS
+from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, DEEPEST, ROW_WORDS
 from stream_masker.core.mechanisms.levels import first_links, is_beyond, slope, wu_palmer_level
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 LEVEL_OF_FEW = 8
 FEWEST_TRIES, MOST_TRIES, MEMBERS_A_TRY = 4, 256, 32
-SMALL_BALL = 24
-"""So many concepts at most nearer to the reference are listed at once, for all levels."""
+SMALL_BALL, BALL_SHARE = 24, 16
+"""Concepts nearer to the reference are listed at once, for all levels: so many at most, or such a share of a level."""
 
 
 @inlined
@@ -89,7 +89,7 @@ def draw(graph, lists, memo, work, case, slot, first, j, seed):  # type: ignore[
         if found >= 0:
             memo.statuses[at] = THERE
             return found
-        if case[2] < 0 and memo.cases[slot, BALL] <= min(memo.sizes[level], work.entries.size):
+        if case[2] < 0 and memo.cases[slot, BALL] <= min(memo.sizes[level] // BALL_SHARE, work.entries.size):
             list_ball(graph, lists, memo, work, case, slot, first)
         else:
             list_level(graph, lists, memo, work, case, level, at)
@@ -106,10 +106,10 @@ def tried(graph, lists, memo, work, case, level, turns, seed):  # type: ignore[n
         i = np.int64(memo.groups[2 * g + 1])
         s = work.steps[i, SELF]
         k = memo.groups[2 * g] - lists.first[s]
-        if not is_hopeless(graph, lists, work, case[2], i, k, y):
-            c = np.int64(lists.members[y])
-            if fits(graph, work, case, c, s, work.steps[i, PATH] + k):
-                return c
+        c = np.int64(lists.members[y])
+        hopeless = is_hopeless(graph, work, case[2], i, k, c)
+        if not hopeless and fits(graph, work, case, c, s, work.steps[i, PATH] + k):
+            return c
     return np.int64(-1)
 
 
@@ -182,9 +182,11 @@ def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room
         last = end_of_hope(graph, lists, work, sign, i, k, y, end, short)
         for z in range(y, last):
             c = np.int64(lists.members[z])
-            if z + 4 < last:
+            if z + 8 < last:
+                prefetch(graph.offsets, np.int64(lists.members[z + 8]))
+                prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z + 8]))
                 ask_for(graph, lists.members[z + 4])
-            if z >= short and not touches(graph.rows, ROW_WORDS * c, work.bits):
+            if is_hopeless(graph, work, sign, i, k, c):
                 continue
             if fits(graph, work, case, c, s, work.steps[i, PATH] + k):
                 if count == wanted:
@@ -209,7 +211,8 @@ def end_of_hope(graph, lists, work, sign, i, k, y, end, short):  # type: ignore[
     block = (y // BLOCK) * BLOCK_WORDS
     last = end
     if sign != 0:
-        touched = touches(lists.blocks, block, work.bits)
+        number = -np.int64(lists.blocks[block + DEEPEST]) if sign > 0 else np.int64(graph.root_path[lists.members[y]])
+        touched = may_share(lists.blocks, block, work.others, number)
         if sign < 0 and not touched:
             last = max(y, min(end, short))
         if sign > 0 and not is_deep_enough(lists, work, i, k, block, touched):
@@ -249,9 +252,9 @@ def list_ball(graph, lists, memo, work, case, slot, first):  # type: ignore[no-u
         for y in range(lists.starts[x], lists.starts[x + reach(graph, lists, own, j)]):
             c = np.int64(lists.members[y])
             if c != a:
-                t, depth, links = shared(graph, work, c, 1)
+                t, depth, links = shared(graph, work, c, 1, graph.ancestors[j])
                 if t == graph.ancestors[j] and is_beyond(sign, wu_palmer_level(depth, links), own):
-                    s, depth, links = shared(graph, work, c, 0)
+                    s, depth, links = shared(graph, work, c, 0, graph.depth.size)
                     level = first_level_at(memo, first, stop, wu_palmer_level(depth, links))
                     path = links - work.marks[2 * s] + 1
                     entries[count] = ((level - first) << 32) + place_of(graph, lists, memo, level, s, path, c)

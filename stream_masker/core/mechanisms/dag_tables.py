@@ -16,19 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import kernel
-from stream_masker.core.distance.hubs import TOPS_OF_LAST, HubTable
 from stream_masker.core.mechanisms.candidates import Candidates, Int32, Int64
 from stream_masker.core.ontology import Taxonomy
 
 Words = NDArray[np.uint64]
 
 BLOCK = 32
-COVER, DEEPEST = 4, 5
-BLOCK_WORDS = 6
-"""Words of a block: four of ``HubTable`` (the bits of any member), the concept that covers it, the greatest depth."""
-
 ROW_WORDS = 8
-"""Words of a row of ``HubTable``."""
+"""Words of a row of bits: one cache line."""
+
+COVER, DEEPEST = ROW_WORDS, ROW_WORDS + 1
+BLOCK_WORDS = ROW_WORDS + 2
+"""Words of a block: the bits of any of its members, the concept that covers it, the greatest depth."""
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+HUBS = 64
+"""Concepts with a bit of their own in rows, those with the most descendants. All others have two of 448 bits."""
 
 
 class Graph(NamedTuple):
@@ -36,7 +40,8 @@ class Graph(NamedTuple):
 
     depth: (m,); begins: the first position of each depth, from 0 on, and m for the depth beyond the last.
     root_path: (m,) links of the shortest path up to the root. deepest: (m,) the greatest depth of any descendant.
-    rows: (m · 8,) those of ``HubTable``, which tell in a few bits what subsumes a concept.
+    bits: (m, 2) each concept's bits in rows. rows: (m · 8,) the bits of what subsumes a concept, itself included: what
+    has not both bits of another one is not subsumed by that.
     """
 
     offsets: Int64
@@ -48,6 +53,7 @@ class Graph(NamedTuple):
     begins: Int64
     root_path: Int32
     deepest: Int32
+    bits: Int32
     rows: Words
 
 
@@ -71,6 +77,7 @@ def graph_of(taxonomy: Taxonomy) -> Graph:
     """What kernels need of a taxonomy."""
     up = taxonomy.closure
     depth = taxonomy.depth
+    bits = bits_of(np.bincount(up.ancestors, minlength=len(taxonomy)))
     return Graph(
         offsets=up.offsets,
         ancestors=up.ancestors,
@@ -81,7 +88,8 @@ def graph_of(taxonomy: Taxonomy) -> Graph:
         begins=np.searchsorted(depth, np.arange(int(depth.max()) + 2)).astype(np.int64),
         root_path=up.paths[up.offsets[1:] - 1].astype(np.int32),
         deepest=deepest_below(taxonomy.parent_offsets, taxonomy.parents, depth),
-        rows=HubTable.of(taxonomy).rows,
+        bits=bits,
+        rows=subsumer_rows(bits, taxonomy.parent_offsets, taxonomy.parents),
     )
 
 
@@ -97,6 +105,30 @@ def lists_of(graph: Graph, candidates: Candidates) -> Lists:
     )
     blocks = summed_blocks(members, graph.rows, graph.depth, preorder, above)
     return Lists(eligible, first, starts, members, preorder, blocks)
+
+
+def bits_of(descendants: NDArray[np.integer]) -> Int32:
+    """(m, 2) each concept's bits, given how many descendants each one has."""
+    m = len(descendants)
+    mixed = np.arange(m, dtype=np.uint64)[:, None] * GOLDEN >> np.array([[16, 40]], np.uint64)
+    bits = (HUBS + mixed % np.uint64(64 * ROW_WORDS - HUBS)).astype(np.int32)
+    hubs = np.argsort(-descendants, kind="stable")[:HUBS]
+    bits[hubs] = np.arange(len(hubs))[:, None]
+    return bits
+
+
+@kernel
+def subsumer_rows(bits, parent_offsets, parents):  # type: ignore[no-untyped-def]
+    """(m · 8,) the bits of each concept and of all that subsumes it."""
+    m = bits.shape[0]
+    rows = np.zeros(m * ROW_WORDS, np.uint64)
+    for c in range(m):
+        for k in range(parent_offsets[c], parent_offsets[c + 1]):
+            for w in range(ROW_WORDS):
+                rows[c * ROW_WORDS + w] |= rows[parents[k] * ROW_WORDS + w]
+        for bit in bits[c]:
+            rows[c * ROW_WORDS + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
+    return rows
 
 
 @kernel
@@ -133,10 +165,9 @@ def transposed(offsets, ancestors, paths, order):  # type: ignore[no-untyped-def
     for c in order:
         for k in range(offsets[c], offsets[c + 1]):
             s = np.int64(ancestors[k])
-            if first[s + 1] <= paths[k]:
-                first[s + 1] = paths[k] + 1
-    for s in range(m):
-        first[s + 1] += first[s]
+            first[s + 1] = max(first[s + 1], paths[k] + 1)
+    for i in range(m):
+        first[i + 1] += first[i]
     starts = np.zeros(first[m] + 2, np.int32)
     for c in order:
         for k in range(offsets[c], offsets[c + 1]):
@@ -165,7 +196,7 @@ def summed_blocks(members, rows, depth, preorder, above):  # type: ignore[no-unt
         deepest = 0
         for y in range(j * BLOCK, min(members.size, (j + 1) * BLOCK)):
             c = members[y]
-            for w in range(4):
+            for w in range(ROW_WORDS):
                 blocks[at + w] |= rows[c * ROW_WORDS + w]
             low = c if preorder[c] < preorder[low] else low
             high = c if preorder[c] > preorder[high] else high
@@ -175,7 +206,6 @@ def summed_blocks(members, rows, depth, preorder, above):  # type: ignore[no-unt
                 low = above[low]
             else:
                 high = above[high]
-        blocks[at + 3] &= TOPS_OF_LAST
         blocks[at + COVER] = low
         blocks[at + DEEPEST] = deepest
     return blocks

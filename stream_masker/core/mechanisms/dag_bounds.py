@@ -50,9 +50,9 @@ class Work(NamedTuple):
 
     steps: (ancestors of a, 9), deepest first: the position, depth and path of each; the depth and links that it shares
     with r; the fewest links from which on sharing these is far enough; the two bounds of depth; that of root_path.
-    far: (ancestors of r,) bounds of depth. entries: room for a list. others: (ancestors of r, 4) those that a has not, with their bits
-    and the greatest root_path (sign < 0), or minus the least depth (sign > 0), of a concept to which they matter. ready: 1
-    when all this is filled.
+    far: (ancestors of r,) bounds of depth. entries: room for a list. others: (ancestors of r, 4) those that a has not,
+    with their bits, and the greatest root_path (sign < 0) or minus the least depth (sign > 0) of a concept to which
+    they matter. ready: 1 when all this is filled.
     """
 
     marks: NDArray[np.int16]
@@ -258,14 +258,13 @@ def has_bit(words, at, bit):  # type: ignore[no-untyped-def]
 
 @inlined
 def may_share(words, at, others, number):  # type: ignore[no-untyped-def]
-    """Whether what has these words from ``at`` on, and a root_path or minus a depth of at least ``number``, may be below
-    one of the others and be admissible for that."""
+    """Whether what has these words from ``at`` on may be below one of the others, and be admissible for that.
+
+    number: its root_path (sign < 0) or minus its depth, or what of several is the least.
+    """
     for i in range(others[0, COUNT]):
-        if (
-            number <= others[i, LIMIT]
-            and has_bit(words, at, others[i, FIRST])
-            and has_bit(words, at, others[i, SECOND])
-        ):
+        matters = number <= others[i, LIMIT]
+        if matters and has_bit(words, at, others[i, FIRST]) and has_bit(words, at, others[i, SECOND]):
             return True
     return False
 

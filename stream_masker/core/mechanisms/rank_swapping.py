@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms.candidates import Int64, require_one_of
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.rank_swapping_interval import IntervalSwapping, Lengths, Shares
 from stream_masker.core.mechanisms.rank_swapping_levels import Levels
-from stream_masker.core.mechanisms.rank_swapping_units import Parts, swap_units
+from stream_masker.core.mechanisms.rank_swapping_records import joined, swap_records, swap_values, together
 from stream_masker.core.mechanisms.swapping import Swapped, Values, swap_in_ranks
 from stream_masker.core.mechanisms.swapping_kernels import NEXT, draw
 from stream_masker.core.mechanisms.windowed import DistanceChoice
@@ -43,8 +43,8 @@ class RankSwapping(IntervalSwapping):
     * k counts values, equal ones too: a value that more than k records share swaps with its equals alone (Table 5 for
       k = 2 shows the same), so a k below the frequency of common values leaves these as they are.
     * Elements of an array are values of their attribute for Algorithms 1 and 2; none swaps within its own record. For
-      Algorithm 3 first elements are one attribute, second ones another, and so on. What a record lacks is at distance
-      1 from a value, at 0 from what another record lacks. Records without any value take no part.
+      Algorithm 3 first elements are one attribute, second ones another, and so on while more than k records have them;
+      later ones swap by Algorithm 2. What a record lacks is at distance 1 from a value, at 0 from what another lacks.
 
     Equal values, and equal records, collapse: with d distinct values of n, and a neighbourhood of w distinct ones,
     Algorithm 2 takes O(d² + n·w) and not O(n² log n); Algorithm 3, with r distinct records, O(d² + n·v), v ≤ r being
@@ -100,12 +100,17 @@ class RankSwapping(IntervalSwapping):
         self._multivariate = multivariate
         self._fixed = intervals == "fixed"
 
+    @property
+    def multivariate(self) -> bool:
+        """Whether records swap as wholes (Algorithm 3)."""
+        return self._multivariate
+
     def _swapped(self, batch: Batch, groups: Sequence[Values]) -> list[Swapped]:
         return self._swapped_records(batch, groups) if self._multivariate else super()._swapped(batch, groups)
 
     def _partners(self, j: int, values: Values) -> Int64:
         k = self._length(j, len(values))
-        return self._within_ranks(j, values, k) if self._fixed else self._nearest(j, values, k)
+        return self._within_ranks(j, values, k) if self._fixed else swap_values(values, k, self._distances[j])
 
     def _within_ranks(self, j: int, values: Values, k: int) -> Int64:
         """Algorithm 1."""
@@ -116,23 +121,29 @@ class RankSwapping(IntervalSwapping):
         ranks = levels.ranks[most[draw(values.words[0, NEXT], most.size)]]
         return swap_in_ranks(ranks[index], values, k)
 
-    def _nearest(self, j: int, values: Values, k: int) -> Int64:
-        """Algorithm 2."""
-        part = Parts(values.codes, np.ones(len(values), np.int64), values.words, self._distances[j])
-        return swap_units([part], values.owners, k).partners[0]
-
     def _swapped_records(self, batch: Batch, groups: Sequence[Values]) -> list[Swapped]:
-        """Algorithm 3."""
-        lengths = np.stack([np.bincount(values.owners, minlength=batch.size) for values in groups])
-        units = np.flatnonzero(lengths.any(axis=0))
-        present = [j for j, values in enumerate(groups) if len(values)]
-        swapped = [Swapped.none(column.codes) for column in batch.columns]
-        if present:
-            parts = [Parts(groups[j].codes, lengths[j, units], groups[j].words, self._distances[j]) for j in present]
-            found = swap_units(parts, np.arange(units.size), self._length(present[0], units.size)).partners
-            for j, partners in zip(present, found, strict=True):
-                swapped[j] = Swapped.by(batch.columns[j].codes, groups[j].places, partners)
+        """Algorithm 3; Algorithm 2 for elements of arrays at places that few records have."""
+        k = self._length(0, batch.size)
+        for j, values in enumerate(groups):
+            self._check_values(j, values, k)
+        wholes = [together(values, k) for values in groups]
+        found = swap_records(
+            [values.where(chosen) for values, chosen in zip(groups, wholes, strict=True)], k, self._distances
+        )
+        swapped = []
+        for column, values, chosen, partners, d in zip(
+            batch.columns, groups, wholes, found, self._distances, strict=True
+        ):
+            alone = values.where(~chosen)
+            others = swap_values(alone, k, d) if len(alone) else partners[:0]
+            swapped.append(Swapped.by(column.codes, values.places, joined(values, chosen, partners, others)))
         return swapped
+
+    def _check_values(self, j: int, values: Values, k: int) -> None:
+        if len(values):
+            self._check_records(j, values)
+            if len(values) <= k:
+                raise self._too_few(j, len(values), k)
 
 
 def _check_multivariate(given: object, attributes: tuple[str, ...], intervals: str) -> None:

@@ -78,11 +78,13 @@ class IntervalSwapping(Swapping):
         interval = self._intervals[j]
         fewest = max(interval.fewest, FEWEST)
         if size < fewest:
-            raise ParameterError(
-                f"{size} of the group have values of {self._attributes[j]!r}: a swapping interval of "
-                f"{interval.of(fewest)} needs {fewest} or more"
-            )
+            raise self._too_few(j, size, interval.of(fewest))
         return interval.of(size)
+
+    def _too_few(self, j: int, size: int, k: int) -> ParameterError:
+        return ParameterError(
+            f"the group has {size} values of {self._attributes[j]!r}: a swapping interval of {k} needs more than {k}"
+        )
 
 
 def checked_intervals(k: Lengths, p: Shares, attributes: tuple[str, ...], *, window: int) -> tuple[Interval, ...]:

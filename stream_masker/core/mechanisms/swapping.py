@@ -47,6 +47,10 @@ class Values:
     def __len__(self) -> int:
         return self.codes.size
 
+    def where(self, chosen: NDArray[np.bool_]) -> Values:
+        """The values for which ``chosen``, (k,), is true."""
+        return Values(self.codes[chosen], self.places[chosen], self.owners[chosen], self.words[chosen])
+
     @property
     def records(self) -> int:
         """How many records have a value."""
@@ -133,9 +137,12 @@ class Swapping(WindowedMechanism[Statistics]):
     def _swapped_column(self, j: int, codes: Int32, values: Values) -> Swapped:
         if not len(values):
             return Swapped.none(codes)
+        self._check_records(j, values)
+        return Swapped.by(codes, values.places, self._partners(j, values))
+
+    def _check_records(self, j: int, values: Values) -> None:
         if values.records < FEWEST:
             raise ParameterError(f"one record alone of the group has values of {self._attributes[j]!r}: {FEWEST} swap")
-        return Swapped.by(codes, values.places, self._partners(j, values))
 
     def _prepare(self, statistics: Statistics) -> Statistics:
         return statistics

@@ -1,0 +1,180 @@
+"""The tables and figures of 2019, section 4, for any data: what swapping keeps for each method and interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from statistics import fmean
+from typing import Any, TypeVar
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.distance import Distance
+from stream_masker.core.mechanisms.data_swapping import DataSwapping
+from stream_masker.core.mechanisms.rank_swapping import RankSwapping
+from stream_masker.core.mechanisms.swapping import Swapping
+from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.statistics import (
+    Counts,
+    SparseCounts,
+    correlation_from_counts,
+    count_batch,
+    distance_variance_from_counts,
+    mean_from_counts,
+)
+from stream_masker.evaluation.linkage import record_linkage
+
+Label = TypeVar("Label", str, tuple[str, str])
+
+KS = (2, 5, 10, 20, 50, 100)
+"""The paper's lengths of the swapping interval."""
+
+SOURCE = "evaluation"
+"""Stands for the topic in the keys of the records."""
+
+NO_INTERVAL = 0
+"""The k of a method that swaps over any range."""
+
+Maker = Callable[[Mapping[str, Taxonomy], int, bytes], Swapping]
+"""Makes a mechanism of taxonomies, k and a secret."""
+
+METHODS: Mapping[str, Maker] = {
+    "Algorithm 1": lambda taus, k, seed: RankSwapping(taus, k=k, intervals="fixed", seed=seed),
+    "Algorithm 2": lambda taus, k, seed: RankSwapping(taus, k=k, seed=seed),
+    "Algorithm 3": lambda taus, k, seed: RankSwapping(taus, k=k, multivariate=True, seed=seed),
+    "distributional": lambda taus, k, seed: DistributionalRankSwapping(taus, k=k, seed=seed),
+}
+"""The paper's methods, and the baseline that has intervals."""
+
+BASELINES: Mapping[str, Maker] = {"data swapping": lambda taus, _, seed: DataSwapping(taus, seed=seed)}
+"""Those without intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwappingRow:
+    """What a method keeps of a data set X with intervals of k, ``NO_INTERVAL`` for any range (2019: section 4.1).
+
+    Metrics 1 to 4; errors are 0 where nothing is lost.
+    mean_distance[a]: sd(sμ(X*), sμ(X)). variance_error[a]: |sdVar(X*) - sdVar(X)|. rmse[a]: √(Σ sd(x, x*)² / n).
+    correlation[a, b]: sdCor(X*). correlation_error[a, b]: |sdCor(X*) - sdCor(X)|. kept[a]: the share of values that
+    found no partner. risk: the expected share of records that an intruder links, which section 3.5 bounds by 1/k for
+    Algorithm 3.
+    """
+
+    method: str
+    k: int
+    mean_distance: Mapping[str, float]
+    variance_error: Mapping[str, float]
+    rmse: Mapping[str, float]
+    correlation: Mapping[tuple[str, str], float]
+    correlation_error: Mapping[tuple[str, str], float]
+    kept: Mapping[str, float]
+    risk: float
+
+
+def swapping_rows(
+    batch: Batch,
+    taxonomies: Mapping[str, Taxonomy],
+    *,
+    secrets: Sequence[bytes],
+    ks: Sequence[int] = KS,
+    methods: Mapping[str, Maker] = METHODS,
+    baselines: Mapping[str, Maker] = BASELINES,
+) -> Iterator[SwappingRow]:
+    """One row for each method and k, in this order, and for each baseline: means over the maskings by all ``secrets``.
+
+    ``batch``: the data, columns in the order of ``taxonomies``. Raises ParameterError where the mechanisms do, such as
+    for a k of the number of records or more.
+    """
+    cases = [*product(methods.items(), ks), *product(baselines.items(), (NO_INTERVAL,))]
+    for (method, make), k in cases:
+        yield _mean([_row(method, k, make(taxonomies, k, secret), batch, secret) for secret in secrets])
+
+
+@dataclass(frozen=True, slots=True)
+class _Features:
+    """The semantic features of a data set (2019: Table 1), by attribute and by pair of attributes."""
+
+    means: Sequence[int]
+    variances: Sequence[float]
+    correlations: Sequence[float]
+
+    @classmethod
+    def of(cls, batch: Batch, distances: Sequence[Distance]) -> _Features:
+        counts = count_batch(batch, [len(d.taxonomy) for d in distances])
+        columns = list(zip(counts.values, distances, strict=True))
+        return cls(
+            [mean_from_counts(values, d) for values, d in columns],
+            [distance_variance_from_counts(values, d) for values, d in columns],
+            [correlation_from_counts(pair, distances[i], distances[j]) for (i, j), pair in _ordered(counts)],
+        )
+
+
+def _row(method: str, k: int, mechanism: Swapping, batch: Batch, secret: bytes) -> SwappingRow:
+    names, distances = mechanism.attributes, mechanism.distances
+    done = _masked(mechanism, batch, secret)
+    before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, done.columns), distances)
+    means = zip(before.means, after.means, distances, strict=True)
+    tallies = dict(zip(names, done.tallies, strict=True))
+    pairs = list(combinations(names, 2))
+    return SwappingRow(
+        method=method,
+        k=k,
+        mean_distance=dict(zip(names, (_distance(a, b, d) for a, b, d in means), strict=True)),
+        variance_error=_errors(names, before.variances, after.variances),
+        rmse={a: math.sqrt(tally.squared_distance / max(1, tally.values)) for a, tally in tallies.items()},
+        correlation=dict(zip(pairs, after.correlations, strict=True)),
+        correlation_error=_errors(pairs, before.correlations, after.correlations),
+        kept={a: tally.truncated / max(1, tally.values) for a, tally in tallies.items()},
+        risk=record_linkage(batch, done.columns, distances).risk,
+    )
+
+
+def _masked(mechanism: Swapping, batch: Batch, secret: bytes) -> MaskedBatch:
+    counts = count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
+    mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))
+    return mechanism.mask_batch(batch, PositionKeys(secret, SOURCE, 0, np.arange(batch.size, dtype=np.int64)))
+
+
+def _ordered(counts: Counts) -> list[tuple[tuple[int, int], SparseCounts]]:
+    return sorted(counts.pairs.items(), key=lambda pair: pair[0])
+
+
+def _distance(a: int, b: int, d: Distance) -> float:
+    return float(d.pairs(np.array([a]), np.array([b]))[0])
+
+
+def _errors(labels: Sequence[Label], before: Sequence[float], after: Sequence[float]) -> dict[Label, float]:
+    return {label: abs(new - old) for label, old, new in zip(labels, before, after, strict=True)}
+
+
+def _mean(rows: Sequence[SwappingRow]) -> SwappingRow:
+    figures = {
+        name: _mean_of([getattr(row, name) for row in rows])
+        for name in ("mean_distance", "variance_error", "rmse", "correlation", "correlation_error", "kept")
+    }
+    return SwappingRow(rows[0].method, rows[0].k, **figures, risk=fmean(row.risk for row in rows))
+
+
+def _mean_of(figures: Sequence[Mapping[Any, float]]) -> dict[Any, float]:
+    return {label: fmean(each[label] for each in figures) for label in figures[0]}
+
+
+def swapping_markdown(rows: Sequence[SwappingRow]) -> str:
+    """The rows as a Markdown table: what 2019's tables 2 to 6 print, and the risk."""
+    first = rows[0]
+    head = ["method", "k", *(f"RMSE({a})" for a in first.rmse)]
+    head += [text for a, b in first.correlation for text in (f"sdCor({a}, {b})", "error")]
+    lines = [[*head, "values kept", "linked"], ["---"] * (len(head) + 2), *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cells(row: SwappingRow) -> list[str]:
+    pairs = [figure for pair in row.correlation for figure in (row.correlation[pair], row.correlation_error[pair])]
+    figures = [*row.rmse.values(), *pairs, max(row.kept.values()), row.risk]
+    return [row.method, str(row.k or "any"), *(f"{figure:.4f}" for figure in figures)]

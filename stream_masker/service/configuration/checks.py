@@ -99,7 +99,7 @@ def own_values(configuration: Configuration) -> Problems:
 
 
 def fitting_mechanism(configuration: Configuration) -> Problems:
-    """Numeric attributes and noise levels only for mechanisms that know them."""
+    """Numeric attributes, and other noise levels than the default, only for mechanisms that know them."""
     from stream_masker.core.mechanisms import MECHANISMS
 
     given = configuration.mechanism
@@ -107,7 +107,7 @@ def fitting_mechanism(configuration: Configuration) -> Problems:
         if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
             able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
             yield ("attributes", name), f"{given.name} masks nominal attributes only: use {listed(able)}"
-        if "alpha" in attribute.model_fields_set and not takes_alpha(given):
+        if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} knows no noise level: leave it out"
 
 

@@ -1,4 +1,4 @@
-"""Markov matrices from files: JSON ``{value: {value: probability}}``, or a CSV or TSV table with values at its edges."""
+"""Markov matrices from files: JSON ``{value: {value: probability}}``, or a table, CSV or TSV, of them."""
 
 from __future__ import annotations
 
@@ -73,8 +73,6 @@ def _numbered(lines: list[list[str]]) -> Iterator[tuple[int, list[str]]]:
 
 def _number(given: Any, where: str) -> float:
     try:
-        if isinstance(given, bool):
-            raise TypeError
-        return float(given)
+        return float("" if isinstance(given, bool) else given)
     except (TypeError, ValueError):
         raise ConfigurationError(f"{where} holds a cell that is no number") from None

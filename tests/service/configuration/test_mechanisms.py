@@ -6,12 +6,15 @@ from inspect import signature
 from typing import get_args
 
 import pytest
+import yaml
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration import load_schema
+from stream_masker.service.configuration import load_schema, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, noise_levels
 from stream_masker.service.configuration.mechanisms import Mechanism, MechanismSettings
+from stream_masker.service.configuration.settings import settings_of, with_settings
+from stream_masker.service.configuration.showing import as_yaml
 
 FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "window", "window_age", "rollup_depth", "seed"}
 """What stands in other sections of the configuration."""
@@ -114,9 +117,15 @@ class TestProblems:
         assert "a mapping with name" in problem
 
     def test_a_noise_level_for_a_mechanism_that_knows_none(self, problems):
-        assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.3}}) == [
+        assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
             "attributes.principal.alpha: data_swapping knows no noise level: leave it out"
         ]
+
+    @pytest.mark.parametrize("name", SECTIONS)
+    def test_what_is_shown_of_a_configuration_can_be_used_again(self, name, parse):
+        configuration = parse(mechanism={"name": name})
+        assert parse_configuration(yaml.safe_load(as_yaml(configuration))) == configuration
+        assert with_settings(configuration, settings_of(configuration)) == configuration
 
     def test_numbers_for_a_mechanism_that_masks_none(self, problems):
         able = [name for name, kind in MECHANISMS.items() if kind.declaration.numeric]

@@ -1,0 +1,239 @@
+"""Every mechanism live: calibrator and worker on a real Kafka, and every outcome made again from what was published."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from kafka_records import Record, write
+from processes import Processes, terminate
+from workers import CODES, START, Running, Setting, event, running, setting
+
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
+from stream_masker.pipeline.records import InputRecord
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.masking import Masking
+from stream_masker.service.statistics_topic import Newest
+
+FIRST, SECOND = 1_500, 1_000
+"""Records before and after the first statistics of masked blocks."""
+
+PARTITIONS = 2
+BAD = 50
+"""Every so many records one has a code that no ontology knows."""
+
+OWN: dict[str, dict[str, Any]] = {
+    "semantic_noise": {"reference": "mean", "rounding": "ceil"},
+    "microaggregation": {"k": 5},
+    "rank_swapping": {"k": 5},
+    "distributional_rank_swapping": {"k": 5},
+    "exponential": {"epsilon": 2.0},
+}
+"""Parameters that are not left as they are by default."""
+
+
+@pytest.fixture
+def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    made = setting(kafka, tmp_path)
+    made.create(partitions=PARTITIONS, drift=1)
+    yield made
+    made.remove()
+
+
+def configured(topics: Setting, name: str, **sections: Any) -> Configuration:
+    """A mechanism over two attributes, and a number where it masks numbers."""
+    attributes = dict(topics.data["attributes"])
+    if MECHANISMS[name].declaration.numeric:
+        attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
+    calibration = {"window_records": 5_000, "every_records": 500, "every_seconds": 1, "min_records": 300}
+    groups = {"records": 100, "delay": 0.5, "short": "suppress"}
+    given = {"attributes": attributes, "calibration": calibration, "groups": groups, **sections}
+    return topics.configuration(mechanism={"name": name, **OWN.get(name, {})}, **given)
+
+
+def value(number: int) -> bytes:
+    made = {**event(number), "age": number * 7919 % 100}
+    return orjson.dumps({**made, "first": "nothing"} if number % BAD == 0 else made)
+
+
+def produce(topics: Setting, numbers: range) -> None:
+    records = ({"value": value(i), "partition": i % PARTITIONS, "timestamp": START + i} for i in numbers)
+    write(topics.bootstrap, topics.topics["input"], records)
+
+
+def versions(topics: Setting) -> dict[int, StatisticsMessage]:
+    newest = Newest()
+    for record in topics.read("statistics"):
+        newest.offer(record.key, record.value)
+    return {published.version: decode_statistics(published.value) for published in newest.take()}
+
+
+def group_of(record: Record) -> range:
+    """The offsets of a record's group."""
+    first, last = (record.headers["stream-masker-group"] or b"").split(b"-")
+    return range(int(first), int(last) + 1)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_masks_live_what_can_be_made_again_from_what_it_published(
+    name: str, topics: Setting, tmp_path: Path
+) -> None:
+    configuration = configured(topics, name)
+    produce(topics, range(FIRST))
+    with Processes(tmp_path) as processes, running(configuration) as worker:
+        calibrator = processes.start("calibrator", "calibrator", "--config", str(topics.path))
+        worker.reaches(FIRST)
+        blocks = lambda: any(message.blocks for message in versions(topics).values())  # noqa: E731
+        processes.wait(blocks, "statistics of blocks")
+        newest = max(versions(topics))
+        worker.wait(lambda: worker.metric("statistics_version") >= newest, "new statistics in the worker")
+        produce(topics, range(FIRST, FIRST + SECOND))
+        worker.reaches(FIRST + SECOND)
+        assert terminate(calibrator) == 0, processes.logs()
+        assert "Traceback" not in processes.log("calibrator")
+    originals, masked, rejected = topics.read("input"), topics.read("output"), topics.read("rejected")
+    check_all_accounted_for(originals, masked, rejected)
+    check_masked(configuration, originals, masked)
+    check_made_again(configuration, originals, masked, versions(topics))
+
+
+def check_all_accounted_for(originals: list[Record], masked: list[Record], rejected: list[Record]) -> None:
+    ids = {(record.partition, record.offset): record.json["id"] for record in originals}
+    reasons = {ids[partition, one.offset]: one.reason for _, partition, one in map(decode_rejected, rejected)}
+    done = Counter(record.json["id"] for record in masked)
+    assert done.keys() | reasons.keys() == set(range(FIRST + SECOND))
+    assert (len(masked) + len(rejected), max(done.values())) == (FIRST + SECOND, 1)
+    assert {number for number, reason in reasons.items() if reason == "unknown_code"} == set(
+        range(0, FIRST + SECOND, BAD)
+    )
+    assert set(reasons.values()) <= {"unknown_code", "group_too_small"}
+    assert len(masked) > 0.9 * (FIRST + SECOND)
+
+
+def decode_rejected(record: Record) -> tuple[str, int, Any]:
+    return decode_rejection(record.value or b"")
+
+
+def check_masked(configuration: Configuration, originals: list[Record], masked: list[Record]) -> None:
+    """Order and place are kept; what comes out are concepts and numbers, and mostly others than came in."""
+    before = {record.json["id"]: record for record in originals}
+    places = [(record.partition, before[record.json["id"]].offset) for record in masked]
+    assert places == sorted(places)
+    changed: Counter[str] = Counter()
+    for record in masked:
+        old, new = before[record.json["id"]].json, record.json
+        assert record.timestamp == before[new["id"]].timestamp
+        changed.update(attribute for attribute in configuration.attributes if old[attribute] != new[attribute])
+        assert set(new) == {"id", *configuration.attributes} | {"patient"}
+        if "age" in configuration.attributes:
+            assert type(new["age"]) is int
+            assert 0 <= new["age"] <= 120
+    assert {attribute: share / len(masked) > 0.3 for attribute, share in changed.items()} == dict.fromkeys(
+        configuration.attributes, True
+    )
+
+
+def check_made_again(
+    configuration: Configuration, originals: list[Record], masked: list[Record], published: dict[int, StatisticsMessage]
+) -> None:
+    """The published snapshots give every masked record once more, byte by byte."""
+    assert len({record.headers["stream-masker-version"] for record in masked}) >= 2
+    masking = Masking(configuration)
+    inputs = {(r.partition, r.offset): InputRecord(r.offset, r.value, timestamp=r.timestamp) for r in originals}
+    places = {record.json["id"]: (record.partition, record.offset) for record in originals}
+    for (version, partition), records in by_version(masked).items():
+        snapshot = published[version].snapshot
+        masking.mechanism.restore(orjson.loads(orjson.dumps(snapshot)))
+        assert masking.mechanism.snapshot() == snapshot
+        offsets = {places[record.json["id"]][1]: record for record in records}
+        runs = {group_of(record) for record in records} if masking.mechanism.needs_group else {tuple(sorted(offsets))}
+        again = {
+            outcome.offset: outcome
+            for run in runs
+            for outcome in masking.masker.mask(
+                configuration.topics.input,
+                partition,
+                [inputs[partition, offset] for offset in run if (partition, offset) in inputs],
+                statistics_version=version,
+            ).outcomes
+        }
+        for offset, record in offsets.items():
+            assert again[offset].value == record.value
+            assert dict(again[offset].headers) == record.headers
+
+
+def by_version(masked: list[Record]) -> dict[tuple[int, int], list[Record]]:
+    found: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    for record in masked:
+        found[int(record.headers["stream-masker-version"] or 0), record.partition].append(record)
+    return found
+
+
+GROUPING = {"name": "microaggregation", "k": 8}
+
+
+def produce_codes(topics: Setting, numbers: range) -> None:
+    records = ({"value": orjson.dumps({**event(i), "first": CODES[i % 9]}), "partition": 0} for i in numbers)
+    write(topics.bootstrap, topics.topics["input"], records)
+
+
+def small_groups(topics: Setting, short: str) -> Configuration:
+    """Groups of 8 to 20 records, and statistics to mask by."""
+    groups = {"records": 20, "delay": 0.5, "short": short}
+    topics.data.update(mechanism=GROUPING, groups=groups)
+    topics.publish(1)
+    return topics.configuration()
+
+
+def groups_of(topics: Setting) -> list[range]:
+    return sorted({group_of(record) for record in topics.read("output")}, key=lambda group: group.start)
+
+
+def still(worker: Running, records: int) -> None:
+    """So many records are committed, and stay so well beyond the delay."""
+    worker.reaches(records)
+    with pytest.raises(AssertionError, match="no more"):
+        from workers import wait
+
+        wait(lambda: worker.metric("records_in_total") > records, "more", timeout=2)
+
+
+@pytest.mark.parametrize("short", ["hold", "merge"])
+def test_a_short_group_waits_uncommitted_until_it_is_large_enough(short: str, topics: Setting) -> None:
+    configuration = small_groups(topics, short)
+    produce_codes(topics, range(45))
+    with running(configuration) as worker:
+        still(worker, 40)
+        assert groups_of(topics) == [range(20), range(20, 40)]
+    with running(topics.configuration(worker={"instance": "another", "batch_delay": 0.2})) as worker:
+        produce_codes(topics, range(45, 48))
+        worker.reaches(8)
+        assert [len(group) for group in groups_of(topics)] == [20, 20, 8]
+    assert [record.json["id"] for record in topics.read("output")] == list(range(48))
+    assert topics.read("rejected") == []
+
+
+def test_a_short_group_is_suppressed_after_its_delay(topics: Setting) -> None:
+    configuration = small_groups(topics, "suppress")
+    produce_codes(topics, range(45))
+    with running(configuration) as worker:
+        worker.reaches(45)
+        assert worker.metric("records_rejected_total", reason="group_too_small") == 5
+    assert [record.json["id"] for record in topics.read("output")] == list(range(40))
+
+
+def test_records_that_cannot_be_masked_do_not_count(topics: Setting) -> None:
+    configuration = small_groups(topics, "hold")
+    write(topics.bootstrap, topics.topics["input"], [{"value": b"no JSON", "partition": 0}] * 18)
+    produce_codes(topics, range(7))
+    with running(configuration) as worker:
+        still(worker, 0)
+        produce_codes(topics, range(7, 8))
+        worker.reaches(26)
+    assert {group_of(record) for record in topics.read("output")} == {range(26)}
+    assert len(topics.read("rejected")) == 18

@@ -56,7 +56,8 @@ def _compiled(plan: Plan, literal: Reader, pseudonyms: Pseudonyms, emits: bool) 
     try:
         return CompiledReader(plan, literal.attributes, pseudonyms, controls=emits)
     except NotCompilableError as reason:
-        _log.warning("records are read one by one, for this configuration cannot be compiled: %s", reason)
+        if emits:
+            _log.warning("records are read one by one, for this configuration cannot be compiled: %s", reason)
         return None
 
 

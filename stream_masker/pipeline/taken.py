@@ -71,7 +71,10 @@ def interleaved(one: Taken, other: Taken) -> Taken:
 
 def _joined(one: Batch, other: Batch, order: Longs) -> Batch:
     columns = [_ordered(_stacked(a, b), order) for a, b in zip(one.columns, other.columns, strict=True)]
-    return Batch(len(order), tuple(columns), _joined_alphas(one, other, order))
+    numeric = None
+    if one.numeric is not None and other.numeric is not None:
+        numeric = np.concatenate([one.numeric, other.numeric])[order]
+    return Batch(len(order), tuple(columns), _joined_alphas(one, other, order), numeric)
 
 
 def _joined_alphas(one: Batch, other: Batch, order: Longs) -> Floats | None:
@@ -100,4 +103,5 @@ def _ordered(column: Column, order: Longs) -> Column:
 
 def _chosen(masked: MaskedBatch, chosen: Longs) -> MaskedBatch:
     columns = tuple(_ordered(column, chosen) for column in masked.columns)
-    return MaskedBatch(columns, (Tally(),) * len(columns))
+    numeric = None if masked.numeric is None else masked.numeric[chosen]
+    return MaskedBatch(columns, (Tally(),) * len(columns), numeric)

@@ -21,6 +21,9 @@ EMPTY: Final = -1
 NULL_TEXT, PSEUDONYM, UNWRITTEN = -1, -2, -3
 """What fills a gap that no written text does."""
 
+NUMBER_TEXT: Final = 1 << 40
+"""What the starts of numbers' texts come after."""
+
 OWNER_SHIFT: Final = 44
 CROWDED: Final = -1
 
@@ -70,14 +73,15 @@ def put_all(written, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_texts(uses, positions, styles, firsts, written, places):  # type: ignore[no-untyped-def]
+def find_texts(uses, values, firsts, numbers, written, places):  # type: ignore[no-untyped-def]
     """Where each gap's text stands (``places``, (g, 2) int64: start and size); how many are to be written first.
 
-    CROWDED: there is no more room. uses: (g,) int64 (``Work.gap_uses``); positions, styles: of every attribute's
-    values, (m,) int64, those of attribute a from ``firsts[a]`` on; a position below 0 is null. Instead of a start
-    stands NULL_TEXT, PSEUDONYM, or UNWRITTEN - slot.
+    CROWDED: there is no more room. uses: (g,) int64 (``Work.gap_uses``); values: (m, 2) int64, positions (below 0:
+    null) and styles, those of nominal attribute a from ``firsts[a]`` on; numbers: (q, n, 2) int64, where each number's
+    text stands among those. Instead of a start stands NULL_TEXT, PSEUDONYM, UNWRITTEN - slot, or NUMBER_TEXT + start.
     """
-    total, missing = firsts.size, 0
+    nominal, missing = firsts.size, 0
+    total = nominal + numbers.shape[0]
     for gap in range(uses.size):
         use = uses[gap]
         if use < 0:
@@ -85,13 +89,17 @@ def find_texts(uses, positions, styles, firsts, written, places):  # type: ignor
             continue
         owner = use >> GAP_SHIFT
         attribute = owner % total
+        if attribute >= nominal:
+            number = numbers[attribute - nominal, owner // total]
+            places[gap, 0], places[gap, 1] = NUMBER_TEXT + number[0], number[1]
+            continue
         value = firsts[attribute] + owner // total
-        if positions[value] < 0:
+        if values[value, 0] < 0:
             places[gap, 0], places[gap, 1] = NULL_TEXT, 4
             continue
-        style = use & STYLE if use & KIND else styles[value]
+        style = use & STYLE if use & KIND else values[value, 1]
         label = 1 if use & LABEL_GAP else 0
-        key = ((2 * attribute + label) << OWNER_SHIFT) | (positions[value] << STYLE_BITS) | style
+        key = ((2 * attribute + label) << OWNER_SHIFT) | (values[value, 0] << STYLE_BITS) | style
         slot = slot_of(written, key)
         if written.rows[slot, KEY] == EMPTY:
             if 2 * (written.used[0] + 1) > written.rows.shape[0]:
@@ -127,8 +135,8 @@ def measure_all(ends, places, bounds):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_all(data, work, places, texts, size, key, empty):  # type: ignore[no-untyped-def]
-    """(size + PADDING,) uint8: every record with its gaps filled, one after another."""
+def fill_all(data, work, places, texts, numbers, size, key, empty):  # type: ignore[no-untyped-def]
+    """(size + PADDING,) uint8: every record with its gaps filled, one after another; numbers: the numbers' texts."""
     out = np.empty(size + PADDING, np.uint8)
     state, block = np.empty(8, np.uint64), np.empty(BLOCK, np.uint8)
     words = block.view(np.uint64)
@@ -137,7 +145,9 @@ def fill_all(data, work, places, texts, size, key, empty):  # type: ignore[no-un
         to = copied(work.out, at, work.gap_places[gap] - at, out, to)
         at = work.gap_places[gap]
         start = places[gap, 0]
-        if start >= 0:
+        if start >= NUMBER_TEXT:
+            to = copied(numbers, start - NUMBER_TEXT, places[gap, 1], out, to)
+        elif start >= 0:
             to = copied(texts, start, places[gap, 1], out, to)
         elif start == NULL_TEXT:
             out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108

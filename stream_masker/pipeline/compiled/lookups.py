@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined
-from stream_masker.pipeline.compiled.program import OTHERS, OWNER, SIZE, STATE
+from stream_masker.pipeline.compiled.program import OTHERS, OWNER, SEED, SIZE, STATE
 from stream_masker.pipeline.compiled.program import START as NAME_START
 from stream_masker.pipeline.compiled.tokens import PADDING, PRIME, TURN, first_word, same_bytes, text_hash
 
@@ -42,19 +42,20 @@ class Known(NamedTuple):
 
     ``rows``, of each slot: WORD, the text's first eight bytes; WHOSE (``owner << SIZE_BITS | size``, -1: empty); START,
     where all of it stands in ``texts``; VALUE. ``unknown``: the slots of the texts that came first since Python looked;
-    ``counters``: (3,).
+    ``counters``: (3,); ``seed``: what hashes start from.
     """
 
     rows: Longs
     texts: NDArray[np.uint8]
     unknown: Longs
     counters: Longs
+    seed: np.uint64
 
 
 def no_texts(slots: int, size: int, unknown: int) -> Known:
     """An empty table of so many slots (a power of two), bytes of texts, and unknown texts."""
     rows, counters = np.full((slots, 4), -1, np.int64), np.zeros(3, np.int64)
-    return Known(rows, np.zeros(size + PADDING, np.uint8), np.zeros(unknown, np.int64), counters)
+    return Known(rows, np.zeros(size + PADDING, np.uint8), np.zeros(unknown, np.int64), counters, SEED)
 
 
 @inlined
@@ -99,7 +100,7 @@ def value_of(known, owner, data, start, size):  # type: ignore[no-untyped-def]
     if size > LONGEST_TEXT:
         return REFUSED
     whose, word = owner << SIZE_BITS | size, np.int64(first_word(data, start, size))
-    found = text_hash(data, start, size) ^ (np.uint64(owner) * PRIME)
+    found = text_hash(data, start, size, known.seed) ^ (np.uint64(owner) * PRIME)
     rows, most = known.rows, known.rows.shape[0] - 1
     slot = np.int64((found ^ (found >> TURN)) * PRIME >> np.uint64(20)) & most
     for _ in range(MOST_PROBES):

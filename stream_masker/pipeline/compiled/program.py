@@ -7,6 +7,7 @@ it, the kind of the value) is another state, looked up in arrays.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.numeric import LARGEST
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.compiled.spots import Spot, settled
 from stream_masker.pipeline.compiled.tokens import PADDING, hash_of
@@ -35,6 +37,10 @@ OWN_ALPHA: Final = 2
 
 MOST_STATES: Final = 20_000
 MOST_FILTERS: Final = 6
+
+SEED: Final = np.uint64(secrets.randbits(64))
+"""What hashes start from, so that nobody can look for texts that collide. Kernels must be handed it: what is compiled
+is kept for other processes."""
 
 _OF_ACTION: Final = {Action.KEEP: KEEP, Action.PSEUDONYMIZE: PSEUDONYMIZE, Action.DROP: DROP}
 
@@ -80,8 +86,9 @@ class Program(NamedTuple):
 
     Members' names: an open hash table of ``name_hashes`` and ``names`` (OWNER: the state, -1: empty; STATE; START and
     SIZE of the name). Filters: ``filter_fields`` (first, number) of ``field_texts`` (start, size), ``filter_values``
-    (start, size, quoted). All texts stand in ``texts``. Roles: ``role_kinds``, ``role_attributes``, ``role_arrays``;
-    attributes: ``kept_missing``, ``arrays``.
+    (start, size, quoted). All texts stand in ``texts``. Roles: ``role_kinds``, ``role_attributes``, ``role_arrays``.
+    Attributes: ``kept_missing``; of the nominal ones, which come first, ``arrays``; of the numeric ones
+    ``number_bounds`` (lower, upper, whether whole numbers only). ``seed``: what hashes start from.
     """
 
     states: Ints
@@ -100,12 +107,12 @@ class Program(NamedTuple):
     role_arrays: Ints
     kept_missing: Ints
     arrays: Ints
+    number_bounds: NDArray[np.float64]
+    seed: np.uint64
 
 
 def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
     """A plan's tables; ``controls``: with the noise key and alphas that records give. Raises NotCompilableError."""
-    if plan.numeric:
-        raise NotCompilableError("it has numeric attributes")
     roles = roles_of(plan, controls=controls)
     _check_filters(plan, roles)
     states = _States(roles)
@@ -214,7 +221,7 @@ def _flag(role: Role) -> int:
 
 def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
     """A filter is asked twice, before and after masking; what masking rewrites must not change its answer."""
-    written = [path for attribute in plan.attributes for path in attribute.written]
+    written = [path for _, path in plan.written]
     policy = plan.fields
     for path in {*written, *policy.keep, *policy.drop, *policy.pseudonymize, *(role.path for role in roles)}:
         for at, step in enumerate(path.steps):
@@ -258,9 +265,21 @@ def _program(states: _States, plan: Plan) -> Program:
         role_kinds=_ints([role.kind for role in roles]),
         role_attributes=_ints([role.attribute for role in roles]),
         role_arrays=_ints([role.path.arrays for role in roles]),
-        kept_missing=_ints([attribute.missing == "keep" for attribute in plan.attributes]),
+        kept_missing=_ints([missing == "keep" for missing in _missing(plan)]),
         arrays=_ints([attribute.is_array for attribute in plan.attributes]),
+        number_bounds=_bounds(plan),
+        seed=SEED,
     )
+
+
+def _missing(plan: Plan) -> list[str]:
+    return [*(one.missing for one in plan.attributes), *(one.missing for one in plan.numeric)]
+
+
+def _bounds(plan: Plan) -> NDArray[np.float64]:
+    kinds = [one.kind for one in plan.numeric]
+    rows = [(max(kind.lower, -LARGEST), min(kind.upper, LARGEST), kind.integer) for kind in kinds]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), 3)
 
 
 def _rows(found: Sequence[_State]) -> Ints:
@@ -282,7 +301,7 @@ def _name_table(found: Sequence[_State], texts: _Texts) -> tuple[NDArray[np.uint
     hashes, names = np.zeros(slots, np.uint64), np.full((slots, 4), -1, np.int32)
     for owner, name, state in entries:
         start, size = texts.add(name)
-        key = int(hash_of(texts.array()[start:], size))
+        key = int(hash_of(texts.array()[start:], size, SEED))
         slot = (key ^ owner) & (slots - 1)
         while names[slot, OWNER] >= 0:
             slot = (slot + 1) & (slots - 1)

@@ -37,7 +37,7 @@ from stream_masker.pipeline.compiled.work import (
     with_more_room,
     work_for,
 )
-from stream_masker.pipeline.compiled.written import WrittenTexts
+from stream_masker.pipeline.compiled.written import WrittenTexts, number_texts
 from stream_masker.pipeline.controls import OWN_ALPHA_ABSENT, own_alpha
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
@@ -91,7 +91,7 @@ class CompiledReader:
         columns = tuple(reading.column for reading in readings)
         taken = Taken(
             indices=indices,
-            batch=Batch(len(indices), columns, self._alphas(scan.work, alphas, indices)),
+            batch=Batch(len(indices), columns, self._alphas(scan.work, alphas, indices), _numbers(scan.work)),
             keys=self._keys(scan),
             rejected={},
             unknown=[reading.unknown for reading in readings],
@@ -181,23 +181,29 @@ class CompiledReader:
         def write(masked: MaskedBatch) -> list[bytes]:
             work, key = scan.work, self._pseudonyms.state
             done, gaps = int(work.counters[DONE]), int(work.counters[GAPS])
-            positions, styles, firsts = self._values(readings, masked)
-            places = self._written.places(work.gap_uses[:gaps], positions, styles, firsts)
+            numbers, digits = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
+            values, firsts = self._values(readings, masked)
+            places = self._written.places(work.gap_uses[:gaps], values, firsts, numbers)
             bounds = np.empty(done + 1, np.int64)
             measure_all(work.ends, places, bounds)
-            texts = self._written.table.texts
-            return cut(fill_all(scan.data, work, places, texts, int(bounds[-1]), key, self._pseudonyms.empty), bounds)
+            texts, empty = self._written.table.texts, self._pseudonyms.empty
+            return cut(fill_all(scan.data, work, places, texts, digits, int(bounds[-1]), key, empty), bounds)
 
         return write
 
-    def _values(self, readings: Sequence[Reading], masked: MaskedBatch) -> tuple[Longs, Longs, Longs]:
-        """Of every value the masked position (-1: none) and the style; where each attribute's values begin."""
+    def _values(self, readings: Sequence[Reading], masked: MaskedBatch) -> tuple[Longs, Longs]:
+        """(m, 2): of every value the masked position (-1: none) and the style; where each attribute's values begin."""
         styles = shared_styles(self._attributes, readings)
         positions = [
             masked_positions(reading, column) for reading, column in zip(readings, masked.columns, strict=True)
         ]
         firsts = np.cumsum([0, *(len(column) for column in positions[:-1])])
-        return np.concatenate(positions), np.concatenate(styles), firsts
+        return np.stack([np.concatenate(positions), np.concatenate(styles)], axis=1), firsts
+
+
+def _numbers(work: Work) -> Floats | None:
+    """(n, q): the numeric attributes' values; None where there are no such attributes."""
+    return work.numbers[:, : work.counters[DONE]].T.copy() if len(work.numbers) else None
 
 
 def cut(whole: NDArray[np.uint8], bounds: Longs) -> list[bytes]:

@@ -7,28 +7,21 @@ dropped elements' places), because codes, labels and pseudonyms are gaps; so one
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel
-from stream_masker.pipeline.attributes import GAP_SHIFT, NOTHING
-from stream_masker.pipeline.attributes import LABEL as LABEL_GAP
 from stream_masker.pipeline.compiled.filters import UNSURE, matches
-from stream_masker.pipeline.compiled.lookups import DEFERRED, FULL, REFUSED, is_new, state_of_name, value_of
+from stream_masker.pipeline.compiled.lookups import is_new, state_of_name
 from stream_masker.pipeline.compiled.program import (
     CONTROLS,
     DROP,
     FILTERS,
     FIRST_ELEMENT,
     FIRST_FILTER,
-    FIRST_MARK,
     FIRST_PLACE,
     HELD,
     KEEP,
-    KEYED,
     LISTS,
-    MARKS,
     MUTED,
     NEVER,
     NULLS,
@@ -38,70 +31,43 @@ from stream_masker.pipeline.compiled.program import (
     SCALARS,
     STRICT,
 )
-from stream_masker.pipeline.compiled.tokens import after_space, copied, number_end, string_end, text_hash, word_end
-from stream_masker.pipeline.compiled.ways import CODE, LABEL, NOISE_KEY
+from stream_masker.pipeline.compiled.roles import (
+    enters_element,
+    enters_list,
+    is_whole,
+    reads_control,
+    reads_null,
+    reads_number,
+    reads_role,
+    starts,
+)
+from stream_masker.pipeline.compiled.tokens import (
+    OTHERWISE,
+    UNESCAPED,
+    after_space,
+    copied,
+    number_end,
+    put_string,
+    string_end,
+    text_hash,
+    word_end,
+)
+from stream_masker.pipeline.compiled.ways import NUMBER
 from stream_masker.pipeline.compiled.work import (
-    ASIDES,
-    CODES,
     CONTAINERS,
     DONE,
-    ELEMENTS,
-    FOUND,
     GAPS,
     LEFT,
-    LISTED,
     OUT,
-    SEEN,
     SIZES,
     SLACK,
     STOPPED,
     TAKEN,
     VALUES,
 )
-from stream_masker.pipeline.style import LOWER, OWN_CASE, UPPER
 
 OBJECT_OPENS, OBJECT_CLOSES, LIST_OPENS, LIST_CLOSES = 123, 125, 91, 93
 COMMA, COLON, TEXT, FALSE, NULL, TRUE = 44, 58, 34, 102, 110, 116
-
-MIXED: Final = 0
-"""What ``letters_of`` says of a text whose case only Unicode's rules tell."""
-
-
-@inlined
-def owner_of_copies(program, attribute):  # type: ignore[no-untyped-def]
-    """The owner of the texts of an attribute's copies; of its codes it is the attribute itself."""
-    return program.arrays.size + attribute
-
-
-@inlined
-def owner_of_cases(program):  # type: ignore[no-untyped-def]
-    """The owner of labels, for their case; the next two owners are those of alphas as numbers and as texts."""
-    return 2 * program.arrays.size
-
-
-@inlined
-def letters_of(data, start, size):  # type: ignore[no-untyped-def]
-    """The case of a label's letters (``style.letter_case``), or MIXED."""
-    lower, upper, wide = False, False, False
-    for at in range(start, start + size):
-        byte = data[at]
-        lower |= 97 <= byte <= 122
-        upper |= 65 <= byte <= 90
-        wide |= byte > 127
-        if lower and upper:
-            return OWN_CASE
-    if wide:
-        return MIXED
-    return LOWER if lower else UPPER if upper else OWN_CASE
-
-
-@inlined
-def is_blank(data, start, size):  # type: ignore[no-untyped-def]
-    """Whether a text may be white space only: it has no visible character of ASCII."""
-    for at in range(start, start + size):
-        if 32 < data[at] < 127:
-            return False
-    return True
 
 
 @inlined
@@ -141,122 +107,6 @@ def element_state(program, state, place, data, at, end):  # type: ignore[no-unty
         if program.places[program.states[state, FIRST_PLACE] + k] == place:
             number = k + 1
     return program.elements[program.states[state, FIRST_ELEMENT] + (number << filters) + mask]
-
-
-@inlined
-def enters_list(program, state, work):  # type: ignore[no-untyped-def]
-    """Notes the list whose elements some roles' paths go on in; False when such a path leads to a second list."""
-    for k in range(program.states[state, MARKS]):
-        role = program.marks[program.states[state, FIRST_MARK] + k]
-        if work.roles[SEEN, role]:
-            return False
-        work.roles[SEEN, role] = 1
-        if program.role_kinds[role] == CODE:
-            work.attributes[LISTED, program.role_attributes[role]] = 1
-    return True
-
-
-@inlined
-def enters_element(program, state, place, work):  # type: ignore[no-untyped-def]
-    """Notes the element that some roles' paths go on in."""
-    for k in range(program.states[state, MARKS]):
-        role = program.marks[program.states[state, FIRST_MARK] + k]
-        work.roles[ELEMENTS, role] = place
-        if program.role_kinds[role] == CODE:
-            attribute = program.role_attributes[role]
-            work.values[attribute, work.counters[VALUES + attribute] + place] = NOTHING
-            work.attributes[SIZES, attribute] = place + 1
-
-
-@inlined
-def reads_control(program, known, work, flags, data, start, size, is_text):  # type: ignore[no-untyped-def]
-    """Reads a noise key or an alpha: TAKEN, LEFT or STOPPED."""
-    done = work.counters[DONE]
-    if flags & KEYED:
-        if work.key_starts[done] >= 0 or (is_text and is_blank(data, start, size)):
-            return LEFT
-        work.key_starts[done], work.key_sizes[done] = start, size
-    if flags > KEYED:
-        if work.alphas[done]:
-            return LEFT
-        alpha = value_of(known, owner_of_cases(program) + (2 if is_text else 1), data, start, size)
-        if alpha == FULL or alpha == REFUSED:
-            return STOPPED if alpha == FULL else LEFT
-        work.alphas[done] = alpha
-    return TAKEN
-
-
-@inlined
-def finds_code(program, work, attribute, element):  # type: ignore[no-untyped-def]
-    """Notes that a code stands here; False when it is not the first one of its record or element."""
-    if work.attributes[FOUND, attribute] == element + 1:
-        return False
-    work.attributes[FOUND, attribute] = element + 1
-    work.attributes[CODES, attribute] += 1
-    return True
-
-
-@inlined
-def reads_role(program, known, work, role, gap, data, start, size):  # type: ignore[no-untyped-def]
-    """Reads the text of a code, label or copy, and makes number ``gap`` of the gaps: TAKEN, LEFT or STOPPED."""
-    attribute, kind = program.role_attributes[role], program.role_kinds[role]
-    element = work.roles[ELEMENTS, role] if program.role_arrays[role] else 0
-    number = work.counters[VALUES + attribute] + element if program.arrays[attribute] else work.counters[DONE]
-    use, unknown = np.int64(0), np.int64(0)
-    if kind == CODE:
-        value = value_of(known, attribute, data, start, size)
-        if value != FULL and value != REFUSED:
-            work.values[attribute, number] = value
-            if not finds_code(program, work, attribute, element):
-                return LEFT
-    else:
-        work.attributes[ASIDES, attribute] = max(work.attributes[ASIDES, attribute], element + 1)
-        value = np.int64(letters_of(data, start, size)) if kind == LABEL else np.int64(MIXED)
-        if value == MIXED:
-            owner = owner_of_cases(program) if kind == LABEL else owner_of_copies(program, attribute)
-            value = value_of(known, owner, data, start, size)
-        if value <= DEFERRED:
-            unknown = DEFERRED - value + 1
-        else:
-            use = value
-        if kind == LABEL:
-            use |= LABEL_GAP
-    if value == FULL or value == REFUSED:
-        return STOPPED if value == FULL else LEFT
-    work.gap_uses[gap] = ((number * program.arrays.size + attribute) << GAP_SHIFT) | use
-    work.gap_sizes[gap] = unknown
-    return TAKEN
-
-
-@inlined
-def is_whole(program, work):  # type: ignore[no-untyped-def]
-    """Whether a record that was read has all that it must have, and no label or copy too many."""
-    for attribute in range(program.arrays.size):
-        kept, codes = program.kept_missing[attribute], work.attributes[CODES, attribute]
-        if program.arrays[attribute]:
-            sizes, listed = work.attributes[SIZES, attribute], work.attributes[LISTED, attribute]
-            if work.attributes[ASIDES, attribute] > sizes or (not kept and (not listed or codes < sizes)):
-                return False
-        elif not kept and not codes:
-            return False
-    for role in range(program.role_kinds.size):
-        if program.role_kinds[role] == NOISE_KEY and work.key_starts[work.counters[DONE]] < 0:
-            return False
-    return True
-
-
-@inlined
-def starts(program, work):  # type: ignore[no-untyped-def]
-    """Makes ready for the next record."""
-    done = work.counters[DONE]
-    work.key_starts[done], work.key_sizes[done], work.alphas[done] = -1, 0, 0
-    for attribute in range(program.arrays.size):
-        for what in range(5):
-            work.attributes[what, attribute] = 0
-        if not program.arrays[attribute]:
-            work.values[attribute, done] = NOTHING
-    for role in range(program.role_kinds.size):
-        work.roles[SEEN, role] = 0
 
 
 @inlined
@@ -340,10 +190,10 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
         else:
             if byte != TEXT:
                 return LEFT
-            stop, escaped = string_end(data, at + 1, end)
-            if stop < 0 or escaped:
+            stop, escapes = string_end(data, at + 1, end)
+            if stop < 0 or escapes != UNESCAPED:
                 return LEFT
-            found = text_hash(data, at + 1, stop - at - 1)
+            found = text_hash(data, at + 1, stop - at - 1, program.seed)
             if not is_new(work.keys, work.owners, slots, found, number, first):
                 return LEFT
             child = np.int64(state_of_name(program, state, found, data, at + 1, stop - at - 1))
@@ -377,9 +227,9 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
             depth += 1
             at += 1
             continue
-        escaped = False
+        escapes = UNESCAPED
         if byte == TEXT:
-            stop, escaped = string_end(data, at + 1, end)
+            stop, escapes = string_end(data, at + 1, end)
             after = last = stop + 1
         elif byte == NULL or byte == TRUE or byte == FALSE:
             after = last = word_end(data, at, end)
@@ -387,25 +237,26 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
             after, last = number_end(data, at, end)
         if last <= 0:
             return LEFT
-        start, size = (at + 1, last - at - 2) if byte == TEXT else (at, last - at)
+        is_text, is_word = byte == TEXT, byte == NULL or byte == TRUE or byte == FALSE
+        start, size = (at + 1, last - at - 2) if is_text else (at, last - at)
         action = program.states[child, NULLS] if byte == NULL else program.states[child, SCALARS]
         if action == NEVER:
             return LEFT
         if program.states[child, CONTROLS]:
-            if escaped or byte == NULL or byte == TRUE or byte == FALSE:
+            if escapes != UNESCAPED or is_word:
                 return LEFT
-            read = reads_control(program, known, work, program.states[child, CONTROLS], data, start, size, byte == TEXT)
+            read = reads_control(program, known, work, program.states[child, CONTROLS], data, start, size, is_text)
             if read != TAKEN:
                 return read
         role = program.states[child, ROLE]
         if role >= 0 and byte == NULL:
-            if program.role_kinds[role] == CODE:
-                attribute = program.role_attributes[role]
-                element = work.roles[ELEMENTS, role] if program.role_arrays[role] else 0
-                if not program.kept_missing[attribute] or not finds_code(program, work, attribute, element):
-                    return LEFT
+            if not reads_null(program, work, role):
+                return LEFT
+        elif role >= 0 and program.role_kinds[role] == NUMBER:
+            if is_text or is_word or not reads_number(program, work, role, gap, data, start, size):
+                return LEFT
         elif role >= 0:
-            if byte != TEXT or escaped:
+            if not is_text or escapes != UNESCAPED:
                 return LEFT
             read = reads_role(program, known, work, role, gap, data, start, size)
             if read != TAKEN:
@@ -416,10 +267,13 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
             to = led_in(data, key, key_size, out, to, wrote, pending)
             wrote, pending = True, 0
             if action == KEEP and (role < 0 or byte == NULL):
-                to = copied(data, at, last - at, out, to)
+                if escapes == OTHERWISE:
+                    to = put_string(data, at, last, out, to)
+                else:
+                    to = copied(data, at, last - at, out, to)
             else:
                 if role < 0:
-                    if escaped:
+                    if escapes != UNESCAPED:
                         return LEFT
                     work.gap_uses[gap], work.gap_sizes[gap] = -1 - start, size
                 work.gap_places[gap] = to

@@ -6,7 +6,6 @@ says that the token is none, or none that these kernels vouch for.
 
 from __future__ import annotations
 
-import secrets
 from typing import Final
 
 import numpy as np
@@ -30,6 +29,19 @@ ALL: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 ENDS: Final = np.array([(1 << (8 * size)) - 1 for size in range(8)], np.uint64)
 """What keeps the first bytes of eight."""
 
+UNESCAPED, ESCAPED, OTHERWISE = range(3)
+"""Whether a string has escapes, and whether all of them are written back as they are."""
+
+SHORT_ESCAPES: Final = np.zeros(256, np.uint8)
+for _letter, _character in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
+    SHORT_ESCAPES[_letter] = _character
+"""The character of each escape of one letter; 0 for none."""
+
+LETTERS_OF_ESCAPES: Final = np.array([117] * 32 + [0] * 96, np.uint8)
+for _letter, _character in zip(b'"\\bfnrt', b'"\\\b\f\n\r\t', strict=True):
+    LETTERS_OF_ESCAPES[_character] = _letter
+"""The letter of the escape that each character of ASCII is written by; 0: as it is."""
+
 MOST_DIGITS: Final = 18
 """Integers of so many digits surely have 64 bits."""
 
@@ -39,8 +51,8 @@ MOST_SIGNIFICANT: Final = 15
 MOST_LEADING: Final = 3
 """Zeros behind the point of a small number before it is written with an exponent."""
 
-SEED: Final = np.uint64(secrets.randbits(64))
-"""What hashes start from, so that nobody can look for texts that collide."""
+TENS: Final = 10.0 ** np.arange(23)
+"""The powers of ten that are 64-bit floats exactly."""
 
 PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
 TURN: Final = np.uint64(29)
@@ -76,13 +88,88 @@ def after_wide(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def after_escape(data, at, end):  # type: ignore[no-untyped-def]
-    """The end of an escape that is written back as it is (not ``\\/`` nor ``\\u...``), or NOT."""
-    if at + 1 >= end:
+def hex_value(data, at, end):  # type: ignore[no-untyped-def]
+    """The number that four hexadecimal digits write, or NOT."""
+    if at + 4 > end:
         return NOT
-    what = data[at + 1]
-    short = what == 34 or what == 92 or what == 98 or what == 102 or what == 110 or what == 114 or what == 116
-    return at + 2 if short else NOT
+    value = np.int64(0)
+    for k in range(at, at + 4):
+        byte = np.int64(data[k])
+        if 48 <= byte <= 57:
+            value = 16 * value + byte - 48
+        elif 65 <= byte <= 70 or 97 <= byte <= 102:
+            value = 16 * value + (byte & 7) + 9
+        else:
+            return NOT
+    return value
+
+
+@inlined
+def escaped_character(data, at, end):  # type: ignore[no-untyped-def]
+    """(the character, the end) of an escape; NOT for none, and for half of a pair of surrogates."""
+    what = np.int64(data[at + 1]) if at + 1 < end else 0
+    if what != 117:
+        short = np.int64(SHORT_ESCAPES[what])
+        return (short, at + 2) if short else (NOT, NOT)
+    value, after = hex_value(data, at + 2, end), at + 6
+    if value < 0xD800 or value > 0xDFFF:
+        return value, after
+    low = hex_value(data, at + 8, end) if after + 1 < end and data[after] == 92 and data[after + 1] == 117 else NOT
+    if value > 0xDBFF or low < 0xDC00 or low > 0xDFFF:
+        return NOT, NOT
+    return 0x10000 + ((value - 0xD800) << 10) + (low - 0xDC00), at + 12
+
+
+@inlined
+def after_escape(data, at, end):  # type: ignore[no-untyped-def]
+    """(the end of an escape or NOT, whether it is written back as it is: not ``\\/`` nor ``\\u...``)."""
+    character, after = escaped_character(data, at, end)
+    if character < 0:
+        return NOT, False
+    return after, data[at + 1] != 117 and character != 47
+
+
+@inlined
+def put_character(character, out, to):  # type: ignore[no-untyped-def]
+    """Writes a character into a string as the encoder does, with at most six bytes; the place behind it."""
+    if character >= 0x80:
+        if character >= 0x10000:
+            out[to], out[to + 1] = 0xF0 | character >> 18, 0x80 | (character >> 12 & 63)
+            to += 2
+        elif character >= 0x800:
+            out[to] = 0xE0 | character >> 12
+            to += 1
+        if character >= 0x800:
+            out[to] = 0x80 | (character >> 6 & 63)
+        else:
+            out[to] = 0xC0 | character >> 6
+        out[to + 1] = 0x80 | (character & 63)
+        return to + 2
+    short = LETTERS_OF_ESCAPES[character]
+    if short == 0:
+        out[to] = character
+        return to + 1
+    out[to], out[to + 1] = 92, short
+    if short != 117:
+        return to + 2
+    out[to + 2], out[to + 3], out[to + 4] = 48, 48, 48 + (character >> 4)
+    low = character & 15
+    out[to + 5] = 48 + low if low < 10 else 87 + low
+    return to + 6
+
+
+@inlined
+def put_string(data, at, stop, out, to):  # type: ignore[no-untyped-def]
+    """Writes a string that was checked, from quote to quote, as the encoder does; the place behind it."""
+    while at < stop:
+        if data[at] == 92:
+            character, at = escaped_character(data, at, stop)
+            to = put_character(character, out, to)
+        else:
+            out[to] = data[at]
+            to += 1
+            at += 1
+    return to
 
 
 @inlined
@@ -104,20 +191,20 @@ def after_plain(data, at):  # type: ignore[no-untyped-def]
 
 @inlined
 def string_end(data, at, end):  # type: ignore[no-untyped-def]
-    """(place of the closing quote, whether there are escapes); ``at``: behind the opening quote."""
-    escaped = False
+    """(place of the closing quote or NOT, UNESCAPED, ESCAPED or OTHERWISE); ``at``: behind the opening quote."""
+    escapes = UNESCAPED
     while at >= 0:
         at = after_plain(data, at)
         if at >= end or data[at] < 32:
-            return NOT, escaped
+            return NOT, escapes
         if data[at] == 34:
-            return at, escaped
+            return at, escapes
         if data[at] == 92:
-            escaped = True
-            at = after_escape(data, at, end)
+            at, same = after_escape(data, at, end)
+            escapes = max(escapes, ESCAPED if same else OTHERWISE)
         else:
             at = after_wide(data, at, end)
-    return NOT, escaped
+    return NOT, escapes
 
 
 @inlined
@@ -127,9 +214,9 @@ def first_word(data, start, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def text_hash(data, start, size):  # type: ignore[no-untyped-def]
+def text_hash(data, start, size, seed):  # type: ignore[no-untyped-def]
     """The hash of some bytes, eight at a time."""
-    found = SEED ^ np.uint64(size)
+    found = seed ^ np.uint64(size)
     for at in range(0, size, 8):
         word = word_at(data, start + at)
         if size - at < 8:
@@ -140,9 +227,9 @@ def text_hash(data, start, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_of(data, size):  # type: ignore[no-untyped-def]
+def hash_of(data, size, seed):  # type: ignore[no-untyped-def]
     """``text_hash`` of the first bytes, for Python; ``data``: ``PADDING`` bytes longer."""
-    return text_hash(data, 0, size)
+    return text_hash(data, 0, size, seed)
 
 
 @inlined
@@ -206,6 +293,21 @@ def fraction_end(data, first, point, after):  # type: ignore[no-untyped-def]
     few = leading - point - 1 <= MOST_LEADING
     digits = last - leading + (0 if data[first] == 48 else point - first)
     return last if after > point + 1 and few and digits <= MOST_SIGNIFICANT else NOT
+
+
+@inlined
+def number_value(data, start, size):  # type: ignore[no-untyped-def]
+    """The 64-bit float of a number that ``number_end`` took: of two exact floats the quotient is rounded right."""
+    digits, fraction, pointed = np.int64(0), 0, False
+    for at in range(start, start + size):
+        byte = np.int64(data[at])
+        if 48 <= byte <= 57:
+            digits = 10 * digits + byte - 48
+            fraction += 1 if pointed else 0
+        else:
+            pointed |= byte == 46
+    value = np.float64(digits) / TENS[fraction]
+    return -value if data[start] == 45 else value
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""The paths that read a record (codes, labels, copies, noise key, alpha) as one tree of steps."""
+"""The paths that read a record (codes, labels, copies, numbers, noise key, alpha) as one tree of steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from stream_masker.pipeline.plan import Plan
 CODE: Final = 0
 COPY: Final = 1
 LABEL: Final = 2
-NOISE_KEY: Final = 3
-ALPHA: Final = 4
+NUMBER: Final = 3
+NOISE_KEY: Final = 4
+ALPHA: Final = 5
 
 CONTROLS: Final = -1
 """The attribute of paths that belong to none."""
@@ -21,7 +22,7 @@ CONTROLS: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a path is for: its kind (CODE ... ALPHA) and the number of its attribute."""
+    """What a path is for: its kind (CODE ... ALPHA) and the number of its attribute; numeric ones come last."""
 
     path: Path
     kind: int
@@ -30,7 +31,7 @@ class Role:
     @property
     def is_written(self) -> bool:
         """Whether masking rewrites what stands there."""
-        return self.kind <= LABEL
+        return self.kind <= NUMBER
 
 
 @dataclass(eq=False, slots=True)
@@ -81,6 +82,7 @@ def roles_of(plan: Plan, *, controls: bool) -> list[Role]:
         roles.append(Role(attribute.path, CODE, number))
         roles += [] if attribute.label is None else [Role(attribute.label, LABEL, number)]
         roles += [Role(path, COPY, number) for path in attribute.copies]
+    roles += [Role(one.path, NUMBER, number) for number, one in enumerate(plan.numeric, start=len(plan.attributes))]
     if controls and plan.noise_key is not None:
         roles.append(Role(plan.noise_key, NOISE_KEY))
     if controls and plan.alpha is not None and plan.alpha.path is not None:

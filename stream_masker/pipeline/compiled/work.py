@@ -32,7 +32,8 @@ class Work(NamedTuple):
     ``gap_sizes``, that text's size, else 0 or 1 + number of the unknown text that the gap's style is to be read from.
 
     Of each record taken: ``ends`` of its bytes and its gaps; ``key_starts`` and ``key_sizes`` of its noise key;
-    ``alphas`` (bits of a float; 0: none); ``lengths`` of its arrays, by attribute. ``values``: by attribute.
+    ``alphas`` (bits of a float; 0: none); ``lengths`` of its arrays, by attribute; ``numbers``, NaN for none,
+    by numeric attribute. ``values``: by attribute.
     Of the record being read: ``stack``; ``keys`` and ``owners`` (``lookups.is_new``). ``attributes``, by attribute:
     FOUND (1 + number of the element whose code was found last), CODES (how many), SIZES (elements), ASIDES (elements
     that labels and copies speak of), LISTED (whether its list is there). ``roles``, by role: SEEN (whether its list
@@ -49,6 +50,7 @@ class Work(NamedTuple):
     alphas: Longs
     lengths: Longs
     values: Longs
+    numbers: NDArray[np.float64]
     stack: Longs
     keys: NDArray[np.uint64]
     owners: Longs
@@ -63,7 +65,7 @@ SEEN, ELEMENTS = range(2)
 
 def work_for(program: Program, records: int, size: int, largest: int, depth: int) -> Work:
     """Arrays for so many records with so many bytes in all, the largest of them so large."""
-    attributes, gaps = len(program.arrays), GAPS_EACH * records + largest // 2 + SLACK
+    total, nominal, gaps = len(program.kept_missing), len(program.arrays), GAPS_EACH * records + largest // 2 + SLACK
     longs = {name: np.empty(gaps, np.int64) for name in ("gap_places", "gap_uses", "gap_sizes")}
     each = {name: np.empty(records, np.int64) for name in ("key_starts", "key_sizes", "alphas")}
     return Work(
@@ -71,14 +73,15 @@ def work_for(program: Program, records: int, size: int, largest: int, depth: int
         **longs,
         **each,
         ends=np.zeros((records + 1, 2), np.int64),
-        lengths=np.zeros((attributes, records), np.int64),
-        values=np.empty((attributes, gaps), np.int64),
+        lengths=np.zeros((nominal, records), np.int64),
+        values=np.empty((nominal, gaps), np.int64),
+        numbers=np.empty((total - nominal, records), np.float64),
         stack=np.empty((depth + 2, FRAME), np.int64),
         keys=np.empty(NAMES, np.uint64),
         owners=np.zeros(NAMES, np.int64),
-        attributes=np.zeros((5, attributes), np.int64),
+        attributes=np.zeros((5, total), np.int64),
         roles=np.zeros((2, len(program.role_kinds)), np.int64),
-        counters=np.zeros(VALUES + attributes, np.int64),
+        counters=np.zeros(VALUES + nominal, np.int64),
     )
 
 

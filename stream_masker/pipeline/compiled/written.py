@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from stream_masker.core.numeric import Numeric
 from stream_masker.pipeline.attributes import Attribute
 from stream_masker.pipeline.compiled.fill import (
     CROWDED,
@@ -22,6 +24,10 @@ from stream_masker.pipeline.compiled.fill import (
     put_all,
 )
 from stream_masker.pipeline.compiled.tokens import PADDING
+from stream_masker.pipeline.numbers import json_number
+
+Bytes: TypeAlias = NDArray[np.uint8]
+Floats: TypeAlias = NDArray[np.float64]
 
 FIRST_SLOTS: Final = 1 << 12
 MOST_SLOTS: Final = 1 << 22
@@ -38,12 +44,12 @@ class WrittenTexts:
         self._filled = 0
         self.table = nothing_written(FIRST_SLOTS, FIRST_SLOTS * BYTES_EACH)
 
-    def places(self, uses: Longs, positions: Longs, styles: Longs, firsts: Longs) -> Longs:
+    def places(self, uses: Longs, values: Longs, firsts: Longs, numbers: Longs) -> Longs:
         """Where each gap's text stands (``fill.find_texts``); every text is there afterwards."""
         places = np.empty((len(uses), 2), np.int64)
         if len(self.table.rows) >= MOST_SLOTS:
             self._start_anew()
-        while (missing := find_texts(uses, positions, styles, firsts, self.table, places)) == CROWDED:
+        while (missing := find_texts(uses, values, firsts, numbers, self.table, places)) == CROWDED:
             rows = self.table.rows
             self._write(np.flatnonzero((rows[:, KEY] != EMPTY) & (rows[:, SIZE] < 0)))
             self._grow()
@@ -81,3 +87,14 @@ class WrittenTexts:
         if self._filled + more + PADDING > len(texts):
             grown = np.concatenate([texts, np.zeros(max(more, len(texts)), np.uint8)])
             self.table = self.table._replace(texts=grown)
+
+
+def number_texts(numbers: Floats | None, kinds: Sequence[Numeric]) -> tuple[Longs, Bytes]:
+    """(q, n, 2) int64: where the text of each number stands, start and size; and the texts. numbers: (n, q)."""
+    columns = [] if numbers is None else numbers.T.tolist()
+    texts = [[json_number(value, kind) for value in column] for column, kind in zip(columns, kinds, strict=True)]
+    flat = [text for column in texts for text in column]
+    sizes = np.fromiter(map(len, flat), np.int64, len(flat))
+    places = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
+    records = 0 if numbers is None else len(numbers)
+    return places.reshape(len(columns), records, 2), np.frombuffer(b"".join(flat) + bytes(PADDING), np.uint8)

@@ -8,6 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core import blake2b_lanes as lanes
+from stream_masker.core.blake2b_lanes import LANES, mix_last_blocks, word_at
 from stream_masker.core.compiling import inlined, kernel
 
 Words: TypeAlias = NDArray[np.uint64]
@@ -16,39 +18,11 @@ DIGEST = 64
 BLOCK = 128
 MOST_PERSON = 16
 
-START = np.array(
-    [
-        0x6A09E667F3BCC908,
-        0xBB67AE8584CAA73B,
-        0x3C6EF372FE94F82B,
-        0xA54FF53A5F1D36F1,
-        0x510E527FADE682D1,
-        0x9B05688C2B3E6C1F,
-        0x1F83D9ABFB41BD6B,
-        0x5BE0CD19137E2179,
-    ],
-    np.uint64,
-)
-"""The initialisation vector (RFC 7693: section 2.6)."""
+IN_ONE = BLOCK - 8
+"""Bytes of a message that fits into one block, after a prefix."""
 
-ORDER = np.array(
-    [
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-        [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
-        [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
-        [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
-        [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
-        [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
-        [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
-        [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
-        [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
-        [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-        [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
-    ],
-    np.int64,
-)
-"""The message schedule of the twelve rounds (RFC 7693: section 2.7)."""
+START = np.array(lanes.START, np.uint64)
+ORDER = np.array(lanes.ORDER, np.int64)
 
 
 def keyed_state(key: bytes, person: bytes, size: int = DIGEST) -> Words:
@@ -66,7 +40,8 @@ def digests(state: Words, prefix: int, messages: Sequence[bytes]) -> Words:
     """(n, 8) uint64: of n messages, each after the eight bytes of ``prefix``, the digests' bytes in order."""
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(lengths)
-    found: Words = hash_all(state, np.uint64(prefix), np.frombuffer(b"".join(messages), np.uint8), ends)
+    data = np.frombuffer(b"".join(messages) + bytes(8), np.uint8)
+    found: Words = hash_all(state, np.uint64(prefix), data, ends)
     return found
 
 
@@ -121,25 +96,75 @@ def mix_block(state, words, length, last):  # type: ignore[no-untyped-def]
 
 @kernel
 def hash_all(start, prefix, data, ends):  # type: ignore[no-untyped-def]
-    """(n, 8) uint64: the states at the ends of n messages that stand in ``data`` one after another."""
+    """(n, 8) uint64: the states at the ends of n messages that stand in ``data`` one after another, eight bytes more
+    after the last."""
     result = np.empty((ends.size, 8), np.uint64)
-    block = np.empty(BLOCK, np.uint8)
-    words = block.view(np.uint64)
-    at = 0
-    for i in range(ends.size):
-        state = result[i]
-        state[:] = start
-        block[:] = 0
-        words[0] = prefix
-        filled, length = 8, BLOCK
-        while at < ends[i]:
-            if filled == BLOCK:
-                length += BLOCK
-                mix_block(state, words, length, False)
-                block[:] = 0
-                filled = 0
-            block[filled] = data[at]
-            filled += 1
-            at += 1
-        mix_block(state, words, length + filled, True)
+    words = np.empty(16 * LANES, np.uint64)
+    states = np.empty(8 * LANES, np.uint64)
+    lengths = np.empty(LANES, np.uint64)
+    first, at = 0, 0
+    while first < ends.size:
+        if are_short(ends, first, at):
+            fill_lanes(prefix, data, ends, first, at, words, lengths)
+            for i in range(8 * LANES):
+                states[i] = start[i // LANES]
+            mix_last_blocks(states, words, lengths)
+            for i in range(8 * LANES):
+                result[first + i % LANES, i // LANES] = states[i]
+            first += LANES
+        else:
+            hash_one(start, prefix, data, at, ends[first], words[:16], result[first])
+            first += 1
+        at = ends[first - 1]
     return result
+
+
+@inlined
+def are_short(ends, first, at):  # type: ignore[no-untyped-def]
+    """Whether there are as many messages as lanes from ``first`` on, which begins at ``at``, each in one block."""
+    if first + LANES > ends.size:
+        return False
+    for i in range(first, first + LANES):
+        if ends[i] - at > IN_ONE:
+            return False
+        at = ends[i]
+    return True
+
+
+@inlined
+def fill_lanes(prefix, data, ends, first, at, words, lengths):  # type: ignore[no-untyped-def]
+    """Writes the blocks of messages into lanes."""
+    for i in range(words.size):
+        words[i] = prefix if i < LANES else np.uint64(0)
+    for lane in range(LANES):
+        end = ends[first + lane]
+        lengths[lane] = np.uint64(BLOCK + 8 + end - at)
+        row = LANES + lane
+        while at < end:
+            word = word_at(data, at)
+            if end - at < 8:
+                word &= (np.uint64(1) << np.uint64(8 * (end - at))) - np.uint64(1)
+            words[row] = word
+            row += LANES
+            at += 8
+        at = end
+
+
+@kernel
+def hash_one(start, prefix, data, at, end, words, state):  # type: ignore[no-untyped-def]
+    """Writes the state after the message between two places; words: room for a block."""
+    block = words.view(np.uint8)
+    state[:] = start
+    block[:] = 0
+    words[0] = prefix
+    filled, length = 8, BLOCK
+    while at < end:
+        if filled == BLOCK:
+            length += BLOCK
+            mix_block(state, words, length, False)
+            block[:] = 0
+            filled = 0
+        block[filled] = data[at]
+        filled += 1
+        at += 1
+    mix_block(state, words, length + filled, True)

@@ -21,7 +21,7 @@ def twin(key, person, prefix, message):
     key=st.binary(min_size=1, max_size=64),
     person=st.binary(max_size=16),
     prefix=st.integers(0, 2**64 - 1),
-    messages=st.lists(st.binary(max_size=300), max_size=5),
+    messages=st.lists(st.binary(max_size=300), max_size=5) | st.lists(st.binary(max_size=130), max_size=40),
 )
 def test_digests_are_hashlibs(key, person, prefix, messages):
     found = digests(keyed_state(key, person), prefix, messages)
@@ -36,6 +36,14 @@ def test_messages_end_in_the_block_that_they_fill(length):
     assert [row.tobytes() for row in found] == [
         twin(b"key", b"", 7, m) for m in (b"before", message[:length], b"after")
     ]
+
+
+def test_messages_of_one_block_are_hashed_side_by_side():
+    """With longer ones between them, and a number that is no multiple of the lanes."""
+    messages = [bytes([k % 256]) * (k % 121) for k in range(1_000)]
+    messages[100] = bytes(121)
+    found = digests(keyed_state(b"key", b""), 2**63, messages)
+    assert [row.tobytes() for row in found] == [twin(b"key", b"", 2**63, m) for m in messages]
 
 
 def test_a_state_serves_again():

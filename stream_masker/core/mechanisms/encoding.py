@@ -79,9 +79,12 @@ def _refusal(name: str, index: int, value: object) -> ParameterError | UnknownCo
 def decode(masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict[str, Value]]:
     """Masked columns as records of every attribute; None where a scalar is absent."""
     columns = [_values(column, tau) for column, tau in zip(masked.columns, taxonomies.values(), strict=True)]
-    first, *others = taxonomies
-    rows = [{first: value} for value in columns[0]]
-    for name, values in zip(others, columns[1:], strict=True):
+    if len(columns) == 1:
+        (name,) = taxonomies
+        return [{name: value} for value in columns[0]]
+    one, two, *others = taxonomies
+    rows = [{one: first, two: second} for first, second in zip(columns[0], columns[1], strict=True)]
+    for name, values in zip(others, columns[2:], strict=True):
         for row, value in zip(rows, values, strict=True):
             row[name] = value
     return rows

@@ -1,17 +1,19 @@
 """Parts of similar values, by a genetic algorithm (2012: section 3.1, step 1).
 
 The paper asks for parts that are similar within and dissimilar between, with a lower bound on their size, found by a
-genetic algorithm; it tells neither fitness nor operators. Chosen here:
+genetic algorithm; it tells neither their number, nor fitness and operators. Chosen here:
 
 * Similarity between attributes is 0, so each attribute's values are parted by themselves, and the bound holds for the
   parts of each attribute: a value has at least so many values of its own attribute in its part.
-* Fitness: Σ (Sij − S̄) over the pairs within parts, with S̄ the mean of S over all pairs of different values. The cut
-  alone (the paper's first definition) is least for one part; over S − S̄ what is kept within and what is cut sum to 0,
-  so that the greatest similarity within is the least between. The number of parts follows from it, up to a bound.
+* A given number of parts: fitness is Σ Sij over the pairs within parts, so that the cut is least, as the paper defines
+  it. An attribute with too few values for so many parts has as many as it can.
+* Any number of parts: the cut would be least for one. Fitness is Σ (Sij − S̄) over the pairs within parts, with S̄ the
+  mean of S over all pairs of different values: what is kept within and what is cut then sum to 0, so that the greatest
+  similarity within is the least between, and the number of parts follows.
 * A child takes each part of one parent as a whole, or not, with equal chance; the other values stay grouped as in the
-  other parent. Mutation moves single values. Parts below the bound are dissolved, each value into the part that it is
-  most similar to; then values move and parts dissolve while that
-  gains.
+  other parent. Mutation moves single values. Then parts below the bound, or too many, are dissolved, each value into
+  the part that it is most similar to, and where there are too few, the values that fit worst make new ones; then values
+  move, parts merge, and values of parts at the bound change places, while that gains.
 * Parents are the better of two individuals each, drawn at random; a child replaces the worst individual if it is
   better than that and unlike all of them.
 """
@@ -19,6 +21,7 @@ genetic algorithm; it tells neither fitness nor operators. Chosen here:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +37,7 @@ GAIN = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How parts are sought. part_size: the fewest values of a part; parts: the most parts, None for any number.
+    """How parts are sought. part_size: the fewest values of a part; parts: how many, None for any number.
 
     population, generations: individuals, and how often as many children are made. seed: of the algorithm's own random
     numbers, which protect nothing: equal seeds find equal parts.
@@ -47,7 +50,7 @@ class Search:
     seed: int
 
     def most_parts(self, values: int) -> int:
-        """The most parts of so many values; one where they are too few for two."""
+        """The most parts of so many values, or how many if their number is given."""
         possible = max(1, values // self.part_size)
         return possible if self.parts is None else min(self.parts, possible)
 
@@ -59,7 +62,8 @@ def partition(similarity: Floats, search: Search) -> Int64:
     if most == 1:
         return np.zeros(v, np.int64)
     rng = np.random.Generator(np.random.PCG64(search.seed))
-    rule = (excess(similarity), search.part_size, most)
+    fixed = search.parts is not None
+    rule = (similarity if fixed else excess(similarity), search.part_size, most, fixed)
     people = [_stranger(rng, rule) for _ in range(search.population)]
     for _ in range(search.population * search.generations):
         _succeed(people, _child(rng, rule, people))
@@ -90,13 +94,13 @@ class _Person:
     fitness: float
 
 
-_Rule = tuple[Floats, int, int]
-"""S − S̄, the fewest values of a part, the most parts."""
+_Rule = tuple[Floats, int, int, bool]
+"""The weights of pairs, the fewest values of a part, the most parts, and whether there must be so many."""
 
 
 def _stranger(rng: np.random.Generator, rule: _Rule) -> _Person:
     """A random number of random parts, improved."""
-    weights, _, most = rule
+    weights, _, most, _ = rule
     parts = int(rng.integers(1, most + 1))
     return _grown(rng, rule, rng.permutation(len(weights)) % parts)
 
@@ -117,10 +121,7 @@ def _winner(rng: np.random.Generator, people: list[_Person]) -> _Person:
 
 def _grown(rng: np.random.Generator, rule: _Rule, labels: Int64) -> _Person:
     labels = canonical(labels)
-    order = rng.permutation(len(labels))
-    repair(*rule, labels)
-    labels = canonical(labels)
-    fitness = improve(*rule, labels, order)
+    fitness = improve(*rule, labels, rng.permutation(len(labels)))
     return _Person(canonical(labels), float(fitness))
 
 
@@ -131,7 +132,17 @@ def _succeed(people: list[_Person], child: _Person) -> None:
         people[worst] = child
 
 
-@part
+class State(NamedTuple):
+    """Parts while they change. weights: (v, v) of pairs; labels: (v,) parts; sizes: (k,), 0 for a label without values;
+    ties: (k, v) float64, the sums of each value's weights to each part, itself left out."""
+
+    weights: Floats
+    labels: Int64
+    sizes: Int64
+    ties: Floats
+
+
+@kernel
 def fitness_of(weights, labels):  # type: ignore[no-untyped-def]
     """Σ of ``weights`` over the pairs within parts."""
     total = 0.0
@@ -143,98 +154,150 @@ def fitness_of(weights, labels):  # type: ignore[no-untyped-def]
 
 
 @part
-def ties_of(weights, labels, i, room):  # type: ignore[no-untyped-def]
-    """Fills ``room`` with the sums of value i's weights to each part."""
-    room[:] = 0.0
-    for j in range(labels.size):
-        room[labels[j]] += weights[i, j]
-
-
-@part
-def best_other(room, sizes, own, emptied):  # type: ignore[no-untyped-def]
-    """The part of greatest sum but ``own``, of those with values, or also of those without; -1 for none."""
-    best = -1
-    for p in range(room.size):
-        if p != own and (sizes[p] > 0 or emptied) and (best < 0 or room[p] > room[best]):
-            best = p
+def best_other(state, i, with_empty):  # type: ignore[no-untyped-def]
+    """The part, other than value i's, that it is most similar to; empty ones only ``with_empty``; -1 for none."""
+    best = np.int64(-1)
+    for p in range(state.sizes.size):
+        allowed = p != state.labels[i] and (state.sizes[p] > 0 or with_empty)
+        if allowed and (best < 0 or state.ties[p, i] > state.ties[best, i]):
+            best = np.int64(p)
     return best
 
 
 @part
-def dissolve(weights, labels, sizes, old, room):  # type: ignore[no-untyped-def]
-    """Moves each value of a part into the other part that it is most similar to, in place; the gain."""
-    gained = 0.0
-    for i in range(labels.size):
-        if labels[i] == old:
-            ties_of(weights, labels, i, room)
-            best = best_other(room, sizes, old, False)
-            gained += room[best] - room[old]
-            labels[i] = best
-            sizes[best] += 1
-    sizes[old] = 0
-    return gained
-
-
-@kernel
-def repair(weights, least, most, labels):  # type: ignore[no-untyped-def]
-    """Dissolves the smallest parts, in place, until none is below the bound and there are no more than allowed."""
-    sizes = np.bincount(labels)
-    room = np.empty(sizes.size, np.float64)
-    while True:
-        smallest = -1
-        parts = 0
-        for p in range(sizes.size):
-            if sizes[p] > 0:
-                parts += 1
-                if smallest < 0 or sizes[p] < sizes[smallest]:
-                    smallest = p
-        if parts == 1 or (sizes[smallest] >= least and parts <= most):
-            return
-        dissolve(weights, labels, sizes, smallest, room)
+def shift(state, i, new):  # type: ignore[no-untyped-def]
+    """Moves value i into another part; the gain."""
+    old = state.labels[i]
+    gain = state.ties[new, i] - state.ties[old, i]
+    for j in range(state.labels.size):
+        state.ties[old, j] -= state.weights[i, j]
+        state.ties[new, j] += state.weights[i, j]
+    state.labels[i] = new
+    state.sizes[old] -= 1
+    state.sizes[new] += 1
+    return gain
 
 
 @part
-def move_values(weights, least, labels, sizes, order, room):  # type: ignore[no-untyped-def]
-    """One pass of moves of single values out of parts above the bound; the gain."""
+def dissolve(state, old):  # type: ignore[no-untyped-def]
+    """Moves each value of a part into the other part that it is most similar to; the gain."""
+    gained = 0.0
+    for i in range(state.labels.size):
+        if state.labels[i] == old:
+            gained += shift(state, i, best_other(state, i, False))
+    return gained
+
+
+@part
+def found(state, new, least):  # type: ignore[no-untyped-def]
+    """Makes a new part of the values that fit worst into parts above the bound."""
+    while state.sizes[new] < least:
+        worst = -1
+        for i in range(state.labels.size):
+            own = state.labels[i]
+            spare = own != new and state.sizes[own] > least
+            if spare and (worst < 0 or state.ties[own, i] < state.ties[state.labels[worst], worst]):
+                worst = i
+        shift(state, worst, new)
+
+
+@part
+def repair(state, least, most, fixed):  # type: ignore[no-untyped-def]
+    """Dissolves and makes parts until none is below the bound, and their number is allowed."""
+    while True:
+        smallest = np.int64(-1)
+        empty = np.int64(-1)
+        parts = 0
+        for p in range(state.sizes.size):
+            if state.sizes[p] == 0:
+                empty = np.int64(p)
+            else:
+                parts += 1
+                if smallest < 0 or state.sizes[p] < state.sizes[smallest]:
+                    smallest = np.int64(p)
+        if parts > 1 and (state.sizes[smallest] < least or parts > most):
+            dissolve(state, smallest)
+        elif fixed and parts < most:
+            found(state, empty, least)
+        else:
+            return
+
+
+@part
+def move_values(state, least, free, order):  # type: ignore[no-untyped-def]
+    """One pass of moves of single values out of parts above the bound; free: parts may arise and vanish. The gain."""
     gained = 0.0
     for i in order:
-        own = labels[i]
-        if sizes[own] > least or least == 1:
-            ties_of(weights, labels, i, room)
-            best = best_other(room, sizes, own, least == 1)
-            if best >= 0 and room[best] > room[own] + GAIN:
-                gained += room[best] - room[own]
-                labels[i] = best
-                sizes[own] -= 1
-                sizes[best] += 1
+        own = state.labels[i]
+        if state.sizes[own] > least or free:
+            best = best_other(state, i, free)
+            if best >= 0 and state.ties[best, i] > state.ties[own, i] + GAIN:
+                gained += shift(state, i, best)
     return gained
 
 
-@kernel
-def dissolve_parts(weights, labels, sizes, room):  # type: ignore[no-untyped-def]
-    """One pass that dissolves each part whose values are better elsewhere; the gain."""
+@part
+def swap_values(state, least, order):  # type: ignore[no-untyped-def]
+    """One pass of exchanges for values of parts at the bound, which cannot leave alone; the gain."""
     gained = 0.0
-    for old in range(sizes.size):
-        if 0 < sizes[old] < labels.size:
-            tried = labels.copy()
-            left = sizes.copy()
-            gain = dissolve(weights, tried, left, old, room)
-            if gain > GAIN:
-                gained += gain
-                labels[:] = tried
-                sizes[:] = left
+    for i in order:
+        own = state.labels[i]
+        if state.sizes[own] == least:
+            best = GAIN
+            chosen = -1
+            for j in range(state.labels.size):
+                other = state.labels[j]
+                gain = state.ties[other, i] - state.ties[own, i] + state.ties[own, j] - state.ties[other, j]
+                gain -= 2.0 * state.weights[i, j]
+                if other != own and gain > best:
+                    best = gain
+                    chosen = j
+            if chosen >= 0:
+                other = state.labels[chosen]
+                gained += shift(state, i, other) + shift(state, chosen, own)
+    return gained
+
+
+@part
+def merge_parts(state, room):  # type: ignore[no-untyped-def]
+    """One pass that merges each part with the one that it gains most with, if it does; the gain. room: (k,) float64."""
+    gained = 0.0
+    for old in range(state.sizes.size):
+        room[:] = 0.0
+        for i in range(state.labels.size):
+            if state.labels[i] == old:
+                for p in range(state.sizes.size):
+                    room[p] += state.ties[p, i]
+        best = old
+        for p in range(state.sizes.size):
+            if p != old and state.sizes[p] > 0 and room[p] > (GAIN if best == old else room[best]):
+                best = p
+        if best != old:
+            gained += room[best]
+            for i in range(state.labels.size):
+                if state.labels[i] == old:
+                    shift(state, i, best)
     return gained
 
 
 @kernel
-def improve(weights, least, most, labels, order):  # type: ignore[no-untyped-def]
-    """Moves values and dissolves parts, in place, while that gains; the fitness that is reached."""
-    sizes = np.zeros(most, np.int64)
-    for label in labels:
-        sizes[label] += 1
-    room = np.empty(most, np.float64)
+def improve(weights, least, most, fixed, labels, order):  # type: ignore[no-untyped-def]
+    """Makes parts allowed, in place, and better while something gains; the fitness that is reached."""
+    parts = max(most, labels.max() + 1)
+    ties = np.zeros((parts, labels.size), np.float64)
+    sizes = np.zeros(parts, np.int64)
+    for i in range(labels.size):
+        sizes[labels[i]] += 1
+        for j in range(labels.size):
+            if i != j:
+                ties[labels[j], i] += weights[i, j]
+    state = State(weights, labels, sizes, ties)
+    repair(state, least, most, fixed)
+    room = np.empty(parts, np.float64)
     gained = 1.0
     while gained > 0.0:
-        gained = move_values(weights, least, labels, sizes, order, room)
-        gained += dissolve_parts(weights, labels, sizes, room)
+        gained = move_values(state, least, least == 1 and not fixed, order)
+        gained += swap_values(state, least, order)
+        if not fixed:
+            gained += merge_parts(state, room)
     return fitness_of(weights, labels)

@@ -1,0 +1,115 @@
+"""Whether associations between nominal attributes survive masking: the chi-square tests (2012: section 3.2).
+
+Of a contingency table with observed counts O and those expected without association, E = row · column / total:
+Pearson's χ² = Σ (O − E)² / E, and the likelihood ratio's χ² = 2·Σ O·ln(O / E), both with (r − 1)·(c − 1) degrees of
+freedom. Rows and columns without counts are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.errors import ParameterError
+
+Floats = NDArray[np.float64]
+Int64 = NDArray[np.int64]
+
+LARGE_CELLS = 0.8
+LARGE_COUNT = 5.0
+LEAST_COUNT = 1.0
+
+PRECISION = 1e-15
+MOST_STEPS = 1_000_000
+TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class ChiSquare:
+    """pearson, likelihood_ratio: χ², ≥ 0; degrees: of freedom; their p-values, in [0, 1].
+
+    large_sample: whether more than 80% of the expected counts are above 5, and all above 1, as the tests need.
+    """
+
+    pearson: float
+    likelihood_ratio: float
+    degrees: int
+    pearson_p: float
+    likelihood_ratio_p: float
+    large_sample: bool
+
+
+def contingency(pair: SparseCounts, size: int) -> Int64:
+    """(r, c) int64: the counts of two attributes' values that occur; ``size``: concepts of the second's taxonomy."""
+    a, b = np.divmod(pair.keys, size)
+    rows, columns = np.unique(a), np.unique(b)
+    table = np.zeros((rows.size, columns.size), np.int64)
+    table[np.searchsorted(rows, a), np.searchsorted(columns, b)] = pair.counts
+    return table
+
+
+def chi_square(table: NDArray[np.integer]) -> ChiSquare:
+    """The tests of a contingency table of counts. Raises ParameterError for a table of no counts."""
+    observed = _filled(np.asarray(table, np.float64))
+    expected = observed.sum(axis=1)[:, None] * observed.sum(axis=0)[None, :] / observed.sum()
+    pearson = float(((observed - expected) ** 2 / expected).sum())
+    there = observed > 0.0
+    ratio = max(0.0, 2.0 * float((observed[there] * np.log(observed[there] / expected[there])).sum()))
+    degrees = (observed.shape[0] - 1) * (observed.shape[1] - 1)
+    large = bool((expected > LARGE_COUNT).mean() > LARGE_CELLS and expected.min() > LEAST_COUNT)
+    return ChiSquare(pearson, ratio, degrees, p_value(pearson, degrees), p_value(ratio, degrees), large)
+
+
+def chi_squares(counts: Counts, sizes: Sequence[int]) -> dict[tuple[int, int], ChiSquare]:
+    """The tests of each pair of attributes that occur together, from a window's counts, original or masked.
+
+    ``sizes[j]``: concepts of attribute j's taxonomy.
+    """
+    return {(i, j): chi_square(contingency(pair, sizes[j])) for (i, j), pair in counts.pairs.items() if len(pair.keys)}
+
+
+def _filled(table: Floats) -> Floats:
+    if table.ndim != 2 or not table.size or table.min() < 0.0 or not table.any():
+        raise ParameterError("a contingency table has rows and columns of counts, none negative and some positive")
+    return table[table.any(axis=1)][:, table.any(axis=0)]
+
+
+def p_value(statistic: float, degrees: int) -> float:
+    """P(χ² ≥ statistic) with so many degrees of freedom; 1 for none: the regularised Γ(degrees / 2, statistic / 2)."""
+    if degrees == 0 or statistic <= 0.0:
+        return 1.0
+    a, x = degrees / 2.0, statistic / 2.0
+    scale = math.exp(a * math.log(x) - x - math.lgamma(a))
+    return max(0.0, 1.0 - scale * _series(a, x)) if x < a + 1.0 else scale * _fraction(a, x)
+
+
+def _series(a: float, x: float) -> float:
+    """Σ xⁿ / (a·(a + 1) … (a + n)), which converges fast for x < a + 1."""
+    term = total = 1.0 / a
+    for n in range(1, MOST_STEPS):
+        term *= x / (a + n)
+        total += term
+        if term < total * PRECISION:
+            break
+    return total
+
+
+def _fraction(a: float, x: float) -> float:
+    """The continued fraction of Γ(a, x)·exp(x) / xᵃ by Lentz's method, which converges fast for x ≥ a + 1."""
+    b = x + 1.0 - a
+    c, d = 1.0 / TINY, 1.0 / b
+    product = d
+    for n in range(1, MOST_STEPS):
+        step = -n * (n - a)
+        b += 2.0
+        d = 1.0 / (step * d + b or TINY)
+        c = b + step / c or TINY
+        product *= c * d
+        if abs(c * d - 1.0) < PRECISION:
+            break
+    return product

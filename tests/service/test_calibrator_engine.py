@@ -335,7 +335,8 @@ def test_the_file_is_read_again_when_told(world: World) -> None:
 def test_a_session_that_finds_other_settings_publishes_its_own(world: World) -> None:
     world.become_active()
     world.session.unsettled = True
-    world.wait(lambda: world.session.settled == 1)
+    world.wait(lambda: world.session.settled)
+    assert (world.session.settled, world.session.parts) == (1, [])
 
 
 def test_a_refused_file_is_counted_and_told(world: World) -> None:

@@ -46,6 +46,11 @@ class RankSwapping(IntervalSwapping):
       Algorithm 3 first elements are one attribute, second ones another, and so on while more than k records have them;
       later ones swap by Algorithm 2. What a record lacks is at distance 1 from a value, at 0 from what another lacks.
 
+    Section 3.5 says that Algorithm 3 bounds the probability of re-identification by 1/k. That holds for an intruder who
+    guesses among the k candidates of a value; of real discharges, one who links each record to the nearest masked one
+    finds fewer than 1/k of them up to a k of about 5, and more beyond (``evaluation.linkage``): 1,172 records, k = 50:
+    0.05. Check it on data of your own.
+
     Equal values, and equal records, collapse: with d distinct values of n, and a neighbourhood of w distinct ones,
     Algorithm 2 takes O(d² + n·w) and not O(n² log n); Algorithm 3, with r distinct records, O(d² + n·v), v ≤ r being
     those that the distance of one attribute does not rule out; Algorithm 1 O(d² + n·k).
@@ -57,7 +62,8 @@ class RankSwapping(IntervalSwapping):
         attributes="any number of nominal ones; two or more for multivariate",
         taxonomies="any",
         preserves=("meaning", "mean", "dispersion", "marginals", "granularity", "correlation (multivariate)"),
-        guarantee="multivariate: probabilistic k-anonymity, for records that find all k candidates unswapped",
+        guarantee="ranks change by k at most; multivariate: re-identification at a chance of 1/k (2019: section 3.5), "
+        "to be checked by record linkage, which finds more where k is large",
         latency="that of its group of more than k records",
         cost="O(d²/n + w) for d distinct values in a group of n, w of them in a neighbourhood",
     )

@@ -8,7 +8,7 @@ from stream_masker.core.compiling import inlined, kernel, part
 from stream_masker.core.mechanisms.rank_swapping_levels import ONE
 from stream_masker.core.mechanisms.swapping_kernels import draw
 
-BUCKETS = 1024
+BUCKETS = 4096
 """Into which distances are sorted to find the k-th."""
 
 
@@ -72,9 +72,9 @@ def gather(kinds, order, scratch, q, k):  # type: ignore[no-untyped-def]
     Gives how many kinds, the bucket in which the k-th unit is, and how many units are in the buckets before.
     """
     g = kinds.heads[kinds.pivot, q]
-    scratch.buckets[:] = 0
     found = 0
-    last = BUCKETS - 1
+    highest = np.int64(0)
+    last = np.int64(BUCKETS - 1)
     total = np.int64(0)
     for at in range(order.known.size):
         h = order.nearest[g, at]
@@ -96,11 +96,17 @@ def gather(kinds, order, scratch, q, k):  # type: ignore[no-untyped-def]
                 kept += 1
                 scratch.buckets[bucket] += weight
                 total += weight
+                highest = max(highest, bucket)
         found = kept
+        if total >= k:
+            last = min(last, highest)
         while total - scratch.buckets[last] >= k:
             total -= scratch.buckets[last]
             last -= 1
-    return found, last, total - scratch.buckets[last]
+    inside = total - scratch.buckets[last]
+    for c in range(found):
+        scratch.buckets[scratch.distances[c] >> kinds.shift] = 0
+    return found, last, inside
 
 
 @part
@@ -146,9 +152,10 @@ def bring(scratch, start, found, most):  # type: ignore[no-untyped-def]
 def far(kinds, units, state, distances, q, word):  # type: ignore[no-untyped-def]
     """The unit with unswapped values that is farthest from kind q; of equally far ones any as likely. -1 for none."""
     size = state.active[0]
+    row = row_of(kinds, 0, kinds.heads[0, q])
     for i in range(size):
-        distances[i] = 0
-    for j in range(kinds.bases.size):
+        distances[i] = kinds.table[row + np.uint64(state.columns[0, i])]
+    for j in range(1, kinds.bases.size):
         row = row_of(kinds, j, kinds.heads[j, q])
         for i in range(size):
             distances[i] += kinds.table[row + np.uint64(state.columns[j, i])]

@@ -220,7 +220,7 @@ def _order(kinds: Kinds) -> Order:
 
 
 def _scratch(size: int) -> Scratch:
-    return Scratch(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(BUCKETS, np.int64))
+    return Scratch(np.empty(size, np.int32), np.empty(size, np.int64), np.zeros(BUCKETS, np.int32))
 
 
 def _first(attributes: Sequence[_Attribute], representatives: Int64, kind: Int32, words: Words) -> int:

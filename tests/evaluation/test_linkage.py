@@ -1,0 +1,122 @@
+"""Record linkage, against its definition and on maskings whose risk is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import taxonomies
+
+from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.ontology import Ontology
+from stream_masker.errors import ParameterError
+from stream_masker.evaluation import linkage
+from stream_masker.evaluation.linkage import record_linkage
+
+
+@pytest.fixture(scope="module")
+def flat():
+    return WuPalmer(Ontology.from_edges([(f"v{i}", "root") for i in range(20)]).taxonomy())
+
+
+def scalars(*columns):
+    return tuple(Column(np.array(column, np.int32)) for column in columns)
+
+
+def literal(original, masked, matrices):
+    """The probability of each record, by all pairs of records of lists."""
+
+    def apart(first, second):
+        total = 0.0
+        for matrix, a, b in zip(matrices, first, second, strict=True):
+            total += sum(matrix[x, y] for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
+        return total
+
+    result = []
+    for i, record in enumerate(original):
+        distances = np.array([apart(record, other) for other in masked])
+        nearest = distances < distances.min() + 1e-9
+        result.append(nearest[i] / nearest.sum())
+    return result
+
+
+@st.composite
+def maskings(draw):
+    tau = draw(taxonomies(most=12))
+    n = draw(st.integers(1, 12))
+    values = st.integers(0, len(tau) - 1)
+    lengths = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+
+    def side():
+        return [
+            [draw(st.lists(values, min_size=1, max_size=1)), draw(st.lists(values, min_size=m, max_size=m))]
+            for m in lengths
+        ]
+
+    return tau, side(), side()
+
+
+def batch_of(rows):
+    offsets = np.concatenate([[0], np.cumsum([len(row[1]) for row in rows])]).astype(np.int64)
+    elements = np.array([c for row in rows for c in row[1]], np.int32)
+    return Batch(len(rows), (Column(np.array([row[0][0] for row in rows], np.int32)), Column(elements, offsets)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(maskings(), st.sampled_from([WuPalmer, LogTaxonomic]))
+def test_links_are_those_of_the_definition(case, distance):
+    tau, original, masked = case
+    d = distance(tau)
+    found = record_linkage(batch_of(original), batch_of(masked).columns, [d, d])
+    np.testing.assert_allclose(found.probabilities, literal(original, masked, [d.matrix(np.arange(len(tau)))] * 2))
+    assert found.unchanged == pytest.approx(np.mean([a == b for a, b in zip(original, masked, strict=True)]))
+
+
+def test_of_many_records_links_are_the_same(flat, monkeypatch):
+    rng = np.random.default_rng(1)
+    before, after = (rng.integers(0, 20, (2, 300)) for _ in range(2))
+    whole = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
+    monkeypatch.setattr(linkage, "BLOCK", 700)
+    parts = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
+    np.testing.assert_array_equal(whole.probabilities, parts.probabilities)
+
+
+def test_unmasked_records_are_found_as_far_as_they_are_unique(flat):
+    columns = scalars([1, 1, 1, 2, 2, 3])
+    found = record_linkage(Batch(6, columns), columns, [flat])
+    assert found.probabilities.tolist() == pytest.approx([1 / 3] * 3 + [1 / 2] * 2 + [1])
+    assert found.risk == pytest.approx(3 / 6)
+    assert found.anonymity == pytest.approx(2)
+    assert found.unchanged == 1.0
+
+
+def test_records_masked_alike_are_found_by_chance_alone(flat):
+    found = record_linkage(Batch(5, scalars([1, 2, 3, 4, 5])), scalars([7] * 5), [flat])
+    assert found.risk == pytest.approx(1 / 5)
+    assert found.unchanged == 0.0
+
+
+def test_exchanged_records_are_not_found(flat):
+    found = record_linkage(Batch(2, scalars([1, 2], [3, 4])), scalars([2, 1], [4, 3]), [flat, flat])
+    assert found.risk == 0.0
+    assert found.anonymity == float("inf")
+
+
+def test_an_absent_value_is_far_from_a_present_one(flat):
+    before, after = scalars([1, ABSENT]), scalars([2, ABSENT])
+    assert record_linkage(Batch(2, before), after, [flat]).probabilities.tolist() == [1.0, 1.0]
+
+
+def test_of_no_records_none_is_found(flat):
+    found = record_linkage(Batch(0, scalars([])), scalars([]), [flat])
+    assert (found.risk, found.unchanged) == (0.0, 0.0)
+
+
+def test_columns_must_fit(flat):
+    with pytest.raises(ParameterError, match="1 original and 2 masked"):
+        record_linkage(Batch(1, scalars([1])), scalars([1], [2]), [flat])
+    arrays = (Column(np.array([1, 2], np.int32), np.array([0, 2], np.int64)),)
+    with pytest.raises(ParameterError, match="other places"):
+        record_linkage(Batch(1, scalars([1])), arrays, [flat])

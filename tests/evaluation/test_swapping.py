@@ -1,0 +1,146 @@
+"""2019, section 4, on real discharges.
+
+The paper's figures are of hospital records of California mapped to SNOMED CT, which are not public in that form: none
+of its tables 1 to 6 can be reached to the digit. What it says about them is tested on samples of the same size: 1,172
+records with at most two of a principal diagnosis (Dataset1 has 1.5), and 1,012 of common ones (Dataset2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.data import discharges, icd9cm
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.ontology import ConceptMap
+from stream_masker.evaluation.swapping import METHODS, NO_INTERVAL, swapping_markdown, swapping_rows
+
+SECRETS = [b"the first secret", b"the second one"]
+KS = (2, 10, 100)
+PAIR = ("a", "b")
+
+
+@pytest.fixture(scope="module")
+def tau():
+    return icd9cm().taxonomy()
+
+
+@pytest.fixture(scope="module")
+def known(tau):
+    find = ConceptMap(tau, unknown="ancestor", ontology=icd9cm()).resolve
+    codes = np.array([[find(row[f"diag_{j}"])[0] for j in (1, 2, 3)] for row in discharges()], np.int32)
+    return np.random.default_rng(1).permutation(codes[(codes >= 0).all(axis=1)])
+
+
+def batch(rows, attributes=2):
+    return Batch(len(rows), tuple(Column(np.ascontiguousarray(rows[:, j])) for j in range(attributes)))
+
+
+def rare(known):
+    """At most two records of a principal diagnosis."""
+    order = np.argsort(known[:, 0], kind="stable")
+    ordered = known[order, 0]
+    nth = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return known[np.sort(order[nth < 2])[:1172]]
+
+
+def common(known):
+    """Records of the 55 most common principal diagnoses, and of the 94 most common secondary ones with them."""
+    for j, most in ((0, 55), (1, 94)):
+        values, counts = np.unique(known[:, j], return_counts=True)
+        known = known[np.isin(known[:, j], values[np.argsort(-counts)[:most]])]
+    return known[:1012]
+
+
+@pytest.fixture(scope="module")
+def rows(known, tau):
+    found = swapping_rows(batch(rare(known)), {"a": tau, "b": tau}, secrets=SECRETS, ks=KS)
+    return {(row.method, row.k): row for row in found}
+
+
+def test_every_method_has_a_row(rows):
+    assert list(rows) == [*((method, k) for method in METHODS for k in KS), ("data swapping", NO_INTERVAL)]
+
+
+def test_means_and_variances_are_kept_exactly(rows):
+    """Tables 2 to 4, rows 1 to 4."""
+    for row in rows.values():
+        assert set(row.mean_distance.values()) == {0.0}
+        assert set(row.variance_error.values()) == {0.0}
+
+
+def test_errors_grow_with_the_interval(rows):
+    for method in ("Algorithm 2", "Algorithm 3"):
+        for attribute in PAIR:
+            errors = [rows[method, k].rmse[attribute] for k in KS]
+            assert errors == sorted(errors)
+
+
+def test_algorithm_2_loses_least_and_algorithm_1_most(rows):
+    """Tables 2 to 4: the RMSE of every attribute and k."""
+    for k in KS:
+        for attribute in PAIR:
+            first, second, third = (rows[f"Algorithm {n}", k].rmse[attribute] for n in (1, 2, 3))
+            assert second < third < first
+
+
+def test_dynamic_intervals_keep_correlation_and_records_keep_it_best_for_wide_ones(rows):
+    """Tables 2 to 4: |sdCor(X*) - sdCor(X)|, of which Algorithm 1 loses most for every k."""
+    for k in KS:
+        first, second, third = (rows[f"Algorithm {n}", k].correlation_error[PAIR] for n in (1, 2, 3))
+        assert max(second, third) < first
+    assert rows["Algorithm 3", 100].correlation_error[PAIR] < rows["Algorithm 2", 100].correlation_error[PAIR]
+
+
+def test_baselines_lose_more(rows):
+    """Figures 5 to 7."""
+    data = rows["data swapping", NO_INTERVAL]
+    for k in KS:
+        by_frequency = rows["distributional", k]
+        for ours in (rows["Algorithm 2", k], rows["Algorithm 3", k]):
+            assert all(ours.rmse[a] < by_frequency.rmse[a] < data.rmse[a] + 0.02 for a in PAIR)
+            assert ours.correlation_error[PAIR] < by_frequency.correlation_error[PAIR]
+            assert ours.correlation_error[PAIR] < data.correlation_error[PAIR]
+
+
+def test_an_intruder_links_fewer_records_the_wider_the_interval(rows):
+    for method in ("Algorithm 2", "Algorithm 3"):
+        risks = [rows[method, k].risk for k in KS]
+        assert risks == sorted(risks, reverse=True)
+    assert rows["Algorithm 3", 2].risk < 1 / 2
+    assert rows["Algorithm 3", 2].risk < rows["Algorithm 2", 2].risk
+    assert rows["data swapping", NO_INTERVAL].risk < 0.01
+
+
+def test_common_values_lose_less(rows, known, tau):
+    """Table 5 beside Table 4: Algorithm 3 on attributes with fewer categories."""
+    methods = {"Algorithm 3": METHODS["Algorithm 3"]}
+    found = swapping_rows(
+        batch(common(known)), {"a": tau, "b": tau}, secrets=SECRETS, ks=KS, methods=methods, baselines={}
+    )
+    for row in found:
+        assert row.rmse["a"] < rows["Algorithm 3", row.k].rmse["a"]
+
+
+def test_a_third_attribute_makes_the_first_two_worse(known, tau):
+    """Table 6 beside Table 5."""
+    methods = {"Algorithm 3": METHODS["Algorithm 3"]}
+    some = common(known)
+    two, three = (
+        next(
+            swapping_rows(
+                batch(some, p), dict.fromkeys("abc"[:p], tau), secrets=SECRETS, ks=(20,), methods=methods, baselines={}
+            )
+        )
+        for p in (2, 3)
+    )
+    assert all(three.rmse[a] > two.rmse[a] for a in PAIR)
+    assert set(three.correlation) == {("a", "b"), ("a", "c"), ("b", "c")}
+
+
+def test_the_table_prints_every_row(rows):
+    lines = swapping_markdown(list(rows.values())).splitlines()
+    assert len(lines) == len(rows) + 2
+    assert lines[0].startswith("| method | k | RMSE(a) | RMSE(b) | sdCor(a, b) | error |")
+    assert lines[-1].startswith("| data swapping | any | 0.7")
+    assert len({line.count("|") for line in lines}) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.prepared import event, prepared
 
-ODD = [b"no json", b'{"id":1,"main":"unknown"}', b'{"id":2,"main":"t3"}', b"{}"]
+ODD = [b"no json", b'{"id":1,"main":"unknown"}', b'{"id":2,"age":3,"main":"t3"}', b"{}"]
 
 
 @pytest.mark.parametrize("codes", [2, 500])

@@ -71,6 +71,7 @@ def content() -> dict[str, Any]:
         "attributes": {
             "main": {"path": "main", "ontology": "tree", "unknown": "ancestor"},
             "others": {"path": "others[*].code", "label": "others[*].text", "ontology": "dag", "missing": "keep"},
+            "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}},
         },
         "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
         "mechanism": {"reference": "mean"},
@@ -94,4 +95,6 @@ def event(k: int, codes: int) -> bytes:
     """A record with a value of so many different ones, and up to three of others."""
     draw = random.Random(k)
     others = [{"code": f"d{draw.randrange(codes)}", "text": "label"} for _ in range(draw.randrange(4))]
-    return orjson.dumps({"id": k, "patient": f"p{k % 7}", "main": f"t{draw.randrange(codes)}", "others": others})
+    return orjson.dumps(
+        {"id": k, "patient": f"p{k % 7}", "age": k % 90, "main": f"t{draw.randrange(codes)}", "others": others}
+    )

@@ -4,6 +4,7 @@ import mmap
 import random
 import shutil
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,6 +80,16 @@ def test_arrays_and_texts_are_mapped(whole):
     derived = [tau.tree.level_lo] if tau.is_tree else [tau.closure.ancestors, tau.closure.paths]
     arrays = [tau.parents, tau.children, tau.depth, tau._lookup.slots, tau.ids.blob, tau.labels.ends, *derived]
     assert all(isinstance(origin(array), mmap.mmap) for array in arrays)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's list of mappings")
+def test_processes_share_the_pages(whole):
+    path = whole[1].resolve()
+    ontology = compiled.read(path)
+    rights = [line.split()[1] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path))]
+    assert rights
+    assert set(rights) == {"r--s"}, "read-only, and shared with whoever maps the same file"
+    assert len(ontology)
 
 
 def origin(array):

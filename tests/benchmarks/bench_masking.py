@@ -1,0 +1,224 @@
+"""Masking two correlated attributes of records: against parsing the record, and against the paper's algorithm.
+
+Run by hand: ``python tests/benchmarks/bench_masking.py [--quick] [--snomed SOURCE]``. One core. Records come from the
+generator of discharges, in batches of 10,000 that are never repeated, through ``mask_many``. Times are of the first
+batch, and of the last half of all (steady): by then most, not all, of a batch's codes and pairs have been seen before.
+
+* orjson: decoding and encoding the same discharge events, nested (about 480 bytes) and flat (about 200 bytes);
+* the literal algorithm: 2017's algorithms 1 to 3 over every concept, in NumPy, on arrays of ancestors made beforehand;
+* resident memory: of a process of its own, which opens the compiled ontology and masks the same batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path as Folder
+from typing import Any
+
+import numpy as np
+import orjson
+from measuring import SNOMED_CONCEPTS, table
+from support.snomed import write_release
+
+from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.ontology import Ontology, Taxonomy
+from stream_masker.core.ontology.sources import compile_to
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.service.synthetic import SyntheticAttribute, SyntheticDischarges
+
+BATCH = 10_000
+NAMES = ("principal", "secondary")
+CASES = [(reference, rounding) for reference in ("mean", "pair", "root") for rounding in ("calibrated", "ceil")]
+FEW = 20
+"""Records for the literal algorithm."""
+
+HEAD = [
+    "reference",
+    "rounding",
+    "first batch, µs a record",
+    "µs a record",
+    "÷ orjson, nested",
+    "÷ orjson, flat",
+    "literal NumPy ÷",
+    "MB resident",
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few batches, and a smaller made-up release")
+    parser.add_argument("--snomed", help="a release or a compiled ontology instead of a made-up release")
+    parser.add_argument("--resident", nargs=3, metavar=("SOURCE", "CODES", "REFERENCE"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.resident:
+        return print_resident(*given.resident)
+    with tempfile.TemporaryDirectory() as folder:
+        snomed = given.snomed or made_up(Folder(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
+        for source in ("icd10cm", snomed):
+            measure(source, batches=6 if given.quick else 60, folder=Folder(folder))
+
+
+def made_up(folder: Folder, concepts: int) -> str:
+    """A made-up release of SNOMED CT, compiled."""
+    write_release(folder / "release", concepts=concepts, seed=1)
+    compiled = folder / "made-up.ontology"
+    compile_to(str(folder / "release"), compiled)
+    return str(compiled)
+
+
+def measure(source: str, *, batches: int, folder: Folder) -> None:
+    """Prints the table of one taxonomy."""
+    tau = Ontology.load(source).taxonomy()
+    title = f"{len(tau):,} concepts, {'a tree' if tau.is_tree else 'a directed acyclic graph'}"
+    stream = events(tau)
+    sample = list(islice(stream, BATCH))
+    codes = np.array([codes_of(tau, islice(stream, BATCH)) for _ in range(batches)], np.int32)
+    np.save(folder / "codes.npy", codes)
+    parsing = [round_trip([orjson.dumps(shape(event)) for event in sample]) for shape in (dict, flat)]
+    print(f"\nA batch: {np.unique(codes[-1]).size:,} codes, {np.unique(codes[-1], axis=1).shape[1]:,} pairs.")
+
+    def rows() -> Iterator[list[object]]:
+        for reference, rounding in CASES:
+            times, slow = seconds(tau, codes, reference, rounding)
+            steady = float(np.median(times[batches // 2 :]))
+            megabytes = resident(source, folder / "codes.npy", reference)
+            ratios = [steady / of for of in parsing]
+            yield [reference, rounding, times[0] * 1e6, steady * 1e6, *ratios, slow / steady, megabytes]
+
+    table(title, HEAD, rows())
+
+
+def codes_of(tau: Taxonomy, events: Iterable[dict[str, Any]]) -> np.ndarray:
+    """(2, n) positions of both attributes."""
+    flattened = [flat(event) for event in events]
+    return np.array([tau.encode([event[name] for event in flattened]) for name in NAMES])
+
+
+def records_of(tau: Taxonomy, codes: np.ndarray, number: int) -> tuple[list[dict[str, str]], list[bytes]]:
+    """A batch's records as a parser gives them, and their keys."""
+    texts = [tau.decode(column) for column in codes]
+    records = [dict(zip(NAMES, row, strict=True)) for row in zip(*texts, strict=True)]
+    keys = [b"enc-%09d" % (number * BATCH + i) for i in range(len(records))]
+    return orjson.loads(orjson.dumps(records)), keys
+
+
+def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> SemanticNoise:
+    """A mechanism calibrated on a batch."""
+    noise = SemanticNoise(dict.fromkeys(NAMES, tau), reference=reference, rounding=rounding, seed=b"benchmark")
+    noise.learn_many(records_of(tau, codes, 0)[0])
+    noise.calibrate()
+    return noise
+
+
+def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> tuple[list[float], float]:
+    """Seconds a record: of each batch, and of the literal algorithm."""
+    noise = mechanism(tau, codes[0], reference, rounding)
+    records, keys = records_of(tau, codes[0][:, :FEW], 0)
+    noise.mask_many(records, keys=keys)
+    fresh = mechanism(tau, codes[0], reference, rounding)
+    times = []
+    for number, batch in enumerate(codes):
+        records, keys = records_of(tau, batch, number)
+        times.append(timed(partial(fresh.mask_many, records, keys=keys)) / BATCH)
+    return times, literal(noise, tau, reference, codes[0][:, :FEW].T)
+
+
+def print_resident(source: str, codes: str, reference: str) -> None:
+    """Masks all batches and prints the process's resident memory, in MB."""
+    tau = Ontology.load(source).taxonomy()
+    batches = np.load(codes, mmap_mode="r")
+    noise = mechanism(tau, batches[0], reference, "calibrated")
+    for number, batch in enumerate(batches):
+        records, keys = records_of(tau, batch, number)
+        noise.mask_many(records, keys=keys)
+    print(int(Folder("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) // 1024)
+
+
+def resident(source: str, codes: Folder, reference: str) -> int:
+    """What ``print_resident`` prints in a process of its own."""
+    arguments = [sys.executable, __file__, "--resident", source, str(codes), reference]
+    return int(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds of this thread, whatever else the machine does."""
+    start = time.thread_time()
+    run()
+    return time.thread_time() - start
+
+
+def events(tau: Taxonomy) -> Iterator[dict[str, Any]]:
+    """Discharges with a principal and a secondary diagnosis."""
+    attributes = [
+        SyntheticAttribute(
+            name, tau, compile_path(f"diagnoses.{name}.code"), label=compile_path(f"diagnoses.{name}.display")
+        )
+        for name in NAMES
+    ]
+    return SyntheticDischarges(attributes, seed=3).events()
+
+
+def flat(event: dict[str, Any]) -> dict[str, Any]:
+    """The event without nesting, names and labels."""
+    kept = {name: value for name, value in event.items() if not isinstance(value, dict)}
+    codes = {name: diagnosis["code"] for name, diagnosis in event["diagnoses"].items()}
+    return {**kept, "patient": event["patient"]["id"], **codes}
+
+
+def round_trip(events: list[bytes]) -> float:
+    """Seconds to decode and encode one event."""
+
+    def run() -> None:
+        for event in events:
+            orjson.dumps(orjson.loads(event))
+
+    return min(timed(run) for _ in range(7)) / len(events)
+
+
+def literal(noise: SemanticNoise, tau: Taxonomy, reference: str, codes: np.ndarray) -> float:
+    """Seconds a record of the papers' algorithm, over every concept; codes: (n, 2)."""
+    means = [tau.position(concept) for concept in noise.statistics.mean.values()]
+    deviations = np.random.default_rng(1).normal(0, 0.2, codes.shape)
+
+    def run() -> None:
+        for pair, epsilons in zip(codes, deviations, strict=True):
+            for j in range(2):
+                r = {"mean": means[j], "pair": int(pair[1 - j]), "root": 0}[reference]
+                replaced_literally(tau, int(pair[j]), r, float(epsilons[j]))
+
+    return timed(run) / len(codes)
+
+
+def replaced_literally(tau: Taxonomy, a: int, r: int, noise: float) -> int:
+    """2017's algorithms 1 to 3, of which the reference is the only difference."""
+    to_a, to_r = distances(tau, a), distances(tau, r)
+    admissible = to_r > to_r[a] if noise > 0 else to_r < to_r[a]
+    admissible = (admissible | (a == r)) & (to_a >= abs(noise))
+    admissible[a] = False
+    return int(np.argmin(np.where(admissible, to_a, np.inf))) if admissible.any() else a
+
+
+def distances(tau: Taxonomy, a: int) -> np.ndarray:
+    """(m,) 2017: equations 11 and 12, of one concept to every other one."""
+    up = tau.closure
+    own = slice(up.offsets[a], up.offsets[a + 1])
+    links = np.full(len(tau), -1)
+    links[up.ancestors[own]] = up.paths[own]
+    common = links[up.ancestors] >= 0
+    depth = np.where(common, tau.depth[up.ancestors], 0)
+    deepest = np.maximum.reduceat(depth, up.offsets[:-1])
+    far = np.iinfo(np.int64).max
+    here = depth == np.repeat(deepest, np.diff(up.offsets))
+    paths = np.minimum.reduceat(np.where(here, up.paths + links[up.ancestors], far), up.offsets[:-1])
+    return 1 - 2 * deepest / (2 * deepest + paths)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
     fingerprints,
 )
+from stream_masker.pipeline.parts import cut
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.service.configuration import schema as schemas
@@ -112,15 +114,22 @@ TAXONOMIES = {"one": TAU, "two": TAU}
 DISTANCES = (WuPalmer(TAU), WuPalmer(TAU))
 
 
-def counts(seed: int):
-    codes = np.random.default_rng(seed).integers(0, 6, size=(2, 40)).astype(np.int32)
+NUMBERS = ("age", "charge")
+
+
+def counts(seed: int, numeric: bool = False):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 6, size=(2, 40)).astype(np.int32)
     offsets = np.arange(0, 41, 2, dtype=np.int64)
-    batch = Batch(size=20, columns=(Column(codes[0, :20]), Column(codes[1], offsets)))
+    numbers = rng.normal(size=(20, 2)) if numeric else None
+    batch = Batch(size=20, columns=(Column(codes[0, :20]), Column(codes[1], offsets)), numeric=numbers)
     return count_batch(batch, [6, 6])
 
 
-def statistics(version: int):
-    return compute_statistics(counts(version), ("one", "two"), DISTANCES, version=version)
+def statistics(version: int, numeric: bool = False):
+    names = NUMBERS if numeric else ()
+    made = compute_statistics(counts(version, numeric), ("one", "two"), DISTANCES, version=version, numeric=names)
+    return made.with_model({"values": "eJwDAAAAAAE="}) if numeric else made
 
 
 TALLIES = (Tally(20, 3.5, 4.25, 1, 2), Tally(40, 3.5, 4.25, 0, 0))
@@ -146,10 +155,22 @@ def sent() -> dict[str, list[bytes]]:
             encode_rejection(Rejected(3, "unknown_code", "a.b"), topic="discharges", partition=0),
             encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
         ],
-        "calibration-block": [encode_block(block, TAXONOMIES, configuration=HASH)],
-        "statistics": [version(None, "bootstrap"), version(BlockRange(0, 7, 3), "blocks", settings=SETTINGS)],
-        "drift": [report(None, None, None), report(*differences())],
+        "calibration-block": [
+            encode_block(block, TAXONOMIES, configuration=HASH),
+            encode_block(with_numbers(block), TAXONOMIES, configuration=HASH, numeric=NUMBERS),
+        ],
+        "statistics": [
+            version(None, "bootstrap"),
+            version(BlockRange(0, 7, 3), "blocks", settings=SETTINGS),
+            version(None, "file", numeric=True),
+            cut(3, bytes(2_000), 1_000)[-1].value,
+        ],
+        "drift": [report(None, None, None), report(*differences()), report(*differences(numeric=True))],
     }
+
+
+def with_numbers(block: Block) -> Block:
+    return replace(block, original=counts(1, numeric=True), masked=counts(2, numeric=True))
 
 
 SETTINGS = {
@@ -160,7 +181,7 @@ SETTINGS = {
 }
 
 
-def version(blocks, source, settings=None) -> bytes:
+def version(blocks, source, settings=None, numeric=False) -> bytes:
     return encode_statistics(
         StatisticsMessage(
             version=2,
@@ -171,15 +192,16 @@ def version(blocks, source, settings=None) -> bytes:
             blocks=blocks,
             taxonomies=fingerprints(TAXONOMIES),
             baseline=1,
-            snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2)),
+            snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2, numeric)),
             settings=settings,
         )
     )
 
 
-def differences():
-    drift = drift_between(statistics(2), statistics(1), DISTANCES).to_dict()
-    return drift, drift, utility(statistics(1), statistics(2), TALLIES, 0.3, DISTANCES).to_dict()
+def differences(numeric=False):
+    before, after = statistics(1, numeric), statistics(2, numeric)
+    drift = drift_between(after, before, DISTANCES).to_dict()
+    return drift, drift, utility(before, after, TALLIES, 0.3, DISTANCES).to_dict()
 
 
 def report(previous, baseline, gained) -> bytes:

@@ -112,8 +112,14 @@ def _utility(
         noise.mask_batch(batch, PositionKeys(secret, SOURCE, 0, np.arange(start, start + batch.size, dtype=np.int64)))
         for batch, start in zip(batches, starts[:-1], strict=True)
     ]
-    after = [Batch(before.size, done.columns) for before, done in zip(batches, masked, strict=True)]
-    statistics = compute_statistics(_counts(after, noise.distances), noise.attributes, noise.distances, version=1)
+    after = [Batch(before.size, done.columns, None, done.numeric) for before, done in zip(batches, masked, strict=True)]
+    statistics = compute_statistics(
+        _counts(after, noise.distances),
+        noise.attributes,
+        noise.distances,
+        version=1,
+        numeric=noise.numeric_attributes,
+    )
     tallies = [sum(column, Tally()) for column in zip(*(done.tallies for done in masked), strict=True)]
     return utility(original, statistics, tallies, alpha, noise.distances)
 

@@ -6,14 +6,16 @@ was masked under. No value is shown, whatever the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.envelope import CONFIGURATION_HEADER, VERSION_HEADER
+from stream_masker.pipeline.grouping import GROUP_HEADER
 from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
 from stream_masker.pipeline.parts import Pieces, place
 from stream_masker.pipeline.records import Header, InputRecord, Outcome, Rejected
@@ -92,21 +94,21 @@ class Auditor:
                 return decode_rejection(message.value() or b"")[2]
         return None
 
-    def _masked(self, at: Place, timestamp: int) -> Iterator[Message]:
+    def _masked(self, at: Place, timestamp: int) -> list[Message]:
         """The masked records that may be the record's: those of its partition and timestamp, in their order."""
         wanted = TopicPartition(self._topics.output, at.partition, timestamp)
         start = self._consumer.offsets_for_times([wanted], timeout=WAIT)[0].offset
         if start < 0:
-            return iter(())
+            return []
         messages = self._read(self._topics.output, at.partition, start)
-        return (message for message in messages if message.timestamp()[1] == timestamp)
+        return [message for message in messages if message.timestamp()[1] == timestamp]
 
     def _judge_rejection(self, at: Place, record: InputRecord, found: Rejected) -> Finding:
         """A rejection depends on no statistics, but masking the record needs some: the newest."""
         version = max(self._versions(), default=0)
         if not version:
             return Finding(at, False, "rejected, but there are no statistics to derive that by")
-        derived = self._derive(at, record, version)
+        derived = self._derive(at, [record], version)
         matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (found.reason, found.field)
         words = f"rejected ({found.reason})"
         return Finding(at, matches, words if matches else f"{words}, which the configuration does not give")
@@ -117,7 +119,7 @@ class Auditor:
         words = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
         try:
             under = self._under(version).configuration.hash
-            derived = self._derive(at, record, version)
+            derived = self._derive(at, self._group(at, record, headers.get(GROUP_HEADER)), version)
         except (ConfigurationError, StatisticsError) as error:
             return Finding(at, False, f"{words}, which cannot be derived: {error}")
         if under.encode() != configuration:
@@ -128,12 +130,24 @@ class Auditor:
             at, matches, words if matches else f"{words}, but the secret and the statistics give another mask"
         )
 
-    def _derive(self, at: Place, record: InputRecord, version: int) -> Outcome:
-        """The record's outcome under a version."""
+    def _group(self, at: Place, record: InputRecord, told: bytes | None) -> list[InputRecord]:
+        """The records that were masked together with a record; itself alone where the headers name no group."""
+        if told is None:
+            return [record]
+        first, last = (_number(bound) for bound in told.partition(b"-")[::2])
+        messages = self._read(self._topics.input, at.partition, first)
+        return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
+
+    def _derive(self, at: Place, records: Sequence[InputRecord], version: int) -> Outcome:
+        """The record's outcome under a version, masked with the records of its group. Raises StatisticsError where it
+        is not among them."""
         masking = self._under(version)
         masking.mechanism.restore(self._version(version).snapshot)
-        result = masking.masker.mask(self._topics.input, at.partition, [record], statistics_version=version)
-        return result.outcomes[0]
+        result = masking.masker.mask(self._topics.input, at.partition, records, statistics_version=version)
+        derived = [outcome for outcome in result.outcomes if outcome.offset == at.offset]
+        if not derived:
+            raise StatisticsError("the group that its headers name does not hold it")
+        return derived[0]
 
     def _under(self, version: int) -> Masking:
         """What masks under the version's settings."""

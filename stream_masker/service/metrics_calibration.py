@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Literal
 
 from stream_masker.core.drift import Drift
+from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.service.metrics import Metrics
@@ -24,13 +25,23 @@ def show_window(metrics: Metrics, statistics: Statistics) -> None:
 
 
 def show_statistics(metrics: Metrics, statistics: Statistics, *, data: Literal["original", "masked"]) -> None:
-    """sVar, sdVar, sdCov and sdCor of the window's original or masked data."""
+    """sVar, sdVar, sdCov and sdCor of the window's original or masked data; mean, variance, correlation of numbers."""
     for i, attribute in enumerate(statistics.attributes):
         metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
         metrics.set("sdvar", float(statistics.covariance[i, i]), attribute=attribute, data=data)
     for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
         metrics.set("sdcov", float(statistics.covariance[i, j]), first=first, second=second, data=data)
         metrics.set("sdcor", float(statistics.correlation[i, j]), first=first, second=second, data=data)
+    if statistics.numeric is not None:
+        _show_numbers(metrics, statistics.numeric, data)
+
+
+def _show_numbers(metrics: Metrics, numbers: NumericStatistics, data: str) -> None:
+    for i, attribute in enumerate(numbers.names):
+        metrics.set("numeric_mean", float(numbers.mean[i]), attribute=attribute, data=data)
+        metrics.set("numeric_variance", float(numbers.covariance[i, i]), attribute=attribute, data=data)
+    for (i, first), (j, second) in combinations(enumerate(numbers.names), 2):
+        metrics.set("numeric_correlation", float(numbers.correlation[i, j]), first=first, second=second, data=data)
 
 
 def show_drift(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
@@ -55,3 +66,8 @@ def show_utility(metrics: Metrics, utility: Utility) -> None:
     for (first, second), pair in utility.pairs.items():
         metrics.set("utility_covariance", pair.covariance_error, first=first, second=second)
         metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
+    for attribute, number in utility.numeric.items():
+        metrics.set("utility_numeric_mean", number.mean_difference, attribute=attribute)
+        metrics.set("utility_numeric_variance_ratio", number.variance_ratio, attribute=attribute)
+    for (first, second), numbers in utility.numeric_pairs.items():
+        metrics.set("utility_numeric_correlation", numbers.correlation_error, first=first, second=second)

@@ -87,6 +87,9 @@ CALIBRATION: tuple[Declared, ...] = (
     figure("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA)),
     figure("sdcov", "Semantic distance covariance (sdCov).", (*PAIR, *DATA)),
     figure("sdcor", "Semantic distance correlation (sdCor), in [0, 1].", (*PAIR, *DATA)),
+    figure("numeric_mean", "Mean of a numeric attribute, in its unit.", ("attribute", *DATA)),
+    figure("numeric_variance", "Variance of a numeric attribute.", ("attribute", *DATA)),
+    figure("numeric_correlation", "Pearson correlation of numeric attributes, in [-1, 1].", (*PAIR, *DATA)),
     figure("psd_projection", "Frobenius norm of the covariance matrix's projection; 0 for none."),
     counted("psd_projections_total", "Statistics versions whose covariance matrix was projected."),
     figure("unknown_share", "Share in [0, 1] of the window's values that are no known concept.", ATTRIBUTE),
@@ -108,6 +111,9 @@ UTILITY: tuple[Declared, ...] = (
     figure("utility_variance", "Absolute difference of masked sVar from (1 + alpha) sVar.", ATTRIBUTE),
     figure("utility_covariance", "Absolute difference of masked sdCov from (1 + alpha) sdCov.", PAIR),
     figure("utility_correlation", "Absolute difference of masked sdCor from sdCor.", PAIR),
+    figure("utility_numeric_mean", "Difference of a masked mean, in standard deviations.", ATTRIBUTE),
+    figure("utility_numeric_variance_ratio", "Masked variance of a numeric attribute over the original.", ATTRIBUTE),
+    figure("utility_numeric_correlation", "Absolute difference of a masked Pearson correlation.", PAIR),
 )
 
 TABLE: tuple[Declared, ...] = RECORDS_AND_BATCHES + STATE + CALIBRATION + DRIFT + UTILITY

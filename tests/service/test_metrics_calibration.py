@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
 from stream_masker.core.drift import AttributeDrift, Drift, PairDrift
+from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics import Statistics
-from stream_masker.core.utility import AttributeUtility, PairUtility, Utility
+from stream_masker.core.utility import AttributeUtility, NumericPairUtility, NumericUtility, PairUtility, Utility
 from stream_masker.service.metrics import Metrics
 from stream_masker.service.metrics_calibration import show_drift, show_statistics, show_utility, show_window
 
@@ -55,6 +58,26 @@ def test_a_window_shows_its_statistics_shares_and_projection(metrics: Metrics) -
     assert value(metrics, "unknown_share", attribute="principal") == 0.01
     assert value(metrics, "novel_share", attribute="secondary") == 0.04
     assert value(metrics, "psd_projection") == 0.25
+
+
+NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([[4.0, 3.0], [3.0, 9.0]]))
+NUMERIC_PAIR = {"first": "age", "second": "charge"}
+
+
+def test_numbers_show_their_mean_variance_and_correlation(metrics: Metrics) -> None:
+    show_statistics(metrics, replace(statistics(), numeric=NUMBERS), data="masked")
+    assert value(metrics, "numeric_mean", attribute="age", data="masked") == 40
+    assert value(metrics, "numeric_variance", attribute="charge", data="masked") == 9
+    assert value(metrics, "numeric_correlation", **NUMERIC_PAIR, data="masked") == 0.5
+
+
+def test_the_utility_of_numbers_is_shown(metrics: Metrics) -> None:
+    numeric = {"age": NumericUtility(mean_difference=0.1, variance_ratio=1.3)}
+    pairs = {("age", "charge"): NumericPairUtility(correlation=0.4, correlation_error=0.05)}
+    show_utility(metrics, Utility(attributes={}, pairs={}, numeric=numeric, numeric_pairs=pairs))
+    assert value(metrics, "utility_numeric_mean", attribute="age") == 0.1
+    assert value(metrics, "utility_numeric_variance_ratio", attribute="age") == 1.3
+    assert value(metrics, "utility_numeric_correlation", **NUMERIC_PAIR) == 0.05
 
 
 def test_only_real_projections_are_counted(metrics: Metrics) -> None:

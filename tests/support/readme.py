@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 
 from stream_masker.cli import COMMANDS
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.pipeline import reasons
 from stream_masker.service.metrics_table import readme_table
 
@@ -58,7 +60,25 @@ def reason_table() -> str:
     return "| reason | meaning |\n| --- | --- |\n" + "".join(f"| `{reason}` | {text} |\n" for reason, text in rows)
 
 
-PARTS = {"configuration": configuration, "commands": commands, "metrics": metrics, "reasons": reason_table}
+def methods() -> str:
+    """Every mechanism's declaration: 2017's Table 9, extended to all methods."""
+    head = ["`mechanism.name`", "of", "attributes", "taxonomies", "keeps", "guarantees", "latency", "cost per record"]
+    rows = [["---"] * len(head), *(_method(name, kind.declaration) for name, kind in MECHANISMS.items())]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in [head, *rows])
+
+
+def _method(name: str, told: Declaration) -> list[str]:
+    kept = "; ".join(told.preserves)
+    return [f"`{name}`", told.source, told.attributes, told.taxonomies, kept, told.guarantee, told.latency, told.cost]
+
+
+PARTS = {
+    "configuration": configuration,
+    "commands": commands,
+    "methods": methods,
+    "metrics": metrics,
+    "reasons": reason_table,
+}
 
 
 def rewritten(text: str) -> str:

@@ -1,17 +1,20 @@
-"""Clients from the configuration: librdkafka properties as they are, and translated for kafka-python."""
+"""Clients from the configuration: librdkafka properties as they are, and translated for kafka-python.
+
+kafka-python is imported where a client of it is made: workers start without it.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
-
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import KafkaConfigurationError, KafkaError
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration, Kafka
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, KafkaProducer
 
 log = logging.getLogger(__name__)
 
@@ -53,15 +56,21 @@ def kafka_python_producer(configuration: Configuration, **defaults: Any) -> Kafk
 
     Raises ServiceError when no broker answers, ConfigurationError for properties that cannot be used.
     """
+    from kafka import KafkaProducer
+
     return _connected(KafkaProducer, configuration.kafka, defaults)
 
 
 def kafka_python_admin(configuration: Configuration) -> KafkaAdminClient:
     """An admin client for ``configuration.kafka``. Raises like ``kafka_python_producer``."""
+    from kafka import KafkaAdminClient
+
     return _connected(KafkaAdminClient, configuration.kafka, {})
 
 
 def _connected(client: Callable[..., Client], kafka: Kafka, defaults: Mapping[str, Any]) -> Client:
+    from kafka.errors import KafkaConfigurationError, KafkaError
+
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
     try:
         with _unlogged("kafka"):  # every attempt is logged as an error; what counts is how it ends

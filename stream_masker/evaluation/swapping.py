@@ -40,7 +40,7 @@ SOURCE = "evaluation"
 NO_INTERVAL = 0
 """The k of a method that swaps over any range."""
 
-Maker = Callable[[Mapping[str, Taxonomy], int, bytes], Swapping]
+Maker = Callable[[Mapping[str, Taxonomy], int, bytes], Swapping[Any]]
 """Makes a mechanism of taxonomies, k and a secret."""
 
 METHODS: Mapping[str, Maker] = {
@@ -115,7 +115,7 @@ class _Features:
         )
 
 
-def _row(method: str, k: int, mechanism: Swapping, batch: Batch, secret: bytes) -> SwappingRow:
+def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: bytes) -> SwappingRow:
     names, distances = mechanism.attributes, mechanism.distances
     done = _masked(mechanism, batch, secret)
     before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, done.columns), distances)
@@ -135,7 +135,7 @@ def _row(method: str, k: int, mechanism: Swapping, batch: Batch, secret: bytes) 
     )
 
 
-def _masked(mechanism: Swapping, batch: Batch, secret: bytes) -> MaskedBatch:
+def _masked(mechanism: Swapping[Any], batch: Batch, secret: bytes) -> MaskedBatch:
     counts = count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
     mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))
     return mechanism.mask_batch(batch, PositionKeys(secret, SOURCE, 0, np.arange(batch.size, dtype=np.int64)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.mechanisms.rank_swapping_levels import LevelTable
 from stream_masker.core.mechanisms.rank_swapping_units import Parts, swap_units
 from stream_masker.core.mechanisms.swapping_kernels import swap_in_range
 from stream_masker.core.ontology import Ontology
@@ -34,12 +35,12 @@ def distances_of(records, matrices):
 
 def swap(records, taus, distance, k, seed, owners=None):
     rng = np.random.default_rng(seed)
-    parts = []
+    parts = []  # with levels between every other concept held, so that both ways to levels are taken
     for j, tau in enumerate(taus):
         codes = np.array([c for record in records for c in record[j]], np.int32)
         lengths = np.array([len(record[j]) for record in records], np.int64)
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        parts.append(Parts(codes, lengths, words, distance(tau)))
+        parts.append(Parts(codes, lengths, words, LevelTable.of(distance(tau), np.arange(0, len(tau), 2))))
     return swap_units(parts, np.arange(len(records)) if owners is None else owners, k)
 
 

@@ -10,9 +10,10 @@ from stream_masker.core.mechanisms.candidates import Int64
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.swapping import FEWEST, Swapping, Values
 from stream_masker.core.mechanisms.swapping_kernels import PLACE, swap_in_order
+from stream_masker.core.statistics.summary import Statistics
 
 
-class DataSwapping(Swapping):
+class DataSwapping(Swapping[Statistics]):
     """Every value changes places with another of its attribute, any of the group as likely (2019: section 4.2).
 
     The paper leaves open how values are permuted at random: here they are paired at random, attribute by attribute, as
@@ -37,3 +38,6 @@ class DataSwapping(Swapping):
     def _partners(self, j: int, values: Values) -> Int64:
         order = np.argsort(values.words[:, PLACE], kind="stable")
         return np.asarray(swap_in_order(order, values.owners))
+
+    def _prepare(self, statistics: Statistics) -> Statistics:
+        return statistics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -12,18 +12,23 @@ from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.candidates import Int64, require_one_of
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.rank_swapping_interval import IntervalSwapping, Lengths, Shares
-from stream_masker.core.mechanisms.rank_swapping_levels import Levels
+from stream_masker.core.mechanisms.rank_swapping_levels import LevelTable
 from stream_masker.core.mechanisms.rank_swapping_records import joined, swap_records, swap_values, together
 from stream_masker.core.mechanisms.swapping import Swapped, Values, swap_in_ranks
 from stream_masker.core.mechanisms.swapping_kernels import NEXT, draw
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.statistics.seen import unpack
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
+
+Tables: TypeAlias = tuple[LevelTable, ...]
+"""By attribute, the levels between the values that have been seen."""
 
 INTERVALS = ("dynamic", "fixed")
 
 
-class RankSwapping(IntervalSwapping):
+class RankSwapping(IntervalSwapping[Tables]):
     """Swaps values with one of the k that are nearest in meaning (2019: Algorithms 1, 2 and 3).
 
     * ``intervals="fixed"`` (Algorithm 1): an attribute's values are ranked once, by their distance from the most
@@ -111,17 +116,21 @@ class RankSwapping(IntervalSwapping):
         """Whether records swap as wholes (Algorithm 3)."""
         return self._multivariate
 
+    def _prepare(self, statistics: Statistics) -> Tables:
+        packed = zip(self._attributes, self._distances, strict=True)
+        return tuple(LevelTable.of(d, np.flatnonzero(unpack(statistics.seen[a], len(d.taxonomy)))) for a, d in packed)
+
     def _swapped(self, batch: Batch, groups: Sequence[Values]) -> list[Swapped]:
         return self._swapped_records(batch, groups) if self._multivariate else super()._swapped(batch, groups)
 
     def _partners(self, j: int, values: Values) -> Int64:
         k = self._length(j, len(values))
-        return self._within_ranks(j, values, k) if self._fixed else swap_values(values, k, self._distances[j])
+        return self._within_ranks(j, values, k) if self._fixed else swap_values(values, k, self._ready()[j])
 
     def _within_ranks(self, j: int, values: Values, k: int) -> Int64:
         """Algorithm 1."""
         distinct, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
-        levels = Levels.of(self._distances[j], distinct)
+        levels = self._ready()[j].between(distinct)
         sums = levels.units.astype(np.float64)[levels.ranks] @ counts
         most = np.flatnonzero(sums == sums.max())
         ranks = levels.ranks[most[draw(values.words[0, NEXT], most.size)]]
@@ -134,14 +143,14 @@ class RankSwapping(IntervalSwapping):
             self._check_values(j, values, k)
         wholes = [together(values, k) for values in groups]
         found = swap_records(
-            [values.where(chosen) for values, chosen in zip(groups, wholes, strict=True)], k, self._distances
+            [values.where(chosen) for values, chosen in zip(groups, wholes, strict=True)], k, self._ready()
         )
         swapped = []
-        for column, values, chosen, partners, d in zip(
-            batch.columns, groups, wholes, found, self._distances, strict=True
+        for column, values, chosen, partners, table in zip(
+            batch.columns, groups, wholes, found, self._ready(), strict=True
         ):
             alone = values.where(~chosen)
-            others = swap_values(alone, k, d) if len(alone) else partners[:0]
+            others = swap_values(alone, k, table) if len(alone) else partners[:0]
             swapped.append(Swapped.by(column.codes, values.places, joined(values, chosen, partners, others)))
         return swapped
 

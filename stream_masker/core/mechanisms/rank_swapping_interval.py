@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TypeAlias
 
 from stream_masker.core.mechanisms.swapping import FEWEST, Swapping
-from stream_masker.core.mechanisms.windowed import DistanceChoice
+from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 
@@ -43,7 +43,7 @@ class Interval:
         return self.p or 0.0
 
 
-class IntervalSwapping(Swapping):
+class IntervalSwapping(Swapping[Prepared]):
     """Swaps within intervals of k values, or p per cent of them, of every attribute or of each its own."""
 
     def __init__(

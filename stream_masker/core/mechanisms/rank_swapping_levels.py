@@ -18,6 +18,9 @@ ONE = 232_792_560
 """The distance 1: the least common multiple of 1 to 20, so that fractions with these denominators, as distances of
 Wu and Palmer in taxonomies that are not very deep, are whole, and sums of them tie where they are equal."""
 
+MOST_KNOWN = 4096
+"""Values between which levels are held: 32 MiB."""
+
 ROWS = 256
 """Rows of distances that are held at a time as floats."""
 
@@ -52,6 +55,31 @@ class Levels:
     def distances(self) -> Int32:
         """(d, d) in units."""
         return self.units.astype(np.int32)[self.ranks]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTable:
+    """The levels between values that are expected, made once; those between any values from it, or anew.
+
+    known: (d,) int32 ascending positions, at most ``MOST_KNOWN``; levels: theirs.
+    """
+
+    distance: Distance
+    known: Int32
+    levels: Levels
+
+    @classmethod
+    def of(cls, distance: Distance, expected: NDArray[np.integer]) -> LevelTable:
+        """``expected``: ascending positions; of too many, none are held."""
+        known = expected.astype(np.int32) if expected.size <= MOST_KNOWN else np.empty(0, np.int32)
+        return cls(distance, known, Levels.of(distance, known))
+
+    def between(self, values: Int32) -> Levels:
+        """The levels of distinct ascending positions."""
+        at = np.searchsorted(self.known, values)
+        if not values.size or at[-1] >= self.known.size or not np.array_equal(self.known[at], values):
+            return Levels.of(self.distance, values)
+        return Levels(self.levels.ranks[at][:, at], self.levels.units)
 
 
 def in_units(distances: Floats) -> Int64:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.candidates import Int64
+from stream_masker.core.mechanisms.rank_swapping_levels import LevelTable
 from stream_masker.core.mechanisms.rank_swapping_units import Parts, swap_units
 from stream_masker.core.mechanisms.swapping import FEWEST, Values
 
@@ -29,18 +29,18 @@ def together(values: Values, k: int) -> Flags:
     return np.asarray(places < cut)
 
 
-def swap_records(groups: Sequence[Values], k: int, distances: Sequence[Distance]) -> list[Int64]:
+def swap_records(groups: Sequence[Values], k: int, tables: Sequence[LevelTable]) -> list[Int64]:
     """(m,) partners by attribute, of its values. Each attribute has values of more than k records, or none at all."""
     owners = np.unique(np.concatenate([values.owners for values in groups]))
     present = [j for j, values in enumerate(groups) if len(values)]
-    parts = [_part(groups[j], owners, distances[j]) for j in present]
+    parts = [_part(groups[j], owners, tables[j]) for j in present]
     found = iter(swap_units(parts, np.arange(owners.size), k).partners if present else ())
     return [next(found) if len(values) else np.empty(0, np.int64) for values in groups]
 
 
-def swap_values(values: Values, k: int, distance: Distance) -> Int64:
+def swap_values(values: Values, k: int, levels: LevelTable) -> Int64:
     """(m,) partners of one attribute's values by themselves (Algorithm 2 of 2019)."""
-    part = Parts(values.codes, np.ones(len(values), np.int64), values.words, distance)
+    part = Parts(values.codes, np.ones(len(values), np.int64), values.words, levels)
     return swap_units([part], values.owners, k).partners[0]
 
 
@@ -52,6 +52,6 @@ def joined(values: Values, wholes: Flags, with_records: Int64, alone: Int64) -> 
     return partners
 
 
-def _part(values: Values, owners: Int64, distance: Distance) -> Parts:
+def _part(values: Values, owners: Int64, levels: LevelTable) -> Parts:
     lengths = np.bincount(np.searchsorted(owners, values.owners), minlength=owners.size)
-    return Parts(values.codes, lengths, values.words, distance)
+    return Parts(values.codes, lengths, values.words, levels)

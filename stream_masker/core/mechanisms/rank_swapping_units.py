@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance import Distance
 from stream_masker.core.distance.lanes import offsets_of, ranges
 from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
 from stream_masker.core.mechanisms.rank_swapping_kernels import swap_nearest
-from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels
+from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels, LevelTable
 from stream_masker.core.mechanisms.rank_swapping_search import BUCKETS
 from stream_masker.core.mechanisms.rank_swapping_state import Kinds, Order, Scratch, State, Units, fill_state
 from stream_masker.core.mechanisms.swapping_kernels import NEXT, draw
@@ -27,7 +26,7 @@ class Parts:
     codes: Int32
     lengths: Int64
     words: Words
-    distance: Distance
+    levels: LevelTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class _Attribute:
     @classmethod
     def of(cls, part: Parts) -> _Attribute:
         values, indices = np.unique(part.codes, return_inverse=True)
-        levels = Levels.of(part.distance, values)
+        levels = part.levels.between(values)
         return cls(indices.astype(np.int32), part.lengths, offsets_of(part.lengths), levels)
 
     @property
@@ -62,10 +61,6 @@ class _Attribute:
     def most(self) -> int:
         """The values of the unit that has most of them."""
         return int(self.lengths.max(initial=0))
-
-    @property
-    def fewest(self) -> int:
-        return int(self.lengths.min(initial=0))
 
     def at(self, place: int) -> tuple[Int64, Int32]:
         """The units that have a value at that place, and its index."""
@@ -146,14 +141,23 @@ def _kinds(attributes: Sequence[_Attribute], pivot: int) -> tuple[Int32, Int64, 
     """The kind of each unit, a unit of each kind, and the units of each. Kinds are equal in every value, and ascend by
     the pivot's first."""
     kind = np.zeros(attributes[0].lengths.size, np.int64)
+    for attribute in (*attributes[:pivot], *attributes[pivot + 1 :]):
+        kind = _compact(kind) * (attribute.size + 1) + attribute.heads()
     for attribute in attributes:
-        for place in range(attribute.most):
+        for place in range(1, attribute.most):
             units, indices = attribute.at(place)
+            kind = _compact(kind)
             found = np.unique(kind[units] * attribute.size + indices, return_inverse=True)[1]
             kind[units] = kind.max() + 1 + found
+    kind = _compact(kind)
     kind += attributes[pivot].heads().astype(np.int64) * (int(kind.max()) + 1)
     _, representatives, kind, counts = np.unique(kind, return_index=True, return_inverse=True, return_counts=True)
     return kind.astype(np.int32), representatives, counts
+
+
+def _compact(kind: Int64) -> Int64:
+    """The same distinctions in numbers that can be multiplied with others of 31 bits."""
+    return kind if kind.max() < 1 << 31 else np.unique(kind, return_inverse=True)[1]
 
 
 def _space(attributes: Sequence[_Attribute], slots: _Slots, representatives: Int64, counts: Int64, pivot: int) -> Kinds:
@@ -237,9 +241,12 @@ def _first(attributes: Sequence[_Attribute], representatives: Int64, kind: Int32
 def _distances_at(attribute: _Attribute, place: int) -> Floats:
     """(n,): the sum of each unit's distances to all units at that place; whole numbers, which floats hold exactly."""
     units, indices = attribute.at(place)
-    values, own, counts = np.unique(indices, return_inverse=True, return_counts=True)
-    between = attribute.levels.units.astype(np.float64)[attribute.levels.ranks[np.ix_(values, values)]]
+    counts = np.bincount(indices, minlength=attribute.size)
+    values = np.flatnonzero(counts)
+    ranks = attribute.levels.ranks if values.size == counts.size else attribute.levels.ranks[values][:, values]
+    sums = np.zeros(counts.size)
+    sums[values] = attribute.levels.units.astype(np.float64)[ranks] @ counts[values]
     n = attribute.lengths.size
     result = np.full(n, float(ONE * units.size))
-    result[units] = (between @ counts)[own] + float(ONE * (n - units.size))
+    result[units] = sums[indices] + float(ONE * (n - units.size))
     return result

@@ -14,11 +14,10 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.candidates import Int32, Int64
 from stream_masker.core.mechanisms.swapping_kernels import PLACE, swap_in_range
-from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared, WindowedMechanism
 from stream_masker.core.mechanisms.words import draw_words
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import Keys, Words
-from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 
 FEWEST = 2
@@ -77,7 +76,7 @@ class Swapped:
         return cls(result, int(np.count_nonzero(partners == np.arange(partners.size))))
 
 
-class Swapping(WindowedMechanism[Statistics]):
+class Swapping(WindowedMechanism[Prepared]):
     """Gives values of a group to other records of it, so that every attribute keeps its values exactly.
 
     A value is swapped once at most: both values of a swap are labelled as swapped. Absent values take no part. The
@@ -143,9 +142,6 @@ class Swapping(WindowedMechanism[Statistics]):
     def _check_records(self, j: int, values: Values) -> None:
         if values.records < FEWEST:
             raise ParameterError(f"one record alone of the group has values of {self._attributes[j]!r}: {FEWEST} swap")
-
-    def _prepare(self, statistics: Statistics) -> Statistics:
-        return statistics
 
     def _check_size(self, size: int) -> None:
         if size < self.group_minimum:

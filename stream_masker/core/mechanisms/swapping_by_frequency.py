@@ -10,9 +10,10 @@ from stream_masker.core.mechanisms.candidates import Int64
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.rank_swapping_interval import IntervalSwapping
 from stream_masker.core.mechanisms.swapping import Values, swap_in_ranks
+from stream_masker.core.statistics.summary import Statistics
 
 
-class DistributionalRankSwapping(IntervalSwapping):
+class DistributionalRankSwapping(IntervalSwapping[Statistics]):
     """Ranks values by their frequency in the group, and swaps each with one of the k that follow (2019: section 4.2).
 
     So common values take the place of common ones, rare ones that of rare ones, whatever they mean. Values that are
@@ -33,3 +34,6 @@ class DistributionalRankSwapping(IntervalSwapping):
     def _partners(self, j: int, values: Values) -> Int64:
         _, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
         return swap_in_ranks(counts[index], values, self._length(j, len(values)))
+
+    def _prepare(self, statistics: Statistics) -> Statistics:
+        return statistics

@@ -3,11 +3,12 @@
 The intruder knows how values are masked (the transition probabilities), sees the masked file alone, and knows the
 original values of some attributes of one record, of which the confidential value is sought.
 
-* Record: each masked record x is the one sought with a probability px that is proportional to that of its masked
-  values, given the known ones: Πk Mk[known k, masked k of x]. The record entropy is Σ px·log2(1 / px), in bits.
+* Record: each masked record x is the one sought with a probability px that is proportional to Πk P(known k was the
+  original of x's masked k). The record entropy is Σ px·log2(1 / px), in bits.
 * Confidential value: Di = Σx P(ci was the original of x's masked value)·px (algorithm 2); its entropy is
-  Σ Di·log2(1 / Di). The probability of the original is Bayes' of a prior of the values; the paper tells none, and an
-  intruder without the original file has none, so that all values are equally probable unless a prior is given.
+  Σ Di·log2(1 / Di).
+* The probability of an original is Bayes' of the transition probabilities and a prior of the values. The paper tells
+  none, and an intruder without the original file has none, so that all are equally probable unless priors are given.
 
 Records alike in what counts are one term, with their number: the algorithm's sums, without its loop over records.
 """
@@ -65,26 +66,30 @@ def security(
     *,
     known: Sequence[int],
     confidential: int,
-    prior: Floats | None = None,
+    priors: Sequence[Floats] | None = None,
 ) -> Security:
     """The average entropies over all records, each in its turn the one sought.
 
     original, masked: (n, p) int64, each attribute's values as indices into its matrix; matrices: (v, v) each,
-    row-stochastic; known: attributes whose original values the intruder knows; confidential: the attribute sought.
-    Raises ParameterError for none known, or the confidential one among them.
+    row-stochastic; known: attributes whose original values the intruder knows; confidential: the attribute sought;
+    priors: of each attribute's original values, None for equal ones. Raises ParameterError for none known, or the
+    confidential one among them.
     """
     if not known or confidential in known:
         raise ParameterError(f"known={list(known)!r} is not allowed: use attributes other than the one sought")
     targets, weights = np.unique(original[:, list(known)], axis=0, return_counts=True)
     seen, counts = np.unique(masked[:, [*known, confidential]], axis=0, return_counts=True)
-    origins = posterior(matrices[confidential], prior)[:, seen[:, -1]]
+    origins = [
+        posterior(matrices[k], None if priors is None else priors[k])[:, seen[:, place]]
+        for place, k in enumerate([*known, confidential])
+    ]
     records, values = np.empty(len(targets)), np.empty(len(targets))
     for block in _blocks(len(targets), len(seen)):
-        likely = _likelihood(targets[block], seen, [matrices[k] for k in known])
+        likely = _likelihood(targets[block], origins[:-1])
         each = likely / (likely @ counts)[:, None]
         logs = np.log2(each, where=each > 0.0, out=np.zeros_like(each))
         records[block] = -(each * logs) @ counts
-        values[block] = entropy((each * counts) @ origins.T)
+        values[block] = entropy((each * counts) @ origins[-1].T)
     return Security(float(records @ weights / len(original)), float(values @ weights / len(original)))
 
 
@@ -93,11 +98,11 @@ def _blocks(targets: int, seen: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, targets, step))
 
 
-def _likelihood(targets: Int64, seen: Int64, matrices: Sequence[Floats]) -> Floats:
-    """(targets, seen): Πk Mk[target k, seen k]."""
-    result = np.ones((len(targets), len(seen)))
-    for k, matrix in enumerate(matrices):
-        result *= matrix[np.ix_(targets[:, k], seen[:, k])]
+def _likelihood(targets: Int64, origins: Sequence[Floats]) -> Floats:
+    """(targets, seen): Πk P(target k was the original of seen k)."""
+    result = origins[0][targets[:, 0]]
+    for k in range(1, len(origins)):
+        result *= origins[k][targets[:, k]]
     return result
 
 

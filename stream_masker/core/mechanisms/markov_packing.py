@@ -18,7 +18,7 @@ def pack(array: NDArray[Any]) -> str:
     return base64.b64encode(zlib.compress(array.astype(array.dtype.newbyteorder("<")).tobytes())).decode("ascii")
 
 
-def unpack(text: object, dtype: type[np.generic], size: int | None = None, *, most: int = 1 << 26) -> NDArray[Any]:
+def unpack(text: object, dtype: type[np.generic], size: int | None = None, *, most: int = 1 << 22) -> NDArray[Any]:
     """The inverse of ``pack``: (size,) numbers, or up to ``most`` for None.
 
     Raises StatisticsError for what is no packed array of that type and size.
@@ -31,11 +31,12 @@ def unpack(text: object, dtype: type[np.generic], size: int | None = None, *, mo
 
 
 def _inflated(text: object, limit: int) -> bytes:
-    """No more than ``limit`` bytes."""
+    """All of what was packed, if it is no more than ``limit`` bytes."""
+    stream = zlib.decompressobj()
     try:
-        data = zlib.decompressobj().decompress(base64.b64decode(str(text), validate=True), limit + 1)
+        data = stream.decompress(base64.b64decode(str(text), validate=True), limit + 1)
     except (ValueError, binascii.Error, zlib.error):
         raise StatisticsError("a packed array of the model cannot be read") from None
-    if len(data) > limit:
-        raise StatisticsError("a packed array of the model has another size")
+    if len(data) > limit or not stream.eof:
+        raise StatisticsError("a packed array of the model has another size, or is cut off")
     return data

@@ -1,0 +1,103 @@
+"""Similarity by what values occur with: 2012's Table 2, and what follows from the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.nominal import BANK, counts_of, flat_taxonomies
+
+from stream_masker.core.similarity import ValueGraph, most_frequent
+from stream_masker.core.statistics.counts import SparseCounts
+
+TAXONOMIES = flat_taxonomies(BANK)
+COUNTS = counts_of(BANK, TAXONOMIES)
+SIZES = tuple(len(tau) for tau in TAXONOMIES.values())
+
+S1 = """1.000 0.667 0.000 0.000 0.000 0.000
+        0.667 1.000 0.000 0.000 0.000 0.258
+        0.000 0.000 1.000 0.333 0.000 0.258
+        0.000 0.000 0.333 1.000 0.667 0.258
+        0.000 0.000 0.000 0.667 1.000 0.516
+        0.000 0.258 0.258 0.258 0.515 1.000"""
+
+S2 = """1.000 1.000 0.000 0.000 0.000 0.258
+        1.000 1.000 0.000 0.000 0.000 0.258
+        0.000 0.000 1.000 1.000 1.000 0.775
+        0.000 0.000 1.000 1.000 1.000 0.882
+        0.000 0.000 1.000 1.000 1.000 0.882
+        0.258 0.258 0.775 0.882 0.882 1.000"""
+
+S = """1.000 0.800 0.000 0.000 0.000 0.103
+       0.800 1.000 0.000 0.000 0.000 0.258
+       0.000 0.000 1.000 0.600 0.400 0.465
+       0.000 0.000 0.600 1.000 0.800 0.508
+       0.000 0.000 0.400 0.800 1.000 0.663
+       0.103 0.258 0.465 0.508 0.663 1.000"""
+
+
+def printed(table):
+    return np.array([[float(cell) for cell in line.split()] for line in table.splitlines()])
+
+
+def graph(counts=COUNTS, sizes=SIZES, *, multigraph=False, most_values=100):
+    return ValueGraph.of(counts, sizes, multigraph=multigraph, most_values=most_values)
+
+
+def test_the_first_table_of_table_2_but_for_a_misprint():
+    """Row 6, column 5 prints 0.515, and row 5, column 6 prints 0.516, of one symmetric value: 2/√15 = 0.5164."""
+    expected = printed(S1)
+    expected[5, 4] = expected[4, 5]
+    np.testing.assert_array_equal(graph().direct()[0].round(3), expected)
+
+
+def test_the_second_table_of_table_2():
+    g = graph()
+    np.testing.assert_array_equal(g.transitive(g.direct(), 0.4)[0].round(3), printed(S2))
+
+
+def test_the_third_table_of_table_2_from_the_printed_second_one():
+    """S56 = 0.6·0.5164 + 0.4·0.8815 = 0.6625 rounds to 0.662; the paper's 0.663 is that of its rounded S'' = 0.882."""
+    g = graph()
+    first = g.direct()[0]
+    np.testing.assert_array_equal((0.6 * first + 0.4 * printed(S2)).round(3), printed(S))
+    exact = g.similarities(threshold=0.4, c1=0.6, c2=0.4)[0]
+    assert np.abs(exact - printed(S)).max() < 0.0006
+
+
+@pytest.mark.parametrize("multigraph", [False, True])
+@pytest.mark.parametrize("threshold", [0.0, 0.4, 1.0])
+def test_similarities_are_symmetric_and_between_0_and_1(multigraph, threshold):
+    g = graph(multigraph=multigraph)
+    for first, second in zip(g.direct(), g.transitive(g.direct(), threshold), strict=True):
+        for matrix in (first, second):
+            np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
+            np.testing.assert_array_equal(np.diag(matrix), 1.0)
+            assert matrix.min() >= 0
+            assert matrix.max() <= 1
+        assert (second >= first - 1e-12).all()
+
+
+def test_nothing_is_merged_beyond_a_threshold_of_1():
+    g = graph()
+    for first, second in zip(g.direct(), g.transitive(g.direct(), 1.0), strict=True):
+        np.testing.assert_allclose(first, second)
+
+
+def test_the_multigraph_counts_how_often_values_occur_together():
+    """Clients 5 and 6 share 1 and 2 edges to branch 9, and 1 each to advisor 16: (√2 + 1) / √(3·6)."""
+    assert graph(multigraph=True).direct()[0][4, 5] == pytest.approx((2**0.5 + 1) / 18**0.5)
+
+
+def test_a_value_that_occurs_with_nothing_is_similar_to_itself_alone():
+    records = [{"a": "x", "b": None}, {"a": "y", "b": "u"}, {"a": "z", "b": "u"}]
+    taxonomies = {"a": flat_taxonomies([{"a": r["a"]} for r in records])["a"]}
+    taxonomies["b"] = flat_taxonomies([{"b": "u"}])["b"]
+    g = graph(counts_of(records, taxonomies), tuple(len(tau) for tau in taxonomies.values()))
+    np.testing.assert_array_equal(g.similarities(threshold=0.5, c1=0.5, c2=0.5)[0], [[1, 0, 0], [0, 1, 1], [0, 1, 1]])
+
+
+def test_only_the_most_frequent_values_take_part():
+    assert most_frequent(SparseCounts(np.array([2, 5, 7, 9]), np.array([1, 3, 1, 3])), 3).tolist() == [2, 5, 9]
+    g = graph(most_values=2)
+    assert [len(values) for values in g.values] == [2, 2, 2, 2]
+    assert all(matrix.shape == (2, 2) for matrix in g.similarities(threshold=0.4, c1=0.6, c2=0.4))

@@ -1,0 +1,133 @@
+"""Entropies of records and confidential values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.nominal import BANK, batch_of, flat_taxonomies
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.mechanisms import ProbabilisticDistortion, Vicus
+from stream_masker.core.randomness import PositionKeys
+from stream_masker.errors import ParameterError
+from stream_masker.evaluation.entropy import average_security, entropy, posterior, security, value_indices
+
+
+def random_file(seed, sizes=(4, 3, 5), n=60):
+    rng = np.random.default_rng(seed)
+    matrices = [rng.dirichlet(np.ones(v), v) for v in sizes]
+    original = np.stack([rng.integers(0, v, n) for v in sizes], axis=1)
+    masked = np.array(
+        [[rng.choice(v, p=m[i]) for i, v, m in zip(row, sizes, matrices, strict=True)] for row in original]
+    )
+    return original, masked, matrices
+
+
+def original_probability(matrix, prior, i, masked):
+    joint = [prior[k] * matrix[k, masked] for k in range(len(matrix))]
+    return joint[i] / sum(joint)
+
+
+@pytest.mark.parametrize(
+    "priors", [None, [np.array([1.0, 2, 3, 4]), np.array([3.0, 1, 1]), np.array([5.0, 1, 1, 2, 1])]]
+)
+@pytest.mark.parametrize("known", [[0], [1], [0, 1]])
+def test_entropies_are_those_of_algorithm_2(known, priors):
+    """2012: algorithm 2, in its loops."""
+    original, masked, matrices = random_file(1)
+    prior = priors or [np.ones(len(matrix)) for matrix in matrices]
+    records, values = [], []
+    for target in original:
+        likely = [
+            np.prod([original_probability(matrices[k], prior[k], target[k], x[k]) for k in known]) for x in masked
+        ]
+        p = [each / sum(likely) for each in likely]
+        d = np.zeros(5)
+        for x, px in zip(masked, p, strict=True):
+            for i in range(5):
+                d[i] += original_probability(matrices[2], prior[2], i, x[2]) * px
+        records.append(sum(each * np.log2(1 / each) for each in p if each > 0))
+        values.append(sum(each * np.log2(1 / each) for each in d if each > 0))
+    found = security(original, masked, matrices, known=known, confidential=2, priors=priors)
+    assert found.record == pytest.approx(np.mean(records))
+    assert found.confidential == pytest.approx(np.mean(values))
+
+
+def test_without_noise_those_who_share_the_known_value_remain():
+    original = np.array([[0, 0], [0, 1], [0, 1], [1, 0]])
+    found = security(original, original, [np.eye(2), np.eye(2)], known=[0], confidential=1)
+    third = np.array([1 / 3, 2 / 3])
+    assert found.record == pytest.approx(3 / 4 * np.log2(3))
+    assert found.confidential == pytest.approx(3 / 4 * entropy(third))
+
+
+def test_noise_that_hides_everything_leaves_everything_open():
+    original, _, _ = random_file(2)
+    matrices = [np.full((v, v), 1 / v) for v in (4, 3, 5)]
+    found = security(original, original, matrices, known=[0, 1], confidential=2)
+    assert found.record == pytest.approx(np.log2(60))
+    assert found.confidential == pytest.approx(np.log2(5))
+
+
+def test_the_entropy_of_certainty_is_0_and_of_equal_chances_their_logarithm():
+    assert entropy(np.array([[1.0, 0, 0, 0], [0.25] * 4])).tolist() == [0.0, 2.0]
+
+
+def test_the_original_is_as_probable_as_bayes_says():
+    matrix = np.array([[0.9, 0.1, 0.0], [0.3, 0.7, 0.0], [0.5, 0.5, 0.0]])
+    found = posterior(matrix, np.array([2.0, 1.0, 1.0]))
+    np.testing.assert_allclose(found[:, 0], np.array([1.8, 0.3, 0.5]) / 2.6)
+    np.testing.assert_allclose(found[:, 2], [0.5, 0.25, 0.25])
+    np.testing.assert_allclose(found.sum(axis=0), 1.0)
+
+
+def masked_bank(kind=Vicus, **parameters):
+    taxonomies = flat_taxonomies(BANK)
+    mechanism = kind(taxonomies, seed=b"s", **parameters)
+    mechanism.learn_many(BANK)
+    mechanism.calibrate()
+    batch = batch_of(BANK, taxonomies)
+    return mechanism, batch, mechanism.mask_batch(batch, PositionKeys(b"s", "t", 0, np.arange(batch.size)))
+
+
+def test_the_more_is_known_the_less_is_open():
+    mechanism, batch, masked = masked_bank(k1=20, k2=20)
+    found = [average_security(mechanism, batch, masked, confidential="product", known=k).record for k in (1, 2, 3)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] < np.log2(len(BANK))
+
+
+def test_more_noise_leaves_more_open():
+    found = [average_security(*masked_bank(k1=k), confidential="product") for k in (1000, 1)]
+    assert found[0].record < found[1].record
+    assert found[0].confidential < found[1].confidential
+
+
+def test_nothing_is_learnt_of_records_masked_without_regard_to_their_values():
+    found = average_security(*masked_bank(ProbabilisticDistortion), confidential="product", known=3)
+    assert found.record == pytest.approx(np.log2(len(BANK)))
+    assert found.confidential == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("known", [[], [2], [0, 2]])
+def test_the_confidential_value_is_not_known(known):
+    with pytest.raises(ParameterError, match="known"):
+        security(*random_file(3), known=known, confidential=2)
+
+
+@pytest.mark.parametrize("known", [0, 4])
+def test_no_more_attributes_are_known_than_there_are(known):
+    with pytest.raises(ParameterError, match="1 to 3"):
+        average_security(*masked_bank(), confidential="product", known=known)
+
+
+def test_arrays_and_absent_values_are_refused():
+    mechanism, batch, masked = masked_bank()
+    absent = Batch(batch.size, (Column(np.full(batch.size, -1, np.int32)), *batch.columns[1:]))
+    array = MaskedBatch(
+        (Column(batch.columns[0].codes, np.arange(batch.size + 1)), *masked.columns[1:]), masked.tallies
+    )
+    with pytest.raises(ParameterError, match="all there"):
+        value_indices(mechanism, absent.columns)
+    with pytest.raises(ParameterError, match="arrays"):
+        average_security(mechanism, batch, array, confidential="product")

@@ -108,6 +108,7 @@ def reader_properties(bootstrap: str, isolation: str) -> dict[str, Any]:
         "group.id": f"reader-{uuid.uuid4().hex}",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "fetch.wait.max.ms": 50,
         "isolation.level": isolation,
         **QUIET,
     }

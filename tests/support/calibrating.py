@@ -1,0 +1,56 @@
+"""A calibrator in threads of this process: all of it but Faust, whose place a plain consumer takes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+from prometheus_client import CollectorRegistry
+
+from stream_masker.service.calibrator_engine import Engine
+from stream_masker.service.calibrator_parts import build_parts
+from stream_masker.service.calibrator_session import prepare
+from stream_masker.service.calibrator_topics import PARTITION, reader
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.health import Health
+from stream_masker.service.metrics import Metrics
+
+TICK = 0.2
+
+
+@contextmanager
+def calibrating(configuration: Configuration) -> Iterator[None]:
+    """A calibrator for as long as the block runs. Raises what ended it early."""
+    failures: list[BaseException] = []
+    metrics = Metrics(CollectorRegistry(), "calibrator")
+    prepare(metrics)
+    engine, done = Engine(build_parts(configuration), metrics, Health(), failures.append), threading.Event()
+    driver = threading.Thread(target=_drive, args=(engine, configuration, done, failures), daemon=True)
+    engine.start()
+    engine.assigned(active=True)
+    driver.start()
+    try:
+        yield
+    finally:
+        done.set()
+        driver.join(30)
+        engine.stop()
+    if failures:
+        raise failures[0]
+
+
+def _drive(engine: Engine, configuration: Configuration, done: threading.Event, failures: list[BaseException]) -> None:
+    try:
+        with reader(configuration) as consumer:
+            consumer.assign([TopicPartition(configuration.topics.calibration, PARTITION, OFFSET_BEGINNING)])
+            while not done.is_set():
+                engine.pulse()
+                engine.tick()
+                for message in consumer.consume(100, TICK):
+                    if message.error() is None:
+                        asyncio.run(engine.deliver(message.offset(), message.timestamp()[1], message.value() or b""))
+    except BaseException as failure:
+        failures.append(failure)

@@ -13,9 +13,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
 
 import bench_masking
 import bench_statistics as statistics
@@ -32,6 +31,7 @@ from stream_masker.core.statistics import Following, distance_covariance, semant
 README = Path(__file__).parents[2] / "README.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
 NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
+BATCHES = 30
 HEAD = ("", "on", "here", "others take, times as long")
 Row = tuple[str, str, str, str]
 PARSE = "from stream_masker.core.ontology.sources import find; find({!r}).parse()"
@@ -41,11 +41,7 @@ OPEN = "from stream_masker import Ontology; Ontology.load({!r}).taxonomy()"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="into the README")
-    parser.add_argument("--masking", metavar="SOURCE", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.masking:
-        print(orjson.dumps(masked(given.masking)).decode())
-        return
     lines = [f"| {' | '.join(HEAD)} |", "|" + " --- |" * len(HEAD)]
     for row in rows():
         lines.append(f"| {' | '.join(row)} |")
@@ -83,7 +79,7 @@ def size(name: str) -> str:
     return f"{NAMES[name]}, {len(taxonomy(name)):,} concepts"
 
 
-def times(**ratios: float) -> str:
+def against(**ratios: float) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {cell(float(ratio))}" for name, ratio in ratios.items())
 
 
@@ -96,7 +92,7 @@ def pairs(name: str, d: Distance) -> Row:
     if d.name == WuPalmer.name and name in HESML:
         ratios["HESML (as published)"] = rate / HESML[name]
     what = "Wu–Palmer" if d.name == WuPalmer.name else "LogTaxonomic"
-    return (f"{what}, random pairs", size(name), f"{rate / 1e6:,.0f} million/s", times(**ratios))
+    return (f"{what}, random pairs", size(name), f"{rate / 1e6:,.0f} million/s", against(**ratios))
 
 
 def strings(name: str) -> Row:
@@ -112,7 +108,7 @@ def matrix(name: str) -> Row:
     concepts = random_positions(d.taxonomy, k, seed=3)
     seconds = best(lambda: d.matrix(concepts))
     slow = k**2 / check_and_rate(d, literal(d)(d.taxonomy), concepts[:FEW], concepts[::-1][:FEW])
-    return (f"Wu–Palmer, {k:,} x {k:,}", size(name), f"{seconds * 1e3:,.1f} ms", times(literal_NumPy=slow / seconds))
+    return (f"Wu–Palmer, {k:,} x {k:,}", size(name), f"{seconds * 1e3:,.1f} ms", against(literal_NumPy=slow / seconds))
 
 
 def to_all(name: str) -> Row:
@@ -120,7 +116,7 @@ def to_all(name: str) -> Row:
     a = int(random_positions(d.taxonomy, 1, seed=4)[0])
     seconds, slow = best(lambda: d.to_all(a)), best(lambda: bench_masking.distances(d.taxonomy, a), repeats=2)
     assert np.allclose(d.to_all(a), bench_masking.distances(d.taxonomy, a), atol=1e-12)
-    return ("Wu–Palmer, one to all", size(name), f"{seconds * 1e3:,.2f} ms", times(literal_NumPy=slow / seconds))
+    return ("Wu–Palmer, one to all", size(name), f"{seconds * 1e3:,.2f} ms", against(literal_NumPy=slow / seconds))
 
 
 def covariance(name: str) -> Row:
@@ -131,7 +127,7 @@ def covariance(name: str) -> Row:
     slow = {label: partial(statistics.of_matrices, other, d, a, b) for label, other in others.items()}
     assert all(abs(other() - distance_covariance(a, d, b, d)) < 1e-9 for other in slow.values())
     ratios = {label: best(other, repeats=2) / seconds for label, other in slow.items()}
-    return (f"sdCov of {n:,} records", size(name), f"{seconds * 1e3:,.1f} ms", times(**ratios))
+    return (f"sdCov of {n:,} records", size(name), f"{seconds * 1e3:,.1f} ms", against(**ratios))
 
 
 def mean(name: str) -> Row:
@@ -141,7 +137,7 @@ def mean(name: str) -> Row:
     seconds = best(lambda: semantic_mean(values, d), repeats=3)
     slow = best(lambda: bench_masking.distances(d.taxonomy, int(distinct[0])), repeats=2) * distinct.size
     what = f"sMean of a million records, {distinct.size:,} values"
-    return (what, size(name), f"{seconds * 1e3:,.0f} ms", times(literal_NumPy=slow / seconds))
+    return (what, size(name), f"{seconds * 1e3:,.0f} ms", against(literal_NumPy=slow / seconds))
 
 
 def everything(name: str) -> Row:
@@ -166,7 +162,7 @@ def following(name: str) -> Row:
         seconds += once(lambda counts=counts: done.append(statistics.computed(d, counts, followed, done[-1])))
     anew = once(lambda: statistics.computed(d, windows[-1], None, done[-2]))
     what = f"the same, after {step:,} new records"
-    return (what, size(name), f"{seconds / 3:,.2f} s", times(computed_anew=3 * anew / seconds))
+    return (what, size(name), f"{seconds / 3:,.2f} s", against(computed_anew=3 * anew / seconds))
 
 
 def of_release(folder: Path) -> Iterator[Row]:
@@ -175,10 +171,10 @@ def of_release(folder: Path) -> Iterator[Row]:
     compiled = folder / "rf2.ontology"
     compile_to(str(source), compiled)
     opening, parsing = started(OPEN.format(str(compiled))), started(PARSE.format(str(source)))
-    others = times(parsing_the_release=parsing / opening)
+    others = against(parsing_the_release=parsing / opening)
     yield ("opening the compiled ontology", size(SNOMED), f"{opening * 1e3:,.0f} ms", others)
     for name in ("icd10cm", str(compiled)):
-        yield masking(name)
+        yield masking(name, folder / "codes.npy")
 
 
 def started(code: str) -> float:
@@ -188,21 +184,21 @@ def started(code: str) -> float:
     return min(float(subprocess.run(run, check=True, capture_output=True).stdout) for _ in range(3))
 
 
-def masking(source: str) -> Row:
-    run = [sys.executable, __file__, "--masking", source]
-    row = orjson.loads(subprocess.run(run, check=True, capture_output=True).stdout)
-    here = f"{row['µs a record']:.2f} µs a record, {row['MB resident']:.0f} MB resident"
-    against = {"orjson round trip (flat)": 1 / row["÷ orjson, flat"], "nested": 1 / row["÷ orjson, nested"]}
-    on = f"{'ICD-10-CM' if source == 'icd10cm' else 'RF2'}, {row['concepts']:,} concepts"
-    what = "masking 2 correlated attributes (`pair`), batches of 10,000"
-    return (what, on, here, times(**against, literal_NumPy=row["literal NumPy ÷"]))
-
-
-def masked(source: str) -> dict[str, Any]:
-    """One row of the benchmark of masking, by its head."""
+def masking(source: str, file: Path) -> Row:
+    """``file``: where to keep the records' codes, for the process whose memory is looked at."""
     tau = Ontology.load(source).taxonomy()
-    values = bench_masking.row(tau, "pair", "calibrated", batches=20)
-    return dict(zip(bench_masking.HEAD, values, strict=True)) | {"concepts": len(tau)}
+    stream = bench_masking.events(tau)
+    sample = list(islice(stream, bench_masking.BATCH))
+    codes = [bench_masking.codes_of(tau, islice(stream, bench_masking.BATCH)) for _ in range(BATCHES)]
+    np.save(file, np.array(codes, np.int32))
+    times, slow = bench_masking.seconds(tau, np.load(file), "pair", "calibrated")
+    steady = float(np.median(times[BATCHES // 2 :]))
+    ratios = {"literal NumPy": slow / steady}
+    for label, shape in {"orjson round trip (flat)": bench_masking.flat, "(nested)": dict}.items():
+        ratios[label] = bench_masking.round_trip([orjson.dumps(shape(event)) for event in sample]) / steady
+    here = f"{steady * 1e6:.2f} µs a record, {bench_masking.resident(source, file, 'pair')} MB resident"
+    on = f"{'ICD-10-CM' if tau.is_tree else 'RF2'}, {len(tau):,} concepts"
+    return ("masking 2 correlated attributes (`pair`), batches of 10,000", on, here, against(**ratios))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ class Vicus(PartitionMechanism):
     Where the paper is open: the values of an attribute are those of the window; a value that it does not hold becomes
     one of them by frequency. An attribute with one value in the window is masked to it. Elements of an array occur
     together with the record's other attributes, not with each other.
+
+    The more values an attribute has, the less often one stays: k1·k2 is what they weigh against, so that hundreds of
+    values need a product of hundreds (the paper advises 100 or more, with a low k1, for attributes of up to twelve).
     """
 
     name: ClassVar[str] = "vicus"

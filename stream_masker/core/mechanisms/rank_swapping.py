@@ -56,6 +56,9 @@ class RankSwapping(IntervalSwapping[Tables]):
     finds fewer than 1/k of them up to a k of about 5, and more beyond (``evaluation.linkage``): 1,172 records, k = 50:
     0.05. Check it on data of your own.
 
+    A group with more than 8,192 distinct values of an attribute swaps in parts, so that memory stays bounded: values by
+    their order in the taxonomy, records by their order in the group.
+
     Equal values, and equal records, collapse: with d distinct values of n, and a neighbourhood of w distinct ones,
     Algorithm 2 takes O(d² + n·w) and not O(n² log n); Algorithm 3, with r distinct records, O(d² + n·v), v ≤ r being
     those that the distance of one attribute does not rule out; Algorithm 1 O(d² + n·k).

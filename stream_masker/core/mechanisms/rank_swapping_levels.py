@@ -21,6 +21,9 @@ Wu and Palmer in taxonomies that are not very deep, are whole, and sums of them 
 MOST_KNOWN = 4096
 """Values between which levels are held: 32 MiB."""
 
+MOST_SMALL = (1 << 16) - 1
+"""Levels that are told by two bytes."""
+
 ROWS = 256
 """Rows of distances that are held at a time as floats."""
 
@@ -42,14 +45,13 @@ class Levels:
     @classmethod
     def of(cls, d: Distance, values: Int32) -> Levels:
         """``values``: (d,) positions. O(d²) time and memory, plus the ancestors of the values."""
-        numbers, index = np.empty((values.size, values.size), np.int32), _Index()
-        for start in range(0, values.size, ROWS):
-            index.number(d.between(values[start : start + ROWS], values), numbers[start : start + ROWS])
-        ascending = np.argsort(index.found)
-        ranks = np.empty(ascending.size, np.int32)
+        numbers, found = _numbered(d, values)
+        ascending = np.argsort(found)
+        ranks = np.empty(ascending.size, numbers.dtype)
         ranks[ascending] = np.arange(ascending.size)
-        small = ranks.astype(np.uint16) if ranks.size < 1 << 16 else ranks
-        return cls(small[numbers], in_units(index.found[ascending]))
+        for start in range(0, values.size, ROWS):
+            numbers[start : start + ROWS] = ranks[numbers[start : start + ROWS]]
+        return cls(numbers, in_units(found[ascending]))
 
     @property
     def distances(self) -> Int32:
@@ -87,6 +89,18 @@ def in_units(distances: Floats) -> Int64:
     return np.rint(distances * ONE).astype(np.int64)
 
 
+def _numbered(d: Distance, values: Int32) -> tuple[Ranks, Floats]:
+    """(d, d) numbers of the values' distances, and these by number."""
+    index = _Index()
+    numbers: Ranks = np.empty((values.size, values.size), np.uint16)
+    for start in range(0, values.size, ROWS):
+        rows = index.numbers(d.between(values[start : start + ROWS], values))
+        if index.found.size > MOST_SMALL and numbers.dtype == np.uint16:
+            numbers = numbers.astype(np.int32)
+        numbers[start : start + ROWS] = rows
+    return numbers, index.found
+
+
 class _Index:
     """Numbers distinct distances from 0, in the order in which they come."""
 
@@ -94,11 +108,13 @@ class _Index:
         self.found = np.empty(0, np.float64)
         self._grow(SLOTS)
 
-    def number(self, rows: Floats, numbers: Int32) -> None:
-        """Fills ``numbers`` by those of the distances in ``rows``."""
+    def numbers(self, rows: Floats) -> Int32:
+        """The numbers of the distances in ``rows``."""
+        numbers = np.empty(rows.shape, np.int32)
         while (count := number_rows(rows, numbers, self._keys, self._numbers, self._known, self.found.size)) < 0:
             self._grow(2 * self._keys.size)
         self.found = self._known[:count]
+        return numbers
 
     def _grow(self, slots: int) -> None:
         known = self.found[None, :]

@@ -14,15 +14,22 @@ from stream_masker.core.mechanisms.swapping import FEWEST, Values
 
 Flags = NDArray[np.bool_]
 
+MOST_DISTINCT = 8192
+"""Distinct values of an attribute that swap together; their distances take memory by the square of their number."""
+
+MOST_PLACES = 16
+"""Places of an array that count as attributes of their own."""
+
 
 def together(values: Values, k: int) -> Flags:
     """(m,): the values that swap with their record.
 
-    First elements, second elements and so on count as attributes of their own, as far as more than k records have
-    them. Those at later places swap by themselves, together with the last place before where they are too few for it.
+    First elements, second elements and so on, up to the 16th, count as attributes of their own, as far as more than k
+    records have them. Those at later places swap by themselves, together with the last place before where they are too
+    few for it.
     """
     places = np.arange(len(values)) - np.searchsorted(values.owners, values.owners)
-    cut = int(np.count_nonzero(np.bincount(places) > k))
+    cut = min(int(np.count_nonzero(np.bincount(places) > k)), MOST_PLACES)
     rest = values.where(places >= cut)
     if len(rest) and (len(rest) <= k or rest.records < FEWEST):
         cut -= 1
@@ -30,18 +37,50 @@ def together(values: Values, k: int) -> Flags:
 
 
 def swap_records(groups: Sequence[Values], k: int, tables: Sequence[LevelTable]) -> list[Int64]:
-    """(m,) partners by attribute, of its values. Each attribute has values of more than k records, or none at all."""
+    """(m,) partners by attribute, of its values. Each attribute has values of more than k records, or none at all.
+
+    Records with more than ``MOST_DISTINCT`` values of an attribute swap in two halves, by their order, and so on.
+    """
     owners = np.unique(np.concatenate([values.owners for values in groups]))
+    if owners.size > 2 * k + 1 and max(map(_distinct, groups)) > MOST_DISTINCT:
+        return _by_halves(groups, owners[owners.size // 2], k, tables)
     present = [j for j, values in enumerate(groups) if len(values)]
     parts = [_part(groups[j], owners, tables[j]) for j in present]
     found = iter(swap_units(parts, np.arange(owners.size), k).partners if present else ())
     return [next(found) if len(values) else np.empty(0, np.int64) for values in groups]
 
 
+def _by_halves(groups: Sequence[Values], middle: np.int64, k: int, tables: Sequence[LevelTable]) -> list[Int64]:
+    early = [values.owners < middle for values in groups]
+    first, second = (
+        swap_records([values.where(chosen) for values, chosen in zip(groups, side, strict=True)], k, tables)
+        for side in (early, [~chosen for chosen in early])
+    )
+    return [joined(*of) for of in zip(groups, early, first, second, strict=True)]
+
+
 def swap_values(values: Values, k: int, levels: LevelTable) -> Int64:
-    """(m,) partners of one attribute's values by themselves (Algorithm 2 of 2019)."""
+    """(m,) partners of one attribute's values by themselves (Algorithm 2 of 2019).
+
+    More than ``MOST_DISTINCT`` values swap in parts of equal size, by their order in the taxonomy.
+    """
+    distinct, index = np.unique(values.codes, return_inverse=True)
+    parts = -(-distinct.size // MOST_DISTINCT)
+    part_of = index * parts // distinct.size
+    partners = np.empty(len(values), np.int64)
+    for number in range(parts):
+        chosen = np.flatnonzero(part_of == number)
+        partners[chosen] = chosen[_swap_part(values.where(part_of == number), k, levels)]
+    return partners
+
+
+def _swap_part(values: Values, k: int, levels: LevelTable) -> Int64:
     part = Parts(values.codes, np.ones(len(values), np.int64), values.words, levels)
-    return swap_units([part], values.owners, k).partners[0]
+    return swap_units([part], values.owners, min(k, len(values) - 1)).partners[0]
+
+
+def _distinct(values: Values) -> int:
+    return int(np.unique(values.codes).size)
 
 
 def joined(values: Values, wholes: Flags, with_records: Int64, alone: Int64) -> Int64:

@@ -21,10 +21,10 @@ class Kinds(NamedTuple):
 
     counts: (R,) int64 units of each. starts: (R·p + 1,) int64, the values of kind q and attribute j are
     ``values[starts[q·p + j] : starts[q·p + j + 1]]``, int32 indices of the attribute's d distinct values. heads: (p, R)
-    uint32, the first of them, d for none. table: int32, each attribute's (d + 1, d + 1) distances in units, none being
-    at ``ONE`` from a value, from ``bases[j]`` on, ``widths[j]`` a row. tails: whether any array has several values.
-    pivot: an attribute. firsts: (d + 2,) int64, where the kinds of each group begin. ranks: (d + 1, d + 1), the
-    distances of groups as indices of ``units``, (l,) int64. shift: bits that take a distance to its bucket.
+    uint32, the first of them, d for none. table: int32, each attribute's distances in units, a square from ``bases[j]``
+    on, ``widths[j]`` a row: d, or d + 1 where a unit has none, which is at ``ONE`` from a value. tails: whether any
+    array has several values. pivot: an attribute. firsts: (its width + 1,) int64, where the kinds of each group begin.
+    ranks: its distances as indices of ``units``, (l,) int64. shift: bits that take a distance to its bucket.
     """
 
     counts: Any

@@ -75,7 +75,9 @@ class _Attribute:
         return result
 
     def between(self) -> Levels:
-        """The distances of the values and, last, of none: at distance 1 from a value."""
+        """The distances of the values and, where a unit has none, last, of none: at distance 1 from a value."""
+        if self.lengths.all():
+            return self.levels
         units = np.append(self.levels.units if self.size else 0, ONE)
         ranks = np.full((self.size + 1, self.size + 1), units.size - 1, self.levels.ranks.dtype)
         ranks[:-1, :-1] = self.levels.ranks
@@ -174,10 +176,10 @@ def _space(attributes: Sequence[_Attribute], slots: _Slots, representatives: Int
         heads=heads,
         table=np.concatenate(tables),
         bases=offsets_of(np.array([table.size for table in tables]))[:-1],
-        widths=np.array([attribute.size + 1 for attribute in attributes]),
+        widths=np.array([len(levels.ranks) for levels in between]),
         tails=any(attribute.most > 1 for attribute in attributes),
         pivot=pivot,
-        firsts=offsets_of(np.bincount(heads[pivot], minlength=attributes[pivot].size + 1)),
+        firsts=offsets_of(np.bincount(heads[pivot], minlength=len(between[pivot].ranks))),
         ranks=between[pivot].ranks,
         units=between[pivot].units,
         shift=max(0, farthest.bit_length() - BUCKETS.bit_length() + 1),

@@ -12,6 +12,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms import rank_swapping_records
 from stream_masker.core.mechanisms.data_swapping import DataSwapping
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels
@@ -132,6 +133,33 @@ def test_elements_at_places_that_few_records_have_swap_all_the_same(tau):
     moved = set(masked_lists[4]["b"]) - set(records[4]["b"])
     assert len(moved) >= 10 - done.tallies[1].truncated
     assert len(moved) >= 6
+
+
+@pytest.mark.parametrize("name", ["algorithm 2", "algorithm 3"])
+def test_very_many_distinct_values_swap_in_parts(name, tau, monkeypatch):
+    rng = np.random.default_rng(6)
+    records = [
+        {"a": str(rng.choice(tau.ids)), "b": rng.choice(tau.ids, rng.integers(0, 20)).tolist()} for _ in range(150)
+    ]
+    mechanism = ready(KINDS[name]({"a": tau, "b": tau}, k=40), records)
+    batch = mechanism.encode(records)
+    whole = mechanism.mask_batch(batch, keys(150))
+    monkeypatch.setattr(rank_swapping_records, "MOST_DISTINCT", 12)
+    parts = mechanism.mask_batch(batch, keys(150))
+    for before, once, after, tally in zip(batch.columns, whole.columns, parts.columns, parts.tallies, strict=True):
+        assert (once.codes != after.codes).any()
+        np.testing.assert_array_equal(np.sort(before.codes), np.sort(after.codes))
+        assert tally.truncated < 0.2 * tally.values
+        assert (before.codes != after.codes).sum() > 0.3 * tally.values
+
+
+def test_parts_hold_values_that_follow_each_other(tau, monkeypatch):
+    monkeypatch.setattr(rank_swapping_records, "MOST_DISTINCT", 20)
+    codes = np.repeat(np.arange(60, dtype=np.int32), 3)
+    mechanism = ready(KINDS["algorithm 2"]({"a": tau}, k=100), two_scalars(tau, 5))
+    after = mechanism.mask_batch(Batch(180, (Column(codes),)), keys(180)).columns[0].codes
+    np.testing.assert_array_equal(codes // 20, after // 20)
+    assert (after != codes).sum() > 100
 
 
 def test_a_group_is_masked_by_its_own_records_and_keys_alone(kind, tau):

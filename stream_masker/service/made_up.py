@@ -41,8 +41,8 @@ def _contents(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[Json]]]:
         yield from ((copy, codes) for copy in attribute.copies)
         if attribute.label is not None:
             yield attribute.label, ["a label"] * ELEMENTS
-    for number in plan.numeric:
-        yield number.path, [_number(number.kind, k)]
+    for numeric in plan.numeric:
+        yield numeric.path, [_number(numeric.kind, k)]
     if plan.alpha is not None and plan.alpha.path is not None:
         yield plan.alpha.path, [1.0]
     fields = (*plan.fields.pseudonymize, *plan.fields.keep, *plan.fields.drop)

@@ -10,7 +10,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
 from stream_masker.service.configuration.secrets import read_secret
 from stream_masker.service.configuration.settings import with_settings
 
@@ -33,9 +33,8 @@ class Masking:
 
     @property
     def alpha(self) -> dict[str, float]:
-        """The noise level of each attribute; the default one where records bring their own."""
-        given = {name: attribute.alpha for name, attribute in self.configuration.attributes.items()}
-        return {name: alpha if isinstance(alpha, float) else alpha.default for name, alpha in given.items()}
+        """The noise level of each attribute; the default one where records bring their own, 0 where there is none."""
+        return noise_levels(self.configuration)
 
     def under(self, settings: Mapping[str, Any] | None) -> Masking:
         """What masks under a statistics version's settings: this one, where they are its own or there are none.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 
 import numpy as np
 
+from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.paths import Json, Path, compile_path
-from stream_masker.service.configuration.build import build_taxonomies
+from stream_masker.service.configuration.build import build_taxonomies, numeric_range
 from stream_masker.service.configuration.fieldpaths import POSITION
 from stream_masker.service.configuration.model import Attribute, Configuration
 from stream_masker.service.shapes import Column, assemble, shape_of
@@ -31,6 +32,12 @@ PATIENT = "patient.id"
 
 IDENTITY = {name: compile_path(name) for name in ("encounter_id", PATIENT, "patient.name", "age", "sex", "stay_days")}
 """Every event's fields beside the attributes."""
+
+
+NO_NUMBERS: Mapping[Path, Numeric] = {}
+
+SPAN = 100.0
+"""How far numbers without bounds spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,8 @@ class SyntheticDischarges:
     with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), the popularity of the
     chapters changes places and the correlation is halved. Patients return, with the same name, age and sex.
 
-    ``patient_paths``: further places for the patient's id. Raises ParameterError for parameters out of range,
-    ConfigurationError for paths that cannot be written (filters).
+    ``patient_paths``: further places for the patient's id. ``numbers``: places of numbers of those kinds. Raises
+    ParameterError for parameters out of range, ConfigurationError for paths that cannot be written (filters).
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class SyntheticDischarges:
         drift_after: int | None = None,
         seed: int = 0,
         patient_paths: Sequence[Path] = (),
+        numbers: Mapping[Path, Numeric] = NO_NUMBERS,
     ) -> None:
         _require_range(correlation, drift_after, attributes)
         rng = np.random.default_rng(seed)
@@ -85,8 +93,10 @@ class SyntheticDischarges:
         self._ids = [np.array(a.taxonomy.ids, dtype=object) for a in self._attributes]
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
         self._patient_columns = [f"{PATIENT} {i}" for i, _ in enumerate(patient_paths)]
+        self._numbers = {f"number {i}": kind for i, kind in enumerate(numbers.values())}
         self._shape = shape_of(
             IDENTITY
+            | dict(zip(self._numbers, numbers, strict=True))
             | dict(zip(self._patient_columns, patient_paths, strict=True))
             | {column: path for a in attributes for column, path in a.columns.items()}
         )
@@ -145,6 +155,7 @@ class SyntheticDischarges:
             "sex": np.where(female, "female", "male").tolist(),
             "stay_days": stay.tolist(),
             **dict.fromkeys(self._patient_columns, ids),
+            **{column: _numbers(kind, len(ids), rng) for column, kind in self._numbers.items()},
         }
         return {name: Column(values) for name, values in fields.items()}
 
@@ -166,7 +177,25 @@ def synthetic_discharges(
         drift_after=drift_after,
         seed=seed,
         patient_paths=[key] if key is not None and key not in taken else [],
+        numbers={path: kind for path, kind in _kinds(configuration).items() if path not in taken},
     )
+
+
+def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
+    """The numbers that the configuration masks, by place."""
+    return {
+        compile_path(attribute.path): numeric_range(configuration, name)
+        for name, attribute in configuration.numeric.items()
+    }
+
+
+def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
+    """Numbers that the attribute takes, most of them small; within ``SPAN`` of its one bound, or of 0."""
+    low = kind.minimum if kind.minimum is not None else (kind.maximum or SPAN) - SPAN
+    high = kind.maximum if kind.maximum is not None else low + SPAN
+    values = low + (high - low) * rng.beta(2, 5, size)
+    found: list[float] = (np.floor(values).astype(np.int64) if kind.integer else values).tolist()
+    return found
 
 
 def _attribute(name: str, attribute: Attribute, taxonomy: Taxonomy) -> SyntheticAttribute:

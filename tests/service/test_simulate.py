@@ -51,6 +51,21 @@ def test_events_are_at_the_paths_of_the_configuration_with_codes_that_it_knows()
             assert entry["text"] == icd.label(entry["code"])
 
 
+def test_numbers_that_are_masked_stand_where_the_configuration_looks_for_them() -> None:
+    numbers = {
+        "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}},
+        "weight": {"path": "vitals.weight", "numeric": {"minimum": 2.5}},
+        "score": {"path": "score", "numeric": {"maximum": -5, "integer": True}},
+    }
+    made = events(500, {**FLAT, **numbers})
+    assert all(type(event["age"]) is int for event in made)
+    assert all(2.5 <= event["vitals"]["weight"] <= 102.5 for event in made)
+    assert all(type(event["score"]) is int and -105 <= event["score"] <= -5 for event in made)
+    assert len({event["vitals"]["weight"] for event in made}) > 400
+    plain = events(500, FLAT)
+    assert [event["encounter_id"] for event in made] == [event["encounter_id"] for event in plain]
+
+
 def test_no_code_stands_twice_in_an_event() -> None:
     for event in events(2_000):
         codes = [event["dx"]["main"]["code"], *(entry["code"] for entry in event["dx"]["more"])]

@@ -106,7 +106,7 @@ def parameters(configuration: Configuration) -> dict[str, Any]:
     if takes_alpha(configuration.mechanism):
         found["alpha"] = {name: alpha_of(attribute) for name, attribute in configuration.attributes.items()}
     if configuration.numeric:
-        found["numeric"] = {name: _range(configuration, name) for name in configuration.numeric}
+        found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
 
 
@@ -190,11 +190,12 @@ def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxo
 def _number(configuration: Configuration, name: str) -> NumericPlan:
     attribute = configuration.numeric[name]
     return NumericPlan(
-        name=name, path=compile_path(attribute.path), kind=_range(configuration, name), missing=attribute.missing
+        name=name, path=compile_path(attribute.path), kind=numeric_range(configuration, name), missing=attribute.missing
     )
 
 
-def _range(configuration: Configuration, name: str) -> Numeric:
+def numeric_range(configuration: Configuration, name: str) -> Numeric:
+    """The numbers that a numeric attribute takes. Raises ConfigurationError for a range that is none."""
     with _at(f"attributes.{name}.numeric"):
         return Numeric(**configuration.numeric[name].numeric.model_dump())
 

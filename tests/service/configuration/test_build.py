@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stream_masker.core.numeric import Numeric
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AlphaSource, Limits, MessagePolicy
@@ -42,6 +43,75 @@ def attributes(**principal):
         "principal": {"path": "p.code", "ontology": "icd", **principal},
         "secondary": {"path": "s[*].code", "ontology": "icd"},
     }
+
+
+FLAT = {"odor": {"values": ["almond", "foul", "any odor"]}}
+SMELL = {"path": "smell", "ontology": "odor"}
+YEARS = {"minimum": 0, "maximum": 120, "integer": True, "beyond": "reflect"}
+AGE = {"path": "age", "numeric": YEARS, "missing": "keep"}
+
+
+class TestFlatOntologies:
+    def test_values_are_leaves_below_a_root_that_is_none_of_them(self, build):
+        given = build(ontologies=FLAT, attributes={**attributes(), "smell": SMELL}, mechanism={"reference": "mean"})
+        tau = build_taxonomies(given)["smell"]
+        assert sorted(tau.ids) == sorted(["any odor*", *FLAT["odor"]["values"]])
+        assert (tau.root, int(tau.leaf.sum())) == ("any odor*", 3)
+
+    def test_they_are_the_same_for_every_process(self, build):
+        given = build(ontologies=FLAT, attributes={**attributes(), "smell": SMELL}, mechanism={"reference": "mean"})
+        assert load_ontologies(given)["odor"] is load_ontologies(given)["odor"]
+
+    @pytest.mark.parametrize(
+        ("values", "problem"),
+        [
+            (["almond"], "ontologies.odor.values: a list of 1 is not allowed"),
+            (["almond", "foul", "almond"], "'almond' is given 2 times: name it once"),
+            (["almond", 7], "quotes make it text"),
+            (["almond", ""], "not empty"),
+        ],
+    )
+    def test_values_that_are_none(self, build, values, problem):
+        with pytest.raises(ConfigurationError, match=problem):
+            build(ontologies={"odor": {"values": values}})
+
+
+class TestNumbers:
+    def test_they_stand_in_the_plan_and_in_the_mechanism(self, build):
+        given = build(attributes={**attributes(), "age": AGE})
+        (number,) = build_plan(given).numeric
+        assert (number.name, number.path, number.missing) == ("age", compile_path("age"), "keep")
+        assert number.kind == Numeric(minimum=0, maximum=120, integer=True, beyond="reflect")
+        assert [a.name for a in build_plan(given).attributes] == ["principal", "secondary"]
+        made = build_mechanism(given, bytes(16))
+        assert (made.attributes, made.numeric_attributes) == (("principal", "secondary"), ("age",))
+
+    def test_their_place_among_the_attributes_changes_nothing_of_pairs(self, build):
+        given = build(attributes={"age": AGE, **attributes()})
+        assert build_mechanism(given, bytes(16)).attributes == ("principal", "secondary")
+
+    @pytest.mark.parametrize(
+        ("age", "problem"),
+        [
+            ({"path": "ages[*]"}, r"attributes.age.path: 'ages\[\*\]' is not allowed for numbers"),
+            ({"numeric": {"minimum": "0"}}, "attributes.age.numeric.minimum: '0' is not allowed: use a"),
+            ({"numeric": {"least": 0}}, "attributes.age.numeric.least: unknown key: use minimum, maximum, integer or"),
+            ({"ontology": "icd"}, "attributes.age"),
+            ({"alpha": 0}, "attributes.age.alpha"),
+        ],
+    )
+    def test_numbers_that_are_none(self, build, age, problem):
+        with pytest.raises(ConfigurationError, match=problem):
+            build(attributes={**attributes(), "age": {**AGE, **age}})
+
+    def test_a_range_that_is_none(self, build):
+        given = build(attributes={**attributes(), "age": {**AGE, "numeric": {"minimum": 5, "maximum": 5}}})
+        with pytest.raises(ConfigurationError, match=r"^attributes.age.numeric: minimum=5.* is not below"):
+            build_plan(given)
+
+    def test_numbers_alone_are_not_enough(self, build, data):
+        with pytest.raises(ConfigurationError, match="attributes: all are numeric: name at least one with an ontology"):
+            parse_configuration({**data(), "attributes": {"age": AGE}})
 
 
 class TestOntologies:

@@ -59,9 +59,9 @@ class RankSwapping(IntervalSwapping[Tables]):
     A group with more than 8,192 distinct values of an attribute swaps in parts, so that memory stays bounded: values by
     their order in the taxonomy, records by their order in the group.
 
-    Equal values, and equal records, collapse: with d distinct values of n, and a neighbourhood of w distinct ones,
-    Algorithm 2 takes O(d² + n·w) and not O(n² log n); Algorithm 3, with r distinct records, O(d² + n·v), v ≤ r being
-    those that the distance of one attribute does not rule out; Algorithm 1 O(d² + n·k).
+    Equal values, and equal records, collapse. With d distinct values among n, Algorithm 2 takes O(n·d + d²) and not
+    O(n² log n), Algorithm 3 with r distinct records O(n·r + d²): a pass over what is left for the farthest, fewer steps
+    for the nearest. Algorithm 1 takes O(n·k + n log n + d²).
     """
 
     name: ClassVar[str] = "rank_swapping"
@@ -73,7 +73,7 @@ class RankSwapping(IntervalSwapping[Tables]):
         guarantee="ranks change by k at most; multivariate: re-identification at a chance of 1/k (2019: section 3.5), "
         "to be checked by record linkage, which finds more where k is large",
         latency="that of its group of more than k records",
-        cost="O(d²/n + w) for d distinct values in a group of n, w of them in a neighbourhood",
+        cost="O(d + d²/n) for d distinct values in a group of n; multivariate: O(r + d²/n) for r distinct records",
     )
 
     def __init__(

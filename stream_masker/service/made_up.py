@@ -35,8 +35,8 @@ def _event(plan: Plan, k: int) -> Json:
 
 def _contents(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[Json]]]:
     """Every path that the plan names, with the values to be found there: one, or one for each element of an array."""
-    for number, attribute in enumerate(plan.attributes):
-        codes = [_code(attribute, (number + 1) * k + j) for j in range(ELEMENTS)]
+    for place, attribute in enumerate(plan.attributes, 1):
+        codes = [_code(attribute, place * k + j) for j in range(ELEMENTS)]
         yield attribute.path, codes
         yield from ((copy, codes) for copy in attribute.copies)
         if attribute.label is not None:

@@ -31,8 +31,8 @@ def command() -> None:
 def check(config: Path) -> None:
     """Check the configuration.
 
-    Checks the file, the environment's overrides, ontologies, roots and mapping files. Exits with 0 when all is well,
-    else with 2 and a line for each problem. A secret that is not there is only warned
+    Checks the file, the environment's overrides, ontologies, roots, mapping files, and the mechanism's parameters.
+    Exits with 0 when all is well, else with 2 and a line for each problem. A secret that is not there is only warned
     about, since the machine that checks need not be the one that masks.
 
     \b
@@ -40,12 +40,17 @@ def check(config: Path) -> None:
       stream-masker config check --config discharges.yaml
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
-    from stream_masker.service.configuration.build import build_plan
+    from stream_masker.service.configuration.build import build_mechanism, build_plan
 
     configuration = load_configuration(config)
-    plan = build_plan(configuration)
+    plan, mechanism = build_plan(configuration), build_mechanism(configuration)
     for attribute in plan.attributes:
         click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")
+    for number in plan.numeric:
+        click.echo(f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]")
+    if mechanism.needs_group:
+        least, most = mechanism.group_minimum, configuration.groups.records
+        click.echo(f"{mechanism.name}: groups of {least} records at least, and {most} of a partition")
     _warn_about_secret(configuration)
     click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
 

@@ -1,0 +1,122 @@
+"""Every mechanism on files: the commands that need no broker, with numbers where the mechanism masks them."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import orjson
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from stream_masker.cli import main
+from stream_masker.core.mechanisms import MECHANISMS
+
+VALUES = ["almond", "anise", "creosote", "fishy", "foul", "musty", "none", "pungent"]
+GROUP, RECORDS = 50, 320
+"""The last group has 20 records."""
+
+
+def event(number: int) -> bytes:
+    rng = random.Random(number)
+    smell, taste = rng.choice(VALUES), rng.choice(VALUES)
+    return orjson.dumps(
+        {"id": number, "smell": smell, "tastes": [taste, smell], "age": rng.randrange(100), "free": "x"}
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_bytes(bytes(16))
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(map(event, range(RECORDS))))
+    return tmp_path
+
+
+def configure(folder, name, **sections):
+    attributes = {
+        "smell": {"path": "smell", "ontology": "flat"},
+        "taste": {"path": "tastes[*]", "ontology": "flat"},
+    }
+    if MECHANISMS[name].declaration.numeric:
+        attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
+    content = {
+        "ontologies": {"flat": {"values": VALUES}},
+        "attributes": attributes,
+        "fields": {"keep": ["id"], "unlisted": "drop"},
+        "mechanism": {"name": name},
+        "calibration": {"min_records": 100},
+        "groups": {"records": GROUP},
+        "secret": {"file": "secret"},
+        **sections,
+    }
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return attributes
+
+
+def run(*arguments: str):
+    done = CliRunner().invoke(main, arguments, prog_name="stream-masker")
+    assert done.exit_code == 0, done.output
+    return done
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_files_are_checked_calibrated_masked_and_evaluated(name, folder):
+    attributes = configure(folder, name)
+    assert "valid" in run("config", "check").output
+    run("calibrate", "events.jsonl", "-o", "snapshot.json")
+    told = run("mask", "--statistics", "snapshot.json", "events.jsonl", "masked.jsonl").stderr
+    assert f"masked {RECORDS}, rejected 0, by statistics version 1" in told
+    masked = [orjson.loads(line) for line in (folder / "masked.jsonl").read_bytes().splitlines()]
+    assert [event["id"] for event in masked] == list(range(RECORDS))
+    assert {frozenset(event) for event in masked} == {frozenset({"id", "smell", "tastes", *attributes} - {"taste"})}
+    for before, after in zip(map(event, range(RECORDS)), masked, strict=True):
+        assert {after["smell"], *after["tastes"]} <= {*VALUES, "any flat"}
+        assert len(after["tastes"]) == len(orjson.loads(before)["tastes"])
+    rows = run("evaluate", "--alpha", "0.3", "events.jsonl").stdout.splitlines()
+    assert all(row.startswith("| ") for row in rows)
+    assert len(rows) == 2 + (6 if name == "semantic_noise" else 1)
+
+
+@pytest.mark.parametrize(("short", "masked", "rejected"), [("merge", 320, 0), ("suppress", 300, 20), ("hold", 300, 20)])
+def test_the_last_group_of_a_file_may_be_too_small(short, masked, rejected, folder):
+    mechanism = {"name": "microaggregation", "k": 25}
+    configure(folder, "microaggregation", mechanism=mechanism, groups={"records": GROUP, "short": short})
+    told = run("mask", "--rejected", "rejected.jsonl", "events.jsonl", "masked.jsonl").stderr
+    assert f"masked {masked}, rejected {rejected}" in told
+    reasons = [orjson.loads(line)["reason"] for line in (folder / "rejected.jsonl").read_bytes().splitlines()]
+    assert reasons == ["group_too_small"] * rejected
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "told"),
+    [
+        (
+            {"name": "microaggregation", "k": 60},
+            "groups.records: 50 is too few, for microaggregation needs at least 60",
+        ),
+        ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
+        ({"name": "vicus", "c1": 0.9}, "mechanism: c1=0.9 and c2=0.4 are not allowed: use two numbers"),
+        ({"name": "vicus", "threshold": 1.5}, "mechanism.threshold: 1.5 is not allowed: use a number from 0 to 1"),
+        ({"name": "pram", "matrices": {"smell": "m.csv"}}, "mechanism: "),
+        ({"name": "rank_swapping", "multivariate": True, "k": {"smell": 2, "taste": 3}}, "mechanism: "),
+    ],
+)
+def test_bad_parameters_fail_at_the_check_with_what_is_allowed(mechanism, told, folder):
+    (folder / "m.csv").write_text(",almond,foul\nalmond,0.5,0.6\nfoul,0,1\n")
+    configure(folder, mechanism["name"], mechanism=mechanism)
+    done = CliRunner().invoke(main, ["config", "check"], prog_name="stream-masker")
+    assert done.exit_code == 2
+    assert told in done.output
+
+
+def test_masking_needs_no_more_than_the_command_itself(folder):
+    """Group mechanisms in a process of their own, fed through a pipe."""
+    configure(folder, "data_swapping")
+    command = [sys.executable, "-m", "stream_masker", "mask", "-c", "stream-masker.yaml"]
+    given = (folder / "events.jsonl").read_bytes()
+    done = subprocess.run(command, input=given, capture_output=True, timeout=300, check=True)
+    assert len(done.stdout.splitlines()) == RECORDS

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from concurrent.futures import Future, wait
+from math import inf
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -16,6 +19,32 @@ SERVE_EVERY = 0.5
 
 LONGEST = 600.0
 """Seconds after which a step counts as stuck: then nothing shows any more that the process is alive."""
+
+
+class Hand:
+    """A thread that takes one step after the other. It ends with the process, even if a step never does."""
+
+    def __init__(self, name: str) -> None:
+        self._steps: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def submit(self, step: Callable[[], T]) -> Future[T]:
+        """The step's result, or what it raised, when its turn has come."""
+        future: Future[T] = Future()
+        self._steps.put((step, future))
+        return future
+
+    def _run(self) -> None:
+        while True:
+            self._take(*self._steps.get())
+
+    def _take(self, step: Callable[[], Any], future: Future[Any]) -> None:
+        try:
+            result = step()
+        except BaseException as failure:  # noqa: BLE001 - whoever asks for the result gets it
+            future.set_exception(failure)
+        else:
+            future.set_result(result)
 
 
 class Aside:
@@ -31,22 +60,24 @@ class Aside:
         self._serve = serve
         self._turn = turn
         self._clock = clock
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="masking")
+        self._hand = Hand("masking")
 
     def run(self, step: Callable[[], T]) -> T:
         """Takes a step; its result, or what it raised."""
-        return self.wait(self._thread.submit(step))
+        return self.wait(self._hand.submit(step))
 
-    def wait(self, step: Future[T]) -> T:
-        """Waits for a step that is taken in any thread; its result, or what it raised."""
+    def wait(self, step: Future[T], limit: float = inf) -> T:
+        """Waits for a step that is taken in any thread; its result, or what it raised.
+
+        Raises TimeoutError after ``limit`` seconds.
+        """
         start, patience = self._clock(), PATIENCE
         while wait([step], patience).not_done:
-            if self._clock() - start < LONGEST:
+            taken = self._clock() - start
+            if taken > limit:
+                raise TimeoutError
+            if taken < LONGEST:
                 self._turn()
             self._serve()
             patience = SERVE_EVERY
         return step.result()
-
-    def close(self) -> None:
-        """Waits for the step that is being taken, if any."""
-        self._thread.shutdown()

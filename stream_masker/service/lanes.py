@@ -9,19 +9,33 @@ guarantee by itself is kept by order:
 
 A committed offset is thus never ahead of an uncommitted record. Committed readers see the batches in order too: they
 wait at the first record of an open transaction. Each producer has a transactional id of its own.
+
+A call of librdkafka's may never return, whatever its timeout, when brokers come and go: ``send_offsets_to_transaction``
+was seen to. Its producer is then forsaken, and a new one under its transactional id shuts it out: should the call end
+after all, the brokers refuse what it does.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
 
-from stream_masker.service.producer import Outcome, Send, TransactionalProducer
+from stream_masker.service.aside import Hand
+from stream_masker.service.producer import HURRY, PATIENCE, SLICE, Outcome, Send, TransactionalProducer
+
+log = logging.getLogger(__name__)
 
 LANES = 2
+
+STUCK = 2 * (PATIENCE + SLICE) + 1
+"""Seconds after which a transaction that should have been committed, or else aborted, is stuck."""
+
+STUCK_IN_A_HURRY = 2 * (HURRY + SLICE) + 1
+"""The same while partitions wait to be given up, or the process to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +49,14 @@ class Commit:
 class Lanes:
     """Transactions one after the other, each filled while the one before it commits.
 
-    All methods but ``hurry`` are for one thread at a time; commits happen in a thread of their own.
+    All methods are for one thread at a time; commits and aborts happen in a thread of their own.
     """
 
     def __init__(self, producers: Sequence[TransactionalProducer]) -> None:
-        self._producers = tuple(producers)
+        self._producers = list(producers)
         self._turns = 0
-        self._committing = ThreadPoolExecutor(1, thread_name_prefix="committing")
+        self._busy = 0
+        self._hand = Hand("committing")
 
     def open(self) -> bool:
         """Gets every producer ready that is not; waits for the brokers. False: stopping. Raises like a producer's."""
@@ -52,17 +67,26 @@ class Lanes:
 
         To be called when the records of the last transaction stand in the log.
         """
-        return self._free.fill(produce)
+        return self._producers[self._free].fill(produce)
 
     def commit(self, offsets: list[TopicPartition], group: object) -> Commit:
         """Lets the transaction that was filled commit. To be called when the last one is committed."""
-        producer, in_log = self._free, Future[None]()
+        self._busy, in_log = self._free, Future[None]()
         self._turns += 1
-        return Commit(self._committing.submit(_commit, producer, offsets, group, in_log), in_log)
+        producer = self._producers[self._busy]
+        return Commit(self._hand.submit(lambda: _commit(producer, offsets, group, in_log)), in_log)
 
-    def abort(self) -> Outcome:
-        """Aborts the transaction that was filled."""
-        return self._free.abort()
+    def abort(self) -> Future[Outcome]:
+        """Aborts the transaction that was filled. To be called when nothing is committing."""
+        self._busy = self._free
+        return self._hand.submit(self._producers[self._busy].abort)
+
+    def forsake(self) -> Outcome:
+        """Leaves a producer that is stuck committing or aborting to itself; ``open`` puts another in its place."""
+        log.warning("a transaction has neither been committed nor aborted for long: its producer is replaced")
+        self._producers[self._busy] = self._producers[self._busy].successor()
+        self._hand = Hand("committing")
+        return Outcome.UNKNOWN
 
     def hurry(self) -> None:
         """Has the steps of open transactions give up soon."""
@@ -70,15 +94,17 @@ class Lanes:
             producer.hurry()
 
     def close(self) -> None:
-        """Waits for what is committing, and aborts what was filled."""
+        """Aborts what is open, unless that takes too long: then the brokers will."""
         self.hurry()
-        self._committing.shutdown()
+        wait([self._hand.submit(self._close)], HURRY + SLICE + 1)
+
+    def _close(self) -> None:
         for producer in self._producers:
             producer.close()
 
     @property
-    def _free(self) -> TransactionalProducer:
-        return self._producers[self._turns % len(self._producers)]
+    def _free(self) -> int:
+        return self._turns % len(self._producers)
 
 
 def _commit(

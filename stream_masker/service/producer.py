@@ -27,10 +27,13 @@ Headers = list[tuple[str, bytes | None]]
 SLICE = 2.0
 """Seconds of one attempt at a step."""
 
-PATIENCE = 60.0
-"""Seconds after which a step that is only ever to be tried again has failed; ``HURRY`` of them in a hurry."""
+PATIENCE = 20.0
+"""Seconds after which steps that are only ever to be tried again have failed; ``HURRY`` of them in a hurry.
 
-HURRY = 5.0
+A dead transaction of ours keeps readers waiting for as long (``TRANSACTION_MS``): later there is nothing to commit.
+"""
+
+HURRY = 4.0
 """While stopping, and while partitions wait to be given up: a pod has 30 seconds to end, and a transaction that has
 to be given up takes two steps of at most ``HURRY + SLICE``, one that is merely filled a third."""
 
@@ -113,12 +116,19 @@ class TransactionalProducer:
         self._client: Client | None = None
         self._begun = False
         self._hurried = False
+        self._since = 0.0
         self._fencings: deque[float] = deque(maxlen=FENCINGS)
 
     @property
     def ready(self) -> bool:
         """Whether there is a client to write with; after ``UNKNOWN`` there is none until ``open``."""
         return self._client is not None
+
+    def successor(self) -> TransactionalProducer:
+        """A producer of the same transactional id without a client: opening it shuts this one out."""
+        return TransactionalProducer(
+            connect=self._connect, transactional_id=self._id, turn=self._turn, clock=self._clock
+        )
 
     def open(self) -> bool:
         """Gets a client whose transactions are settled; waits for the brokers. False: stopping.
@@ -140,7 +150,7 @@ class TransactionalProducer:
     def fill(self, produce: Callable[[Send], None]) -> Outcome | None:
         """Begins a transaction with what ``produce`` sends; None: it is open, else what became of it."""
         client = self._opened()
-        self._hurried = False
+        self._hurried, self._since = False, self._clock()
         try:
             self._step("begin", lambda _: client.begin_transaction(), late=Verdict.RENEW)
             self._begun = True
@@ -154,7 +164,7 @@ class TransactionalProducer:
 
         ``in_log`` is called as soon as every record stands in its partition's log, not yet committed.
         """
-        client = self._opened()
+        client, self._since = self._opened(), self._clock()
         try:
             self._step("flush", lambda t: _flush(client, t), late=Verdict.ABORT)
             in_log()
@@ -166,8 +176,8 @@ class TransactionalProducer:
         return Outcome.COMMITTED
 
     def abort(self) -> Outcome:
-        """Aborts what was filled."""
-        return Outcome.ABORTED if self._aborted() else self._lost()
+        """Aborts what was filled, if anything was."""
+        return Outcome.ABORTED if not self._begun or self._aborted() else self._lost()
 
     def hurry(self) -> None:
         """Has the steps of the open transaction give up soon; to be called from any thread."""
@@ -197,8 +207,7 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Lets the client go; aborts what is open."""
-        if self._begun:
-            self.abort()
+        self.abort()
         self._client = None
 
     def _opened(self) -> Client:
@@ -208,7 +217,6 @@ class TransactionalProducer:
 
     def _step(self, name: str, attempt: Callable[[float], None], *, late: Verdict) -> None:
         """Tries until it works, or raises StepError; ``late``: the verdict when time is up."""
-        start = self._clock()
         while True:
             try:
                 return attempt(SLICE)
@@ -216,7 +224,7 @@ class TransactionalProducer:
                 error = failure.args[0]
             if (verdict := verdict_on(error)) is not Verdict.RETRY:
                 raise StepError(name, verdict, error)
-            if self._clock() - start > (PATIENCE if self._turn() and not self._hurried else HURRY):
+            if self._clock() - self._since > (PATIENCE if self._turn() and not self._hurried else HURRY):
                 raise StepError(name, late, error)
 
     def _recover(self, failure: StepError) -> Outcome:
@@ -231,6 +239,7 @@ class TransactionalProducer:
         return Outcome.UNKNOWN
 
     def _aborted(self) -> bool:
+        self._since = self._clock()
         try:
             self._step("abort", self._opened().abort_transaction, late=Verdict.RENEW)
         except StepError as failure:

@@ -6,14 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from stream_masker.pipeline.records import Result
 from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
-from stream_masker.service.lanes import Commit, Lanes
+from stream_masker.service.lanes import STUCK, STUCK_IN_A_HURRY, Commit, Lanes
 from stream_masker.service.producer import Outcome
 from stream_masker.service.statistics_topic import Follower, InForce
 from stream_masker.service.worker_batch import Gathered, Message, Outputs, Writer, Written, mask_batch, never
@@ -118,9 +118,10 @@ class Worker:
     def settle_at_once(self) -> None:
         """Waits for the batch that is committing, and hurries it: partitions are to be given up."""
         if (flight := self._flight) is not None and flight.commit is not None:
-            self._parts.lanes.hurry()
-            wait([flight.commit.outcome])
-            self._land(flight)
+            lanes, outcome = self._parts.lanes, flight.commit.outcome
+            lanes.hurry()
+            done = wait([outcome], STUCK_IN_A_HURRY).done
+            self._land(flight, outcome.result if done else lanes.forsake)
 
     def _hold(self) -> None:
         self._parts.source.hold()
@@ -155,7 +156,7 @@ class Worker:
             flight.commit = lanes.commit(source.offsets(flight.batch), group)
             self._flight = flight
         else:
-            self._fail(flight, self._parts.aside.run(lanes.abort) if filled else None)
+            self._fail(flight, self._aborted() if filled else None)
 
     def _masked(self, flight: Flight) -> dict[int, Result]:
         """Masks a batch; what is too small a group goes back to what is gathered."""
@@ -171,7 +172,7 @@ class Worker:
         """Writes a batch as soon as the last one's records stand in the log; whether that worked."""
         parts, last, masking = self._parts, self._flight, self._parts.in_force.masking
         if last is not None and last.commit is not None:
-            parts.aside.wait(last.commit.in_log)
+            self._in_log(last, last.commit)
         if self._failed:
             return False
         outputs = replace(parts.outputs, configuration=masking.configuration.hash)
@@ -180,19 +181,41 @@ class Worker:
         self._count(flight, outcome)
         return outcome is None
 
+    def _in_log(self, last: Flight, commit: Commit) -> None:
+        """Waits until the last batch's records stand in the log; a commit that is stuck before that has failed."""
+        try:
+            self._parts.aside.wait(commit.in_log, STUCK)
+        except TimeoutError:
+            self._land(last, self._parts.lanes.forsake)
+
+    def _wait_for(self, flight: Flight, ending: Future[Outcome]) -> None:
+        """Waits for a batch's commit. While it does, partitions may be given up, which also lands the batch."""
+        try:
+            self._parts.aside.wait(ending, STUCK)
+        except TimeoutError:
+            self._land(flight, self._parts.lanes.forsake)
+        else:
+            self._land(flight, ending.result)
+
+    def _aborted(self) -> Outcome:
+        """Aborts what was filled; an abort that is stuck is given up."""
+        try:
+            return self._parts.aside.wait(self._parts.lanes.abort(), STUCK)
+        except TimeoutError:
+            return self._parts.lanes.forsake()
+
     def _settle(self) -> bool:
         """Waits for the batch that is committing; whether nothing has failed."""
         if (flight := self._flight) is not None and flight.commit is not None:
-            self._parts.aside.wait(flight.commit.outcome)
-            self._land(flight)
+            self._wait_for(flight, flight.commit.outcome)
         return not self._failed
 
-    def _land(self, flight: Flight) -> None:
+    def _land(self, flight: Flight, outcome_of: Callable[[], Outcome]) -> None:
         """Takes note of what became of a batch, once."""
-        if flight is not self._flight or flight.commit is None:
+        if flight is not self._flight:
             return
         self._flight = None
-        outcome = flight.commit.outcome.result()
+        outcome = outcome_of()
         if outcome is Outcome.COMMITTED:
             self._failures = 0
             self._parts.source.advance(flight.batch)
@@ -222,7 +245,7 @@ class Worker:
         """What is to be done at the end, whatever happens: the last thing first."""
         parts = self._parts
         ending.callback(log.info, "left the group")
-        for part in (parts.follower, parts.source, parts.lanes, parts.aside):
+        for part in (parts.follower, parts.source, parts.lanes):
             ending.callback(part.close)
         ending.callback(self.settle_at_once)
         ending.callback(parts.health.reason, "stop", "stopping")

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from stream_masker.service import aside
-from stream_masker.service.aside import Aside
+from stream_masker.service.aside import Aside, Hand
 
 
 class Bench:
@@ -38,7 +38,6 @@ def test_a_slow_step_is_taken_elsewhere_and_the_group_is_served_meanwhile(monkey
     bench = Bench(monkeypatch)
     assert bench.aside.run(bench.step).startswith("masking")
     assert bench.served >= bench.lasting
-    bench.aside.close()
 
 
 def test_a_quick_step_is_not_waited_for() -> None:
@@ -49,6 +48,14 @@ def test_a_quick_step_is_not_waited_for() -> None:
 def test_what_a_step_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         Bench(monkeypatch).aside.run(lambda: 1 / 0)
+
+
+def test_a_step_is_given_up_after_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, lasting=10)
+    with pytest.raises(TimeoutError):
+        bench.aside.wait(Hand("stuck").submit(bench.step), 600)
+    assert 3 <= bench.served < 10
+    bench.over.set()
 
 
 def test_a_step_that_never_ends_shows_no_life_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,9 @@ class FakeProducer:
     def close(self) -> None:
         self.note("close")
 
+    def successor(self) -> FakeProducer:
+        return FakeProducer(f"{self.name} again", self.steps)
+
 
 class Bench:
     def __init__(self) -> None:
@@ -103,7 +106,7 @@ def test_what_was_filled_last_is_what_is_aborted_and_its_lane_is_filled_again(be
     fill(bench.lanes)
     bench.lanes.commit([], "group").outcome.result(60)
     fill(bench.lanes)
-    assert bench.lanes.abort() is Outcome.ABORTED
+    assert bench.lanes.abort().result(60) is Outcome.ABORTED
     fill(bench.lanes)
     assert bench.steps == ["fill one", "commit one", "fill two", "abort two", "fill two"]
 
@@ -117,6 +120,30 @@ def test_only_a_producer_that_is_lost_is_opened_again(bench: Bench) -> None:
 def test_opening_ends_when_stopping(bench: Bench) -> None:
     bench.one.ready = bench.one.opens = False
     assert not bench.lanes.open()
+
+
+def test_a_producer_that_is_stuck_is_replaced_and_the_other_lane_goes_on(bench: Bench) -> None:
+    fill(bench.lanes)
+    stuck = bench.lanes.commit([], "group")
+    fill(bench.lanes)
+    assert bench.lanes.forsake() is Outcome.UNKNOWN
+    assert bench.lanes.abort().result(60) is Outcome.ABORTED
+    assert not stuck.outcome.done()
+    for _ in range(2):
+        fill(bench.lanes)
+        bench.two.release.set()
+        bench.lanes.commit([], "group")
+    assert bench.steps[:4] == ["fill one", "fill two", "abort two", "fill two"]
+    assert bench.steps[-1] == "fill one again"
+    bench.one.release.set()
+
+
+def test_a_stuck_abort_is_replaced_too(bench: Bench) -> None:
+    fill(bench.lanes)
+    bench.lanes.abort()
+    bench.lanes.forsake()
+    fill(bench.lanes)
+    assert bench.steps[-1] == "fill one again"
 
 
 def test_closing_hurries_what_is_committing_and_waits_for_it(bench: Bench) -> None:

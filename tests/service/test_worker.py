@@ -16,6 +16,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
+from stream_masker.service import aside, worker
 from stream_masker.service.aside import Aside
 from stream_masker.service.health import Health
 from stream_masker.service.lanes import Commit
@@ -127,7 +128,7 @@ class FakeLanes:
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.opens = True
-        self.slow = False
+        self.slow = self.stuck = False
         self.outcomes: list[Outcome] = []
         self.fillings: list[Outcome | None] = []
         self.commits: list[tuple[object, object, Commit]] = []
@@ -159,9 +160,16 @@ class FakeLanes:
     def committed(self) -> list[tuple[object, object]]:
         return [(o, g) for o, g, commit in self.commits if commit.outcome.result() is Outcome.COMMITTED]
 
-    def abort(self) -> Outcome:
+    def abort(self) -> Future[Outcome]:
         self.calls.append("abort")
-        return Outcome.ABORTED
+        aborted: Future[Outcome] = Future()
+        if not self.stuck:
+            aborted.set_result(Outcome.ABORTED)
+        return aborted
+
+    def forsake(self) -> Outcome:
+        self.calls.append("forsake")
+        return Outcome.UNKNOWN
 
     def hurry(self) -> None:
         self.calls.append("hurry")
@@ -427,6 +435,51 @@ def test_partitions_are_given_up_when_the_last_batch_is_settled(bench: Bench) ->
     assert bench.calls[-2:] == ["hurry", "advance 3"]
     bench.worker.settle_at_once()
     assert bench.calls.count("advance 3") == 1
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside, "PATIENCE", 0.01)
+    monkeypatch.setattr(worker, "STUCK", 0.0)
+    monkeypatch.setattr(worker, "STUCK_IN_A_HURRY", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_commit_that_never_ends_is_given_up_and_its_batch_read_again(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.turn()
+    assert bench.calls[-3:] == ["forsake", "open", "rewind 0"]
+    assert bench.metric("transactions_total", outcome="unknown") == 1
+    bench.lanes.slow, bench.lanes.commits = False, []
+    bench.turn()
+    assert bench.metric("records_in_total") == 3
+
+
+@pytest.mark.usefixtures("impatient")
+def test_records_that_never_reach_the_log_nor_fail_are_given_up(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+    bench.worker._flight.commit = Commit(Future())
+    bench.worker.turn()
+    assert bench.calls.count("fill") == 1
+    assert [call for call in bench.calls if call != "serve"][-3:] == ["forsake", "open", "rewind 0"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_partitions_are_given_up_though_the_last_batch_is_stuck(bench: Bench) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+    bench.worker.settle_at_once()
+    assert bench.calls[-2:] == ["hurry", "forsake"]
+    assert bench.metric("transactions_total", outcome="unknown") == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_abort_that_never_ends_is_given_up(bench: Bench) -> None:
+    bench.in_force.version, bench.source.member, bench.lanes.stuck = 1, None, True
+    bench.worker.turn()
+    assert [call for call in bench.calls if call != "serve"][-4:] == ["abort", "forsake", "open", "rewind 0"]
+    assert bench.metric("transactions_total", outcome="unknown") == 1
 
 
 def test_a_batch_that_failed_while_partitions_were_given_up_takes_the_next_one_with_it(bench: Bench) -> None:

@@ -220,7 +220,7 @@ def test_waiting_is_shorter_in_a_hurry_which_ends_with_the_transaction() -> None
     assert made.producer.commit([], "group", made.note) is Outcome.UNKNOWN
     assert made.clock.now < HURRY + 10
     assert made.producer.open()
-    made.clients[-1].failures = {"commit": [RETRY] * 30}
+    made.clients[-1].failures = {"commit": [RETRY] * 10}
     assert made.write() is Outcome.COMMITTED
 
 

@@ -108,6 +108,7 @@ def test_an_intruder_links_fewer_records_the_wider_the_interval(rows):
         risks = [rows[method, k].risk for k in KS]
         assert risks == sorted(risks, reverse=True)
     assert rows["Algorithm 3", 2].risk < 1 / 2
+    assert rows["Algorithm 3", 100].risk > 1 / 100  # more than section 3.5 says: this intruder does not guess
     assert rows["Algorithm 3", 2].risk < rows["Algorithm 2", 2].risk
     assert rows["data swapping", NO_INTERVAL].risk < 0.01
 

@@ -31,7 +31,7 @@ class Exponential(DrawingMechanism[Drawer]):
     does not hold, are masked alike; statistics are there for drift and utility. In a tree with d levels there are at
     most d² different distances, whose numbers of concepts are known: concepts are drawn by these, exactly but for the
     rounding of float64 and of 53-bit random numbers. In a directed acyclic graph a value's first draw costs a pass
-    over its taxonomy; what that finds is kept for the latest values, in 256 MB.
+    over its taxonomy; what that finds is kept for thousands of values (``exponential_graph``).
 
     Most concepts of a large taxonomy are far from any value, so that small ε make masked values nearly uniform over it:
     of m concepts, those near a value outweigh the others only from about ε = 2·ln(m) on.
@@ -45,7 +45,7 @@ class Exponential(DrawingMechanism[Drawer]):
         preserves=("meaning (for large ε)",),
         guarantee="ε-local differential privacy of each value",
         latency="none: each record by itself",
-        cost="O(depth²) in a tree; in a DAG O(log of its size) for values that are kept, O(links) for others",
+        cost="O(depth²) in a tree; in a DAG some dozens of distances, and one pass over it for each new value",
     )
 
     def __init__(

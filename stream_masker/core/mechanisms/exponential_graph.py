@@ -1,6 +1,7 @@
-"""Draws by the exponential mechanism in any taxonomy, by any distance: cumulative weights of all candidates.
+"""Draws by the exponential mechanism in any taxonomy, by any distance, in two steps: a block of candidates, one of it.
 
-They cost one pass over the taxonomy for each value, and are kept while there is room; a draw is a binary search.
+The cumulative weights of all blocks around a value cost one pass over the taxonomy, and are so few that those of
+thousands of values can be kept. A draw is a binary search among them, and the distances of one block's candidates.
 """
 
 from __future__ import annotations
@@ -10,40 +11,74 @@ from threading import Lock
 
 import numpy as np
 
-from stream_masker.core.compiling import kernel
 from stream_masker.core.distance import Distance
-from stream_masker.core.mechanisms.candidates import Candidates, Floats, Int32, uniform
-from stream_masker.core.mechanisms.markov_kernels import first_above
+from stream_masker.core.mechanisms.candidates import Candidates, Floats, Int32, Int64
 from stream_masker.core.randomness import Words
 
 KEPT_BYTES = 256 << 20
+BLOCK = 64
+"""Candidates of a block."""
+
+ROWS = 4096
+"""Values that are drawn for at a time, so that their blocks' candidates fit into memory."""
 
 
 class GraphExponential:
     """Draws concepts of a directed acyclic graph."""
 
     def __init__(self, distance: Distance, *, candidates: str, epsilon: float, kept_bytes: int = KEPT_BYTES) -> None:
-        """``candidates``: all or leaves; ``epsilon``: ε of one value; ``kept_bytes``: for cumulative weights."""
+        """``candidates``: all or leaves; ``epsilon``: ε of one value; ``kept_bytes``: for weights of blocks."""
         self._distance = distance
         self._positions = Candidates.of(distance.taxonomy, candidates).positions
+        self._firsts = np.arange(0, self._positions.size, BLOCK)
         self._epsilon = epsilon
-        self._room = max(1, kept_bytes // (8 * self._positions.size))
-        self._lock = Lock()
+        self._room = max(1, kept_bytes // (8 * self._firsts.size))
         self._kept: OrderedDict[int, Floats] = OrderedDict()
+        self._lock = Lock()
 
     def draw(self, codes: Int32, words: Words) -> Int32:
         """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
         drawn = codes.copy()
         order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-2))
-        for rows in np.split(order, starts[1:]):
-            if rows.size and codes[rows[0]] >= 0:
-                totals = self._totals(int(codes[rows[0]]))
-                drawn[rows] = draw_from(totals, self._positions, words[rows, 0])
+        there = order[np.searchsorted(codes[order], 0) :]
+        for start in range(0, there.size, ROWS):
+            rows = there[start : start + ROWS]
+            drawn[rows] = self._draw(codes[rows], (words[rows, 0] >> np.uint64(11)) * 2.0**-53)
         return drawn
 
+    def _draw(self, codes: Int32, shares: Floats) -> Int32:
+        """(k,) int32: new positions for k values, ascending, by shares in [0, 1) of all weights."""
+        blocks, rests = np.empty(codes.size, np.int64), np.empty(codes.size)
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], codes.size], strict=True):
+            totals = self._totals(int(codes[start]))
+            targets = shares[start:stop] * totals[-1]
+            found = np.minimum(np.searchsorted(totals, targets, side="right"), totals.size - 1)
+            blocks[start:stop] = found
+            rests[start:stop] = targets - np.where(found > 0, totals[found - 1], 0.0)
+        return self._positions[self._within(codes, blocks, rests)]
+
+    def _within(self, codes: Int32, blocks: Int64, rests: Floats) -> Int64:
+        """(k,) int64: the first candidates of blocks whose cumulative weights are greater; else the blocks' last."""
+        keys, which = np.unique(codes.astype(np.int64) * self._firsts.size + blocks, return_inverse=True)
+        around, block = np.divmod(keys, self._firsts.size)
+        cumulative = self._cumulative_within(around.astype(np.int32), block)
+        passed = (cumulative[which] <= rests[:, None]).sum(axis=1)
+        last = np.minimum(self._firsts[blocks] + BLOCK, self._positions.size) - 1
+        chosen: Int64 = np.minimum(self._firsts[blocks] + passed, last)
+        return chosen
+
+    def _cumulative_within(self, codes: Int32, blocks: Int64) -> Floats:
+        """(k, BLOCK): the cumulative weights around values within one block each; those beyond the last add nothing."""
+        places = self._firsts[blocks][:, None] + np.arange(BLOCK)
+        missing = places >= self._positions.size
+        places[missing] = 0
+        distances = self._distance.pairs(np.repeat(codes, BLOCK), self._positions[places.ravel()])
+        weights = np.where(missing, 0.0, self._weights(distances).reshape(places.shape))
+        return np.cumsum(weights, axis=1)
+
     def _totals(self, a: int) -> Floats:
-        """The cumulative weights of all candidates around a."""
+        """The cumulative weights of all blocks around a."""
         with self._lock:
             found = self._kept.pop(a, None)
             totals = self._cumulative(a) if found is None else found
@@ -53,14 +88,9 @@ class GraphExponential:
             return totals
 
     def _cumulative(self, a: int) -> Floats:
-        distances = self._distance.to_all(a)[self._positions]
-        return np.cumsum(np.exp(-0.5 * self._epsilon * distances))
+        weights = self._weights(self._distance.to_all(a)[self._positions])
+        return np.cumsum(np.add.reduceat(weights, self._firsts))
 
-
-@kernel
-def draw_from(totals, positions, words):  # type: ignore[no-untyped-def]
-    """(k,) int32: a position for each word, by cumulative weights."""
-    drawn = np.empty(words.size, np.int32)
-    for k in range(words.size):
-        drawn[k] = positions[first_above(totals, uniform(words[k]) * totals[-1])]
-    return drawn
+    def _weights(self, distances: Floats) -> Floats:
+        weights: Floats = np.exp(-0.5 * self._epsilon * distances)
+        return weights

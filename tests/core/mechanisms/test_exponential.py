@@ -14,7 +14,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.randomness import PositionKeys
 from stream_masker.errors import ParameterError
 
-N = 200_000
+N = 40_000
 
 
 def taxonomy(parents, size=30):
@@ -23,7 +23,7 @@ def taxonomy(parents, size=30):
     return Ontology.from_edges(sorted(links)).taxonomy()
 
 
-TREE, GRAPH = taxonomy(1), taxonomy(2)
+TREE, GRAPH = taxonomy(1), taxonomy(2, size=150)
 
 
 def words(size):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import prometheus
 import pytest
 from prometheus_client import CollectorRegistry
@@ -17,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.batch import Batch, Column, Tally
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
+from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
@@ -73,12 +75,16 @@ def worker() -> Metrics:
     return metrics
 
 
+NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([[4.0, 3.0], [3.0, 9.0]]))
+
+
 def calibrator() -> Metrics:
     """The metrics of a calibrator that has published three versions."""
     metrics = Metrics(CollectorRegistry(), "calibrator")
     prepare(metrics)
     first = statistics(BEFORE, 1)
-    latest, masked = statistics(NOW, 3, previous=first), statistics(MASKED, 3)
+    latest = replace(statistics(NOW, 3, previous=first), numeric=NUMBERS)
+    masked = replace(statistics(MASKED, 3), numeric=NUMBERS)
     show_window(metrics, latest)
     show_statistics(metrics, masked, data="masked")
     show_utility(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))

@@ -8,6 +8,7 @@ from support.nominal import flat
 
 from stream_masker.core.mechanisms import NaiveDistortion, ProbabilisticDistortion
 from stream_masker.core.mechanisms.markov_packing import pack, unpack
+from stream_masker.core.mechanisms.markov_transitions import Domain, PartTransition, RowTransition, ShareTransition
 from stream_masker.errors import StatisticsError
 
 TAXONOMIES = {"a": flat(["u", "v", "w", "x", "new"])}
@@ -72,3 +73,28 @@ def test_packed_arrays_of_another_size_are_refused():
     for bad in ("", "%%%", None, text[:-8]):
         with pytest.raises(StatisticsError):
             unpack(bad, np.int64, 1000)
+
+
+LEAST, GREATEST = np.uint64(0), np.uint64(2**64 - 1)
+
+
+def transitions():
+    domain = Domain.of(np.array([4, 2, 7]), np.array([0, 3, 2]), 9)
+    rows = np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7], [0.1, 0.9, 0.0]])
+    low, high = np.array([0, 0, 2]), np.array([2, 2, 3])
+    yield PartTransition(domain, np.array([0.4, 0.4, 0.8]), np.array([0.7, 0.7, 0.8]), low, high)
+    yield ShareTransition(domain, 0.25)
+    yield RowTransition.of(domain, rows)
+
+
+@pytest.mark.parametrize("transition", list(transitions()), ids=lambda transition: type(transition).__name__)
+@pytest.mark.parametrize("first", [LEAST, GREATEST])
+@pytest.mark.parametrize("second", [LEAST, GREATEST])
+def test_the_extremes_of_random_words_draw_what_has_a_probability(transition, first, second):
+    codes = np.array([4, 2, 7, 0, 8, -1], np.int32)
+    drawn = transition.draw(codes, np.array([[first, second]] * 6))
+    chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])
+    for row, value in zip(chances, drawn, strict=False):
+        assert row[transition.domain.index[value]] > 0
+    assert drawn[5] == -1
+    np.testing.assert_allclose(transition.matrix().sum(axis=1), 1.0)

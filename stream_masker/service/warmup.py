@@ -19,7 +19,7 @@ WINDOWS = (2_000, 12)
 """Records of the windows that are rehearsed: of many and of few different values other kernels are used."""
 
 MASKED = 64
-"""Records that are masked under the statistics of each window."""
+"""Records that are masked under the statistics of each window; more where a mechanism wants a larger group."""
 
 SECRET = b"of made-up records only"
 
@@ -35,12 +35,12 @@ def warm_up(configuration: Configuration) -> Mechanism:
     masker = RecordMasker(plan, mechanism, SECRET)
     subject = build_subject(configuration)
     calibration = Calibration(subject, build_mechanism(configuration), History(subject), build_settings(configuration))
+    masked = made_up(plan, max(MASKED, mechanism.group_minimum))
     for size in WINDOWS:
-        values = made_up(plan, size)
-        publish = calibration.on_sample(masker.count(values).counts, 0)
+        publish = calibration.on_sample(masker.count(made_up(plan, size)).counts, 0)
         calibration.published(publish)
         mechanism.restore(publish.message.snapshot)
-        calibration.on_window(_window(_blocks(masker, values[:MASKED])), 0)
+        calibration.on_window(_window(_blocks(masker, masked)), 0)
     return mechanism
 
 

@@ -109,10 +109,11 @@ def _likelihood(targets: Int64, origins: Sequence[Floats]) -> Floats:
 def average_security(
     mechanism: MarkovMechanism, original: Batch, masked: MaskedBatch, *, confidential: str, known: int = 1
 ) -> Security:
-    """The average over intruders who know one attribute each, or with ``known`` p − 1 of p attributes all others.
+    """The average over all records, and over intruders who know so many attributes' original values each.
 
-    The table that the paper prints (2012: Table 3) averages over all records, and over all attributes but the
-    confidential one as the known one. Attributes of one value tell nothing, and are left out.
+    ``known`` = 1 is what 2012's Table 3 prints: each attribute but the ``confidential`` one is the known one in turn.
+    For more, it is each run of attributes in their order, the first following the last. Attributes of one value tell
+    nothing, and are left out. Raises ParameterError for arrays, and for values that are absent or not in the window.
     """
     matrices = [mechanism.transition_matrix(name)[1] for name in mechanism.attributes]
     before = value_indices(mechanism, original.columns)

@@ -54,10 +54,10 @@ class PartitionMechanism(MarkovMechanism):
         taxonomies: τ by attribute, in the order of all columns, at least two. threshold: T in [0, 1], beyond which
         values are alike for S''. c1, c2: weights of S' and S'' in [0, 1] that sum to 1. multigraph: whether edges count
         how often values occur together. part_size: the fewest values of a part, at least 1 (an attribute of fewer is
-        one part); parts: the most parts of an attribute, None for any number. k1: how many times more likely a value
-        stays than it becomes another certain one of its part; k2: how many times more likely that is than a certain one
-        of another part; both in [1, 10⁶]. population, generations, partition_seed: of the genetic algorithm, whose seed
-        protects nothing. most_values: of each attribute, up to 5000, the values that are parted, the most frequent
+        one part); parts: how many an attribute has, or as many as it can; None for the number that similarity suggests.
+        k1: how many times more likely a value stays than it becomes another certain one of its part; k2: how many times
+        more likely that is than a certain one of another part; both in [1, 10⁶]. population, generations,
+        partition_seed: of the genetic algorithm, whose seed protects nothing. most_values: of each attribute, up to 5000, the values that are parted, the most frequent
         ones; others are masked like values that the window does not hold. distance, window, window_age, rollup_depth:
         of the statistics. seed: the secret from which ``mask_one`` and ``mask_many`` derive random bits.
         """

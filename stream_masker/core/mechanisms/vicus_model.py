@@ -57,9 +57,10 @@ class PartitionMechanism(MarkovMechanism):
         one part); parts: how many an attribute has, or as many as it can; None for the number that similarity suggests.
         k1: how many times more likely a value stays than it becomes another certain one of its part; k2: how many times
         more likely that is than a certain one of another part; both in [1, 10⁶]. population, generations,
-        partition_seed: of the genetic algorithm, whose seed protects nothing. most_values: of each attribute, up to 5000, the values that are parted, the most frequent
-        ones; others are masked like values that the window does not hold. distance, window, window_age, rollup_depth:
-        of the statistics. seed: the secret from which ``mask_one`` and ``mask_many`` derive random bits.
+        partition_seed: of the genetic algorithm, whose seed protects nothing. most_values: of each attribute, up to
+        5000, the values that are parted, the most frequent ones; others are masked like values that the window does not
+        hold. distance, window, window_age, rollup_depth: of the statistics. seed: the secret from which ``mask_one``
+        and ``mask_many`` derive random bits.
         """
         super().__init__(
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed

@@ -165,7 +165,7 @@ class Worker:
         done = parts.aside.run(
             lambda: mask_batch(masker, topic, flight.batch, statistics_version=version, may_hold=parts.may_hold)
         )
-        parts.source.put_back(flight.batch, done.lacking)
+        parts.source.put_back(flight.batch, done.short)
         return done.results
 
     def _filled(self, flight: Flight, results: dict[int, Result]) -> bool:

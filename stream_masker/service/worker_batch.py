@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 from stream_masker.core.batch import Tally
 from stream_masker.core.ontology import Taxonomy
@@ -53,6 +54,7 @@ class Gathered:
         self._limits = limits
         self._expected = mean
         self._messages: dict[int, list[Message]] = {}
+        self._ends: dict[int, list[int]] = {}
         self.records = 0
         self.size = 0
 
@@ -84,17 +86,33 @@ class Gathered:
                 self.size += len(message)
         self.records = sum(map(len, taken.values()))
 
+    def add_group(self, messages: Sequence[Message], *, partition: int) -> None:
+        """Takes messages of one partition that are to be masked together, and apart from those before them."""
+        self.add(messages, partitions=[partition])
+        self._ends.setdefault(partition, []).append(len(self._messages[partition]))
+
+    def groups(self, partition: int) -> Iterator[Sequence[Message]]:
+        """The messages of a partition by groups; all in one where there are no groups."""
+        messages = self._messages[partition]
+        ends = self._ends.get(partition, [len(messages)])
+        return (messages[start:end] for start, end in pairwise([0, *ends]))
+
     def drop(self, partitions: Iterable[int]) -> None:
         """Forgets what came from these partitions: they are, or may be, somebody else's now."""
-        for messages in filter(None, [self._messages.pop(partition, None) for partition in partitions]):
-            self.records -= len(messages)
-            self.size -= sum(map(len, messages))
+        for partition in partitions:
+            if partition in self._messages:
+                self.take_out(partition, 0)
 
-    def take_out(self, partition: int) -> list[Message]:
-        """The messages of a partition, which are no longer of this batch."""
-        messages = self._messages[partition]
-        self.drop([partition])
-        return messages
+    def take_out(self, partition: int, start: int) -> list[Message]:
+        """The messages of a partition from an index on, which are no longer of this batch."""
+        taken = self._messages[partition][start:]
+        del self._messages[partition][start:]
+        self._ends[partition] = [end for end in self._ends.pop(partition, [start]) if end <= start]
+        if not start:
+            del self._messages[partition], self._ends[partition]
+        self.records -= len(taken)
+        self.size -= sum(map(len, taken))
+        return taken
 
     def next_offsets(self) -> dict[int, int]:
         """The offset to go on from, of each partition."""
@@ -134,12 +152,23 @@ def never(_: Sequence[Message]) -> bool:
     return False
 
 
+class TooFew(NamedTuple):
+    """A group that is too small: where it starts among its partition's messages, how many it has, how many it lacks."""
+
+    start: int
+    size: int
+    lacking: int
+
+
 @dataclass(slots=True)
 class Done:
-    """What came of a batch, by partition: results, or how many more records than there are its group needs at least."""
+    """What came of a batch, by partition: the result, and the first group that is too small.
+
+    That one's messages, and those behind them, are in no result.
+    """
 
     results: dict[int, Result] = field(default_factory=dict)
-    lacking: dict[int, int] = field(default_factory=dict)
+    short: dict[int, TooFew] = field(default_factory=dict)
 
 
 def mask_batch(
@@ -155,14 +184,19 @@ def mask_batch(
     ``may_hold``: whether messages that are too small a group may wait for more; if not, they are rejected.
     """
     done = Done()
-    for partition, messages in batch.partitions.items():
-        records, hold = as_inputs(messages, headers=masker.reads_headers), may_hold(messages)
-        try:
-            result = masker.mask(topic, partition, records, statistics_version=statistics_version, hold=hold)
-        except GroupTooSmallError as error:
-            done.lacking[partition] = error.lacking
-        else:
-            done.results[partition] = result
+    for partition in batch.partitions:
+        results, start = [], 0
+        for messages in batch.groups(partition):
+            records, hold = as_inputs(messages, headers=masker.reads_headers), may_hold(messages)
+            try:
+                result = masker.mask(topic, partition, records, statistics_version=statistics_version, hold=hold)
+            except GroupTooSmallError as error:
+                done.short[partition] = TooFew(start, len(messages), error.lacking)
+                break
+            results.append(result)
+            start += len(messages)
+        if results:
+            done.results[partition] = Result.joined(results)
     return done
 
 

@@ -122,9 +122,14 @@ def _source(
 
 
 def _window_limits(configuration: Configuration) -> WindowLimits:
-    groups = configuration.groups
-    size = configuration.worker.batch_bytes
-    return WindowLimits(records=groups.records, size=size, delay=groups.delay, short=groups.short)
+    groups, worker = configuration.groups, configuration.worker
+    return WindowLimits(
+        records=groups.records,
+        size=worker.batch_bytes,
+        delay=groups.delay,
+        short=groups.short,
+        batch=worker.batch_records,
+    )
 
 
 def _producer(configuration: Configuration, identity: str, life: Life) -> TransactionalProducer:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.worker_batch import Gathered, Message
+from stream_masker.service.worker_batch import Gathered, Message, TooFew
 from stream_masker.service.worker_gather import Gathering
 
 log = logging.getLogger(__name__)
@@ -50,11 +50,11 @@ def _nothing() -> None:
     """Settles nothing."""
 
 
-Regather: TypeAlias = Callable[[int, Sequence[Message], int, float], None]
-"""Takes messages of a partition back, which lack so many at least to be a group, at a time."""
+Regather: TypeAlias = Callable[[int, Sequence[Message], TooFew, float], None]
+"""Takes messages of a partition back, of which the first ones are too small a group, at a time."""
 
 
-def _no_groups(partition: int, messages: Sequence[Message], lacking: int, now: float) -> None:
+def _no_groups(partition: int, messages: Sequence[Message], short: TooFew, now: float) -> None:
     """Nothing is ever put back."""
 
 
@@ -136,14 +136,14 @@ class Source:
         self._batch = gathering.take(self._clock())
         return self._batch
 
-    def put_back(self, batch: Gathered, lacking: Mapping[int, int]) -> None:
-        """Gathers again those partitions of the batch gathered last whose groups are too small, by so many at least.
+    def put_back(self, batch: Gathered, short: Mapping[int, TooFew]) -> None:
+        """Gathers again what is too small a group in the batch gathered last, and what came behind it.
 
         Not if a partition has been given up since: then nothing of the batch may be committed, and all is read again.
         """
         if self._batch is batch:
-            for partition, records in lacking.items():
-                self._regather(partition, batch.take_out(partition), records, self._clock())
+            for partition, few in short.items():
+                self._regather(partition, batch.take_out(partition, few.start), few, self._clock())
 
     def group(self) -> object | None:
         """What fences the group's other members off (KIP-447), for the batch gathered last.

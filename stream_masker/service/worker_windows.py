@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stream_masker.errors import ParameterError
-from stream_masker.service.worker_batch import Gathered, Limits, Message
+from stream_masker.service.worker_batch import Gathered, Limits, Message, TooFew
 
 MOST = 10
 """A group that has so many times its records, or a batch's bytes, and is still too small is not held any longer."""
@@ -21,13 +21,14 @@ class WindowLimits:
 
     ``short``: what becomes of one that then has too few records to be masked. ``hold``: it waits, and is released as
     soon as it has enough; ``suppress``: its records are rejected; ``merge``: it is the beginning of the next group,
-    whose delay begins anew.
+    whose delay begins anew. ``batch``: records to ask for at a time, for as many groups as there are in them.
     """
 
     records: int = 1_000
     size: int = 16_777_216
     delay: float = 10.0
     short: Short = "hold"
+    batch: int = 10_000
 
     def __post_init__(self) -> None:
         if self.records < 1 or self.size < 1 or self.delay <= 0:
@@ -55,7 +56,7 @@ class _Window:
 
 
 class Windows:
-    """Gathers each partition's records into groups; a batch is the groups that are complete, one of a partition.
+    """Gathers each partition's records into groups; a batch is all groups that are complete.
 
     What is not released is not committed either, so that after a crash it is read again. ``minimum``: the fewest
     records that can be masked together.
@@ -76,8 +77,8 @@ class Windows:
             self._windows.pop(partition, None)
 
     def room(self) -> int:
-        """As many as a group takes; 0 when one is full."""
-        return 0 if any(map(self._is_full, self._windows.values())) else self._limits.records
+        """As many as a batch takes; 0 when a group is full."""
+        return 0 if any(map(self._is_full, self._windows.values())) else self._limits.batch
 
     def left(self, now: float) -> float | None:
         """Seconds until the first group's delay ends; of those held without enough records, none does."""
@@ -85,21 +86,21 @@ class Windows:
         return min(ends) - now if ends else None
 
     def take(self, now: float) -> Gathered:
-        """The groups that are complete, one of each partition; what came after a full one begins the next."""
-        batch = Gathered(Limits(records=MOST * self._limits.records, size=self._limits.size))
-        for partition, window in list(self._windows.items()):
-            if self._is_full(window) or self._is_due(window, now):
-                batch.add(self._released(partition, window, now), partitions=[partition])
+        """The groups that are complete; what came after a full one begins the next."""
+        batch = Gathered(Limits(records=self._limits.batch, size=self._limits.size))
+        for partition in list(self._windows):
+            while (window := self._windows.get(partition)) and (self._is_full(window) or self._is_due(window, now)):
+                batch.add_group(self._released(partition, window, now), partition=partition)
         return batch
 
-    def put_back(self, partition: int, messages: Sequence[Message], lacking: int, now: float) -> None:
-        """Takes back a group that was taken, and lacks so many records at least.
+    def put_back(self, partition: int, messages: Sequence[Message], short: TooFew, now: float) -> None:
+        """Takes back a group that was taken and is too small, with what came behind it.
 
-        It is complete again when it has grown by so many, and not by less than a tenth, for each attempt costs.
+        It is complete again when it has grown by what it lacks, and not by less than a tenth, for each attempt costs.
         """
         later = self._windows.pop(partition, None)
-        growth = max(1, lacking, len(messages) // MOST)
-        window = self._windows[partition] = _Window(self._begun(now), len(messages) + growth)
+        growth = max(1, short.lacking, short.size // MOST)
+        window = self._windows[partition] = _Window(self._begun(now), short.size + growth)
         for message in [*messages, *(later.messages if later else ())]:
             window.add(message)
 

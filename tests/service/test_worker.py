@@ -23,7 +23,7 @@ from stream_masker.service.lanes import Commit
 from stream_masker.service.metrics import Metrics
 from stream_masker.service.producer import Outcome
 from stream_masker.service.worker import LONGEST_PAUSE, Life, Parts, Worker, pause_after
-from stream_masker.service.worker_batch import Gathered, Limits, Outputs
+from stream_masker.service.worker_batch import Gathered, Limits, Outputs, TooFew
 from stream_masker.service.worker_report import FAILURES, Report
 from stream_masker.service.worker_source import earliest
 
@@ -107,9 +107,9 @@ class FakeSource:
     def advance(self, batch: Gathered) -> None:
         self.calls.append(f"advance {batch.next_offsets()[0]}")
 
-    def put_back(self, batch: Gathered, lacking: dict[int, int]) -> None:
-        for partition, records in lacking.items():
-            self.calls.append(f"put back {[m.offset() for m in batch.take_out(partition)]}, {records} too few")
+    def put_back(self, batch: Gathered, short: dict[int, TooFew]) -> None:
+        for partition, (start, _, lacking) in short.items():
+            self.calls.append(f"put back {[m.offset() for m in batch.take_out(partition, start)]}, {lacking} too few")
 
     def rewind(self, batches: list[Gathered]) -> None:
         self.offset = earliest(batches)[0]

@@ -13,7 +13,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, Outcome, Rejected, Result
-from stream_masker.service.worker_batch import Gathered, Limits, Outputs, Writer, Written, as_inputs, mask_batch
+from stream_masker.service.worker_batch import Gathered, Limits, Outputs, TooFew, Writer, Written, as_inputs, mask_batch
 
 LIMITS = Limits(records=10, size=1000, delay=1)
 
@@ -128,16 +128,31 @@ def test_too_small_a_group_has_no_result_and_can_be_taken_out_of_the_batch() -> 
     done = mask_batch(
         FakeMasker(), "discharges", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2
     )
-    assert (list(done.results), done.lacking) == ([0], {1: 5})
-    assert [message.offset() for message in batch.take_out(1)] == [7, 8]
+    assert (list(done.results), done.short) == ([0], {1: TooFew(0, 2, 5)})
+    assert [message.offset() for message in batch.take_out(1, 0)] == [7, 8]
     assert (batch.records, batch.next_offsets()) == (1, {0: 4})
+
+
+def test_groups_of_a_partition_are_masked_one_by_one_until_one_is_too_small() -> None:
+    batch, masker = Gathered(Limits()), FakeMasker()
+    for offsets in ((1, 2, 3), (4, 5), (6, 7, 8)):
+        batch.add_group([FakeMessage(0, offset) for offset in offsets], partition=0)
+    batch.add_group([FakeMessage(1, 9)], partition=1)
+    done = mask_batch(masker, "in", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2)
+    assert [call[1:3] for call in masker.calls] == [(0, [1, 2, 3]), (0, [4, 5]), (1, [9])]
+    assert (set(done.results), done.short) == ({0, 1}, {0: TooFew(3, 2, 5)})
+    assert [message.offset() for message in batch.take_out(0, 3)] == [4, 5, 6, 7, 8]
+    assert (batch.records, batch.next_offsets()) == (4, {0: 4, 1: 10})
+    assert [[message.offset() for message in group] for group in batch.groups(0)] == [[1, 2, 3]]
+    batch.drop([0, 5])
+    assert (batch.records, batch.size, batch.next_offsets()) == (1, len(FakeMessage(1, 9)), {1: 10})
 
 
 def test_each_partition_is_masked_for_itself_in_the_order_of_offsets() -> None:
     masker = FakeMasker()
     done = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
     assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
-    assert (set(done.results), done.lacking) == ({0, 1}, {})
+    assert (set(done.results), done.short) == ({0, 1}, {})
 
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()

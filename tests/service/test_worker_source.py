@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.worker_batch import Limits
+from stream_masker.service.worker_batch import Limits, TooFew
 from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import SEEKS, Source
 
@@ -240,9 +240,9 @@ def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> Non
     gathered(client, source)
     batch = source._batch
     whole = batch.records
-    source.put_back(batch, {1: 7})
-    [(partition, messages, lacking, now)] = back
-    assert (partition, lacking, now) == (1, 7, client.now)
+    source.put_back(batch, {1: TooFew(0, 1, 7)})
+    [(partition, messages, short, now)] = back
+    assert (partition, short.lacking, now) == (1, 7, client.now)
     assert len(messages) == whole - batch.records > 0
     assert 1 not in batch.next_offsets()
 
@@ -255,7 +255,7 @@ def test_groups_of_a_batch_that_may_not_commit_are_left_in_it_to_be_read_again(c
     gathered(client, source)
     batch = source._batch
     client.revoke(1)
-    source.put_back(batch, {1: 7})
+    source.put_back(batch, {1: TooFew(0, 1, 7)})
     assert (back, set(batch.next_offsets()) >= {1}) == ([], True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.errors import ParameterError
-from stream_masker.service.worker_batch import Gathered
+from stream_masker.service.worker_batch import Gathered, TooFew
 from stream_masker.service.worker_windows import MOST, WindowLimits, Windows
 
 LEAST = 4
@@ -43,9 +43,11 @@ class Stream:
         self.batch = self.windows.take(now)
         return {p: [m.offset() for m in messages] for p, messages in self.batch.partitions.items()}
 
-    def too_small(self, now: float, lacking: int = 1, partition: int = 0) -> None:
-        """What was taken last cannot be masked."""
-        self.windows.put_back(partition, self.batch.take_out(partition), lacking, now)
+    def too_small(self, now: float, lacking: int = 1, partition: int = 0, group: int = 0) -> None:
+        """A group of what was taken last cannot be masked."""
+        sizes = [len(messages) for messages in self.batch.groups(partition)]
+        short = TooFew(sum(sizes[:group]), sizes[group], lacking)
+        self.windows.put_back(partition, self.batch.take_out(partition, short.start), short, now)
 
 
 @pytest.fixture(params=["hold", "suppress", "merge"])
@@ -62,6 +64,28 @@ def test_a_group_is_complete_at_its_number_of_records_and_the_rest_begins_the_ne
     assert (stream.windows.room() > 0, stream.taken(1)) == (True, {})
     stream.come(7, 2)
     assert stream.taken(2) == {0: list(range(10, 20))}
+
+
+def test_a_batch_is_all_groups_that_are_complete(stream: Stream) -> None:
+    assert stream.windows.room() == stream.limits.batch
+    stream.come(34, 0)
+    stream.come(10, 0, partition=1)
+    assert stream.taken(0) == {0: list(range(30)), 1: list(range(10))}
+    assert [[len(group) for group in stream.batch.groups(p)] for p in (0, 1)] == [[10, 10, 10], [10]]
+    stream.come(6, 1)
+    assert stream.taken(1) == {0: list(range(30, 40))}
+
+
+@pytest.mark.parametrize("short", ["hold", "merge"])
+def test_what_came_behind_a_group_that_is_too_small_goes_back_with_it(short: str) -> None:
+    stream = Stream(short)
+    stream.come(30, 0)
+    stream.taken(0)
+    stream.too_small(0, lacking=2, group=1)
+    assert stream.batch.next_offsets() == {0: 10}
+    assert stream.taken(0) == {0: list(range(10, 22))}
+    stream.come(2, 0)
+    assert stream.taken(0) == {0: list(range(22, 32))}
 
 
 def test_a_group_with_enough_records_is_complete_after_the_delay(stream: Stream) -> None:

@@ -105,9 +105,7 @@ def run_to_end(main: Coroutine[Any, Any, None]) -> None:
 class Process:
     """The engine and, one after another, the Faust applications that drive it."""
 
-    def __init__(
-        self, parts: Parts, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
-    ) -> None:
+    def __init__(self, parts: Parts, metrics: Metrics, health: Health, file: ConfigurationFile | None = None) -> None:
         self._parts = parts
         self._health = health
         self._engine = Engine(parts, metrics, health, self._on_failure, file)

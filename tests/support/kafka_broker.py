@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -134,20 +135,33 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+@dataclass(frozen=True)
+class Ports:
+    """Where a broker listens.
+
+    Clients that ask at ``detour`` are sent there again: nothing listens, unless a test forwards it to ``behind``.
+    """
+
+    port: int
+    controller: int
+    behind: int
+    detour: int
+
+
 @dataclass
 class Broker:
     """One broker and controller process. ``kill`` is a crash, ``stop`` an orderly end; data stay for ``start``."""
 
     id: int
     folder: Path
-    port: int
+    ports: Ports
     properties: Mapping[str, object]
     heap: str
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
     def address(self) -> str:
-        return f"{LOOPBACK}:{self.port}"
+        return f"{LOOPBACK}:{self.ports.port}"
 
     @property
     def log(self) -> Path:
@@ -287,16 +301,16 @@ def joined(admin: AdminClient) -> set[int]:
 
 def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
     """A cluster of so many brokers (each a controller too) under ``folder``, not yet started."""
-    free = free_ports(2 * brokers)
-    ports, controllers = free[:brokers], free[brokers:]
-    voters = ",".join(f"{number}@{LOOPBACK}:{port}" for number, port in enumerate(controllers, 1))
+    free = iter(free_ports(4 * brokers))
+    ports = [Ports(*islice(free, 4)) for _ in range(brokers)]
+    voters = ",".join(f"{number}@{LOOPBACK}:{port.controller}" for number, port in enumerate(ports, 1))
     return Cluster(
         [
             Broker(
                 id=number,
                 folder=folder / f"broker-{number}",
-                port=port,
-                properties=settings(number, folder, port, controllers[number - 1], voters, brokers),
+                ports=port,
+                properties=settings(number, folder, port, voters, brokers),
                 heap=heap,
             )
             for number, port in enumerate(ports, 1)
@@ -304,7 +318,7 @@ def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
     )
 
 
-def settings(number: int, folder: Path, port: int, controller: int, voters: str, brokers: int) -> dict[str, object]:
+def settings(number: int, folder: Path, ports: Ports, voters: str, brokers: int) -> dict[str, object]:
     """The settings of one broker. Topics appear only when created; internal ones have few partitions."""
     return {
         "process.roles": "broker,controller",
@@ -312,9 +326,9 @@ def settings(number: int, folder: Path, port: int, controller: int, voters: str,
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": addresses(PLAINTEXT=ports.port, DETOUR=ports.behind, CONTROLLER=ports.controller),
+        "advertised.listeners": addresses(PLAINTEXT=ports.port, DETOUR=ports.detour),
         "log.dirs": folder / f"broker-{number}" / "data",
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": 0,
@@ -324,6 +338,11 @@ def settings(number: int, folder: Path, port: int, controller: int, voters: str,
         "log.cleaner.dedupe.buffer.size": 8 * 1024 * 1024,
         **replication(min(brokers, 3)),
     }
+
+
+def addresses(**listeners: int) -> str:
+    """Listeners and their ports, as the settings name them."""
+    return ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
 
 
 def replication(factor: int) -> dict[str, object]:

@@ -1,0 +1,197 @@
+"""Rate and latency of the mask worker through a real Kafka, by transaction size: what ``worker.batch_*`` trades.
+
+Run by hand: ``python tests/benchmarks/bench_latency.py [--sizes 500 2000 10000] [--delays 0.01] [--lingers 5]
+[--records 100000] [--seconds 8] [--shape nested|flat] [--code FOLDER ...]``.
+
+Starts a broker of its own with generated discharges in four partitions. For each setting a worker, one process, masks
+them all: the rate is that between its first committed records and its last. Then events are published at half that
+rate, and each one's latency is the time from when it was due to be published until a committed reader has it masked.
+``--code`` names folders with other versions of the package, which are measured in turn. Prints a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice, product
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+sys.path[:0] = [str(Path(__file__).parent)]
+
+from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka_broker import running
+
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.topics import prepare_topics
+from stream_masker.service.warmup import warm_up
+
+QUANTILES = (0.5, 0.99, 0.999)
+TICK = 0.002
+"""Seconds between two looks of the publisher and of the reader."""
+
+
+def main() -> None:
+    options = arguments()
+    if options.publish:
+        publish(*options.publish)
+        return
+    with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
+        measure(Path(name), cluster.bootstrap, options)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1_000, 2_000, 5_000, 10_000, 20_000])
+    parser.add_argument("--delays", type=float, nargs="+", default=[0.01], help="worker.batch_delay in seconds")
+    parser.add_argument("--lingers", type=float, nargs="+", default=[5], help="the producer's linger.ms")
+    parser.add_argument("--records", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=8.0, help="how long events are published at half load")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--code", nargs="+", default=[""], help="folders of the package; the default is this one")
+    parser.add_argument("--publish", nargs=5, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one row is measured under."""
+
+    code: str
+    size: int
+    delay: float
+    linger: float
+
+    def configuration(self, folder: Path) -> Path:
+        """A configuration with topics and a group of its own; the statistics are those of all."""
+        content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
+        name = secrets.token_hex(4)
+        content["kafka"]["properties"] = {"group.id": name, "linger.ms": self.linger}
+        own = {role: f"{role}-{name}" for role in ("input", "output", "rejected", "calibration")}
+        content["topics"] = {**content.get("topics", {}), **own}
+        content["worker"] = {"batch_records": self.size, "batch_delay": self.delay}
+        path = folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+
+def measure(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
+    base = configured(folder, bootstrap, max(options.sizes), SHAPES[options.shape])
+    warm_up(base)
+    prepare_topics(base, partitions=PARTITIONS)
+    config = ("--config", str(folder / "stream-masker.yaml"))
+    run(*CLI, "simulate", *config, "--records", "20000", "--out", str(folder / "sample.jsonl"))
+    run(*CLI, "calibrate", *config, "--publish", str(folder / "sample.jsonl"))
+    quantiles = " | ".join(f"p{100 * quantile:g}" for quantile in QUANTILES)
+    print(f"| code | transaction | delay | linger | records/s | at half load | {quantiles} |\n{'| --- ' * 9}|")
+    for size, delay, linger, code in product(options.sizes, options.delays, options.lingers, options.code):
+        row(Setting(code, size, delay, linger), folder, options)
+
+
+def row(setting: Setting, folder: Path, options: argparse.Namespace) -> None:
+    path = setting.configuration(folder)
+    configuration = load_configuration(path, {})
+    prepare_topics(configuration, partitions=PARTITIONS)
+    fill(configuration, options.records)
+    bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
+    with worker(path, setting.code, folder), contextlib.closing(Reader(configuration)) as reader:
+        rate = reader.rate(options.records)
+        load = rate / 2
+        command = (sys.executable, __file__, "--publish", bootstrap, topic, folder, str(load), str(options.seconds))
+        with subprocess.Popen(command) as publisher:
+            times = reader.latencies(int(load * options.seconds))
+            assert publisher.wait() == 0
+    times = times[len(times) // 4 :]
+    found = " | ".join(f"{1000 * float(value):.0f} ms" for value in np.quantile(times, QUANTILES))
+    name = Path(setting.code).name or "this"
+    print(
+        f"| {name} | {setting.size:,} | {1000 * setting.delay:g} ms | {setting.linger:g} ms | {rate:,.0f} "
+        f"| {load:,.0f} | {found} |",
+        flush=True,
+    )
+
+
+@contextlib.contextmanager
+def worker(path: Path, code: str, folder: Path) -> Iterator[None]:
+    environ = {**os.environ, **({"PYTHONPATH": code} if code else {})}
+    command = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
+    with (folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environ, cwd=folder, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.terminate()
+        assert process.wait() == 0, (folder / "worker.log").read_text()[-2000:]
+
+
+class Reader:
+    """A committed reader of what the worker writes."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        topics = configuration.topics
+        settings = {"bootstrap.servers": configuration.kafka.bootstrap_servers, "group.id": secrets.token_hex(4)}
+        self.consumer = Consumer(
+            {**settings, "enable.auto.commit": False, "isolation.level": "read_committed", "fetch.wait.max.ms": 100}
+        )
+        self.consumer.assign(
+            [TopicPartition(topic, p, 0) for topic in (topics.output, topics.rejected) for p in range(PARTITIONS)]
+        )
+
+    def read(self, timeout: float) -> list:
+        return [message for message in self.consumer.consume(20_000, timeout) if message.error() is None]
+
+    def rate(self, records: int) -> float:
+        """Records a second from the first committed ones to the last of so many."""
+        while not (seen := len(self.read(0.05))):
+            pass
+        first, start = seen, time.perf_counter()
+        while seen < records:
+            seen += len(self.read(0.05))
+        return (records - first) / (time.perf_counter() - start)
+
+    def latencies(self, records: int) -> np.ndarray:
+        """Seconds from each event's time until it is here masked, in the order of arrival; of so many events."""
+        times: list[float] = []
+        while len(times) < records:
+            messages, now = self.read(TICK), time.time()
+            times += [now - message.timestamp()[1] / 1000 for message in messages if message.timestamp()[1]]
+        return np.array(times)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def publish(bootstrap: str, topic: str, folder: str, rate: str, seconds: str) -> None:
+    """Publishes so many events a second, each with the time that it is due, whenever it really goes out."""
+    count = int(float(rate) * float(seconds))
+    events = synthetic_events(folder, min(count, 20_000))
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "queue.buffering.max.messages": 1_000_000})
+    start = time.time()
+    stream = enumerate(islice(cycle(events), count))
+    for number, value in stream:
+        due = start + number / float(rate)
+        if (ahead := due - time.time()) > 0:
+            producer.poll(0)
+            time.sleep(max(TICK, ahead))
+        producer.produce(topic, value, partition=number % PARTITIONS, timestamp=int(1000 * due))
+    assert producer.flush(60) == 0
+
+
+def synthetic_events(folder: str, count: int) -> list[bytes]:
+    with Path(folder, "sample.jsonl").open("rb") as lines:
+        return [line.rstrip() for line in islice(lines, count)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""What stays within bounds: memory under overload, the time between polls, batches, and the time that an end takes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from fault_checker import committed
+from fault_stream import GRACE, LONG, Fleet, detoured, detours, stream_setting
+from forwarder import Forwarder
+from kafka_broker import Cluster
+from kafka_records import QUIET, write
+from processes import Processes
+from workers import Setting, event, running, setting, value, wait
+
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.service import worker_run
+from stream_masker.service.topics import prepare_topics
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600 if LONG else 600)]
+
+POLLS = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000, "heartbeat.interval.ms": 500}
+SLOW = 9.0
+"""Seconds of a slow step: longer than the group lets a member go without polling."""
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    made = setting(kafka, tmp_path)
+    made.data["kafka"]["properties"] = POLLS
+    made.create()
+    made.publish(1)
+    yield made
+    made.remove()
+
+
+def masked_once(here: Setting, records: int) -> None:
+    assert sorted(record.json["id"] for record in here.read("output")) == list(range(records))
+
+
+def test_slow_masking_does_not_cost_the_membership(
+    here: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mask, slow = RecordMasker.mask, [SLOW]
+
+    def slowly(self, *arguments, **named):
+        time.sleep(slow.pop() if slow else 0)
+        return mask(self, *arguments, **named)
+
+    monkeypatch.setattr(RecordMasker, "mask", slowly)
+    here.produce(range(200))
+    with running(here.configuration()) as worker:
+        worker.reaches(200)
+        assert not slow
+        assert worker.metric("transactions_total", outcome="aborted") == 0
+    assert "lost partitions" not in caplog.text
+    masked_once(here, 200)
+
+
+class Slow:
+    """A producer whose first commit is only ever to be tried again, for a while."""
+
+    def __init__(self, producer: Producer, left: list[float]) -> None:
+        self.producer, self.left = producer, left
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.producer, name)
+
+    def commit_transaction(self, timeout: float) -> None:
+        if self.left:
+            time.sleep(self.left.pop())
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer yet", False, True))
+        self.producer.commit_transaction(timeout)
+
+
+def test_a_slow_commit_does_not_cost_the_membership(
+    here: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left, connect = [SLOW / 3] * 3, worker_run.connect_producer
+    monkeypatch.setattr(worker_run, "connect_producer", lambda properties: Slow(connect(properties), left))
+    here.produce(range(200))
+    with running(here.configuration(worker={"instance": "slow", "batch_records": 50})) as worker:
+        worker.reaches(200)
+        assert not left
+        assert worker.metric("transactions_total", outcome="aborted") == 0
+    assert "lost partitions" not in caplog.text
+    masked_once(here, 200)
+
+
+def test_a_batch_of_large_records_ends_at_its_bytes(here: Setting) -> None:
+    note = "n" * 100_000
+    large = (orjson.dumps({**event(number), "note": note}) for number in range(200))
+    write(here.bootstrap, here.topics["input"], ({"value": each, "partition": 0} for each in large))
+    bounds = {"instance": "bytes", "batch_bytes": 1_000_000, "batch_delay": 5}
+    with running(here.configuration(worker=bounds)) as worker:
+        worker.reaches(200)
+        committed = worker.metric("transactions_total", outcome="committed")
+        assert worker.metric("batch_records_bucket", le="100.0") == committed >= 200 / 20
+    masked_once(here, 200)
+
+
+def test_a_static_member_that_restarts_within_its_session_disturbs_nobody(here: Setting, tmp_path: Path) -> None:
+    here.data["kafka"]["properties"] = {"session.timeout.ms": 120_000}
+    with Processes(tmp_path) as processes:
+        fleet = Fleet(here, processes)
+        for name in ("one", "two"):
+            fleet.worker(name, worker={"static_member": True})
+        shares = ("now [0, 1]", "now [2, 3]")
+        wait(lambda: all(fleet.log(name).rstrip().endswith(shares) for name in ("one", "two")), "a share for each")
+        before = [fleet.log(name).splitlines()[-1].split("now ")[1] for name in ("one", "two")]
+        told = fleet.log("two").count("partitions")
+        for end in (fleet.kill, fleet.terminate):
+            end("one")
+            fleet.worker("one")
+            wait(lambda: fleet.works("one"), "partitions after a restart")
+            here.produce(range(100))
+        wait(lambda: here.ended() == 200, "outcome of all records")
+        assert fleet.log("two").count("partitions") == told
+        assert f"now {before[0]}" in fleet.log("one")
+
+
+def test_a_worker_without_brokers_ends_within_its_grace(three_brokers: Cluster, tmp_path: Path) -> None:
+    here = stream_setting(three_brokers, tmp_path)
+    prepare_topics(here.configuration(), partitions=6)
+    here.publish(1)
+    with Processes(tmp_path) as processes, Forwarder(detours(three_brokers)) as way:
+        fleet = Fleet(here, processes)
+        for how in (way.silence, way.cut):
+            fleet.worker("far", kafka={"bootstrap_servers": detoured(three_brokers)})
+            wait(lambda: fleet.works("far"), "partitions")
+            here.produce(range(2_000), partitions=6)
+            how()
+            time.sleep(1)
+            assert fleet.terminate("far") < GRACE
+            way.mend()
+
+
+class Series:
+    """The resident memory of a process over time, in bytes."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.values: list[tuple[float, int]] = []
+
+    def add(self) -> None:
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        self.values.append((time.monotonic(), pages * os.sysconf("SC_PAGE_SIZE")))
+
+    @property
+    def settled(self) -> np.ndarray:
+        """What came after the first third, in which caches fill."""
+        return np.array(self.values[len(self.values) // 3 :])
+
+    @property
+    def growth(self) -> float:
+        """Bytes between the means of the second third and of the last."""
+        first, last = np.array_split(self.settled[:, 1], 2)
+        return float(last.mean() - first.mean())
+
+    def __str__(self) -> str:
+        times, sizes = self.settled.T
+        slope = 3600 * np.polyfit(times - times[0], sizes, 1)[0] / 1e6
+        return f"{sizes[-1] / 1e6:.1f} MB at the end, {self.growth / 1e6:+.2f} MB, a slope of {slope:+.1f} MB an hour"
+
+
+class Overload:
+    """Keeps more in the topic than anybody has taken: ``BACKLOG`` records ahead of the group."""
+
+    BACKLOG = 100_000
+
+    def __init__(self, here: Setting) -> None:
+        self.configuration = here.configuration()
+        self.values = [value(number) for number in range(2_000)]
+        self.producer = Producer({"bootstrap.servers": here.bootstrap, "linger.ms": 20, **QUIET})
+        self.sent = 0
+
+    def turn(self) -> int:
+        """Publishes what is lacking; how many records are ahead."""
+        taken = sum(committed(self.configuration, 4))
+        for number in range(self.sent, taken + self.BACKLOG):
+            self.producer.produce(self.configuration.topics.input, self.values[number % 2_000], partition=number % 4)
+            if number % 1_000 == 0:
+                self.producer.poll(0)
+        self.sent = max(self.sent, taken + self.BACKLOG)
+        assert self.producer.flush(60) == 0
+        return self.sent - taken
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads resident memory from /proc")
+def test_memory_stays_flat_under_overload(kafka: str, tmp_path: Path) -> None:
+    """The worker and the calibrator are given more than they can take; after a third of the time nothing grows."""
+    here = setting(kafka, tmp_path)
+    here.data |= {
+        "worker": {"batch_records": 1_000},
+        "calibration": {"window_records": 5_000, "every_records": 2_000, "every_seconds": 1, "min_records": 500},
+    }
+    prepare_topics(here.configuration(), partitions=4)
+    here.publish(1)
+    with Processes(tmp_path) as processes:
+        fleet = Fleet(here, processes)
+        fleet.start("calibrator", "calibrator")
+        fleet.worker("one")
+        wait(lambda: fleet.works("one"), "partitions")
+        series = {name: Series(process.pid) for name, process in fleet.running.items()}
+        overload, end = Overload(here), time.monotonic() + (900 if LONG else 30)
+        while time.monotonic() < end:
+            assert overload.turn() >= Overload.BACKLOG / 2
+            for each in series.values():
+                each.add()
+            time.sleep(0.2)
+        fleet.alive()
+    print(f"\n{overload.sent} records")
+    for name, each in series.items():
+        print(f"{name}: {each}")
+        assert each.growth < 0.05 * each.values[-1][1], f"{name}: {each}"

@@ -1,0 +1,150 @@
+"""Exactly once under fire: each fault under load on three brokers, checked while it happens and when all has settled.
+
+``STREAM_MASKER_FAULTS=long`` repeats each as often as it takes to trust; ``-s`` shows how often that was.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+from fault_checker import leader_of
+from fault_stream import LONG, WINDOW, Stream, detoured, detours, rounds, running_stream
+from forwarder import Forwarder
+from kafka_broker import Cluster
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(7200 if LONG else 600)]
+
+SESSION = 6.0
+"""Seconds after which the group gives a silent worker up."""
+
+
+@pytest.fixture(scope="module")
+def stream(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stream]:
+    with running_stream(three_brokers, tmp_path_factory.mktemp("stream")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def settled(stream: Stream, kafka_cluster: Cluster) -> Iterator[None]:
+    """After each fault all brokers are up, everything is settled, and everything holds."""
+    yield
+    kafka_cluster.heal()
+    stream.settles()
+
+
+def report(stream: Stream, what: str, count: int) -> None:
+    print(f"\n{what}: {count}; {stream.checker.settled} records settled, versions {max(stream.checker.seen.published)}")
+
+
+def test_nothing_fails(stream: Stream) -> None:
+    stream.progresses(1_000)
+
+
+def test_workers_killed(stream: Stream) -> None:
+    before = stream.fleet.kills
+    for number in rounds(4, 100):
+        name = ("one", "two")[number % 2]
+        stream.works(name)
+        stream.pause(stream.random.uniform(0, WINDOW))
+        stream.fleet.kill(name)
+        stream.pause()
+        stream.fleet.worker(name)
+    stream.works("one", "two")
+    stream.progresses()
+    report(stream, "kills of working workers", stream.fleet.kills - before)
+
+
+def test_workers_terminated(stream: Stream) -> None:
+    longest = 0.0
+    for number in rounds(2, 20):
+        name = ("one", "two")[number % 2]
+        stream.works(name)
+        stream.pause(stream.random.uniform(0, WINDOW))
+        longest = max(longest, stream.fleet.terminate(name))
+        stream.pause()
+        stream.fleet.worker(name)
+    stream.works("one", "two")
+    stream.progresses()
+    report(stream, f"workers terminated, in {longest:.1f} s at most", len(rounds(2, 20)))
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_brokers_lost_one_by_one(stream: Stream, kafka_cluster: Cluster, how: str) -> None:
+    for number in rounds(3, 15):
+        broker = 1 + number % 3
+        getattr(kafka_cluster, how)(broker)
+        stream.pause()
+        kafka_cluster.start(broker)
+        stream.progresses()
+    report(stream, f"brokers lost by {how}", len(rounds(3, 15)))
+
+
+def test_a_worker_that_sleeps_past_its_session_does_no_harm(stream: Stream) -> None:
+    for number in rounds(1, 10):
+        name = ("one", "two")[number % 2]
+        stream.works(name)
+        asleep = stream.fleet.running[name]
+        asleep.send_signal(signal.SIGSTOP)
+        try:
+            stream.pause(SESSION + 2)
+            stream.progresses()
+        finally:
+            asleep.send_signal(signal.SIGCONT)
+        stream.progresses()
+    report(stream, "workers asleep past their session", len(rounds(1, 10)))
+
+
+def test_workers_come_and_go(stream: Stream) -> None:
+    for _ in rounds(2, 20):
+        stream.fleet.worker("three")
+        stream.works("three")
+        stream.pause()
+        stream.fleet.terminate("three")
+        stream.progresses()
+    report(stream, "workers that came and went", len(rounds(2, 20)))
+
+
+def test_the_calibrator_is_killed(stream: Stream) -> None:
+    for _ in rounds(1, 10):
+        stream.fleet.kill("calibrator")
+        stream.pause()
+        stream.fleet.start("calibrator", "calibrator")
+        publishes(stream)
+    report(stream, "kills of the calibrator", len(rounds(1, 10)))
+
+
+def test_the_leader_of_the_statistics_is_lost(stream: Stream, kafka_cluster: Cluster) -> None:
+    for _ in rounds(1, 6):
+        leader = leader_of(kafka_cluster.bootstrap, stream.here.topics["statistics"])
+        kafka_cluster.kill(leader)
+        stream.pause()
+        publishes(stream)
+        kafka_cluster.start(leader)
+        stream.progresses()
+    report(stream, "leaders of the statistics lost", len(rounds(1, 6)))
+
+
+def publishes(stream: Stream) -> None:
+    """Waits until another version is published, and masked with."""
+    version = max(stream.checker.seen.published)
+    stream.wait(lambda: max(stream.checker.seen.published) > version, "new version")
+    stream.progresses()
+
+
+@pytest.mark.parametrize("how", ["silence", "cut"])
+def test_a_worker_is_cut_off_and_comes_back(stream: Stream, kafka_cluster: Cluster, how: str) -> None:
+    with Forwarder(detours(kafka_cluster)) as way:
+        stream.fleet.worker("far", kafka={"bootstrap_servers": detoured(kafka_cluster)})
+        stream.works("far")
+        for number in rounds(2, 12):
+            stream.pause(stream.random.uniform(0, WINDOW))
+            getattr(way, how)()
+            stream.pause(WINDOW if number % 2 else SESSION + 4)
+            stream.progresses()
+            way.mend()
+            stream.pause(3 * WINDOW)
+            stream.progresses()
+        stream.fleet.terminate("far")
+    report(stream, f"workers cut off by {how}", len(rounds(2, 12)))

@@ -237,7 +237,8 @@ class Cluster:
 
     def create(self) -> None:
         """Formats and starts every broker, and waits until all have joined."""
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = f"A{random_id[1:]}"  # with a dash at its start it would be taken for an option
         tools = [(broker, broker.format(cluster_id)) for broker in self.brokers.values()]
         for broker, tool in tools:
             if tool.wait(120):

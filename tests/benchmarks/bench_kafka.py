@@ -1,10 +1,13 @@
 """Records a second through a real Kafka: a plain copy, and the mask worker, of the same topic with the same client.
 
-Run by hand: ``python tests/benchmarks/bench_kafka.py [--records 200000] [--batch 10000] [--shape nested|flat]``.
+Run by hand: ``python tests/benchmarks/bench_kafka.py [--shape nested|flat] [--others] [--records 200000] [--batch
+10000]``.
 
 Starts a broker of its own, writes generated discharges to four partitions, and lets each contender, one process, take
 them all in transactions of the same size. A contender's rate is that from its first committed records to its last. Then
-the calibrator reads the worker's blocks. Prints a Markdown table of rates and of their ratios to the copy's.
+the calibrator reads the worker's blocks. ``--others`` adds two workers side by side, a copy by kafka-python,
+MirrorMaker 2 with MaskField, and a Faust agent that passes events through (on a tenth of the records: it is slow).
+Prints a Markdown table of rates and of their ratios to the copy's.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ import yaml
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
 
+import contenders
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
 from kafka_broker import running
 from kafka_records import Topics, read_all, write
 from support.readme import blocks
@@ -36,6 +41,9 @@ from stream_masker.service.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
 
 PARTITIONS = 4
+SETTLED = 15.0
+"""Seconds after which two workers that were started have shared the partitions."""
+
 CLI = (sys.executable, "-m", "stream_masker")
 SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
 
@@ -54,6 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--others", action="store_true", help="race the others as well")
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -77,7 +86,54 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
         "worker": timed([*CLI, "worker", *config, "--http-port", "0"], bootstrap, outcomes, records),
     }
     rates["calibrator"] = calibrator_rate([*CLI, "calibrator", *config, "--http-port", "0"], configuration, records)
+    if options.others:
+        rates |= others(folder, configuration, records, batch)
     report(rates, records, size, batch)
+
+
+def others(folder: Path, configuration: Configuration, records: int, batch: int) -> dict[str, float]:
+    """The rates of two workers, and of those that carry the input to a topic of their own."""
+    bootstrap, source = configuration.kafka.bootstrap_servers, configuration.topics.input
+    made = Topics(bootstrap)
+    rates = {"two workers": two_workers(folder, configuration, records)}
+    target = made("by-kafka-python", partitions=PARTITIONS)
+    command = contenders.command("kafka-python", bootstrap, source, target, batch)
+    rates["kafka-python, copying in transactions"] = timed(command, bootstrap, [target], records)
+    target = contenders.MIRRORED.format(topic=source)
+    made.admin.create_topics([NewTopic(target, PARTITIONS)])[target].result(30)
+    made.wait(target, PARTITIONS)
+    command = contenders.mirrormaker(folder, bootstrap, source)
+    rates["MirrorMaker 2 with MaskField, blanking"] = timed(command, bootstrap, [target], records)
+    target = made("by-faust", partitions=PARTITIONS)
+    command = contenders.command("faust", bootstrap, source, target, batch)
+    rates["Faust agent, passing through"] = timed(command, bootstrap, [target], records // 10)
+    return rates
+
+
+def two_workers(folder: Path, configuration: Configuration, records: int) -> float:
+    """The rate of two workers that start together, on a statistics version published when both are members."""
+    content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
+    content["kafka"]["properties"] = {"group.id": "two"}
+    content["topics"] = configuration.topics.model_dump() | {
+        role: f"two-{role}" for role in ("output", "rejected", "calibration", "statistics", "drift")
+    }
+    path = folder / "two.yaml"
+    path.write_text(yaml.safe_dump(content))
+    second = load_configuration(path, {})
+    prepare_topics(second, partitions=PARTITIONS)
+    command = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
+    outcomes = [second.topics.output, second.topics.rejected]
+    with (
+        child(command) as one,
+        child(command),
+        contextlib.closing(Watch(second.kafka.bootstrap_servers, outcomes)) as watch,
+    ):
+        time.sleep(SETTLED)
+        run(*CLI, "calibrate", "--config", str(path), "--publish", str(folder / "sample.jsonl"))
+        first = watch.until(1, one)
+        start = time.perf_counter()
+        watch.until(records, one)
+        return (records - first) / (time.perf_counter() - start)
 
 
 def run(*command: str) -> None:

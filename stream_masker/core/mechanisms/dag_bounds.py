@@ -24,8 +24,14 @@ from numpy.typing import NDArray
 from stream_masker.core.compiling import inlined, part
 from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.mechanisms.candidates import Int64
-from stream_masker.core.mechanisms.dag_tables import COVER, DEEPEST, ROW_WORDS
-from stream_masker.core.mechanisms.levels import first_links, is_beyond, slope, wu_palmer_level
+from stream_masker.core.mechanisms.dag_bits import ROW_WORDS, has_common_bit
+from stream_masker.core.mechanisms.dag_tables import BLOCK, COVER, DEEPEST, Words
+from stream_masker.core.mechanisms.levels import (
+    first_links,
+    is_beyond,
+    slope,
+    wu_palmer_level,
+)
 
 SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
 """Columns of ``Work.steps``."""
@@ -33,6 +39,9 @@ COLUMNS = 9
 
 FIRST, SECOND, LIMIT, COUNT = range(4)
 """Columns of ``Work.others``; their number stands in the first row."""
+
+MARKED, BOUNDED = 1, 2
+"""What ``Work`` holds: the ancestors of a case, and also what rules concepts out."""
 
 LARGEST_BALL = 1 << 14
 """Concepts near a reference that are looked at instead of a level."""
@@ -46,32 +55,42 @@ class Work(NamedTuple):
     """Room for one value at a time.
 
     marks: (2m,) links + 1 up to each ancestor of a (even places) and of r (odd ones), 0 for what is none; all 0 between
-    values.
+    values. step_of: (m,) the step of each ancestor of a. ready: 0, ``MARKED`` or ``BOUNDED``.
 
     steps: (ancestors of a, 9), deepest first: the position, depth and path of each; the depth and links that it shares
     with r; the fewest links from which on sharing these is far enough; the two bounds of depth; that of root_path.
-    far: (ancestors of r,) bounds of depth. entries: room for a list. others: (ancestors of r, 4) those that a has not,
-    with their bits, and the greatest root_path (sign < 0) or minus the least depth (sign > 0) of a concept to which
-    they matter. ready: 1 when all this is filled.
+    others: (ancestors of r, 4) those that a has not, with their bits, and the greatest root_path (sign < 0) or minus
+    the least depth (sign > 0) of a concept to which they matter; mask: (8,) the first bits of all. links, by_others: by
+    depth, and common: by ancestor of r, what bounds are made of. entries, kept: room for lists.
     """
 
     marks: NDArray[np.int16]
-    steps: Int64
-    far: Int64
-    entries: Int64
-    others: Int64
+    step_of: NDArray[np.int16]
     ready: Int64
+    steps: Int64
+    others: Int64
+    mask: Words
+    links: Int64
+    by_others: Int64
+    common: Int64
+    entries: Int64
+    kept: Int64
 
 
-def new_work(concepts: int, ancestors: int) -> Work:
-    """Room for values of a taxonomy where none has more ancestors, itself included."""
+def new_work(concepts: int, ancestors: int, depths: int) -> Work:
+    """Room for values of a taxonomy where none has more ancestors, itself included, or is deeper."""
     return Work(
         marks=np.zeros(2 * concepts, np.int16),
-        steps=np.zeros((ancestors, COLUMNS), np.int64),
-        far=np.zeros(ancestors, np.int64),
-        entries=np.zeros(LARGEST_BALL, np.int64),
-        others=np.zeros((ancestors, 4), np.int64),
+        step_of=np.zeros(concepts, np.int16),
         ready=np.zeros(1, np.int64),
+        steps=np.zeros((ancestors, COLUMNS), np.int64),
+        others=np.zeros((ancestors, 4), np.int64),
+        mask=np.zeros(ROW_WORDS, np.uint64),
+        links=np.zeros(depths + 1, np.int64),
+        by_others=np.zeros(depths + 1, np.int64),
+        common=np.zeros((ancestors, 2), np.int64),
+        entries=np.zeros(LARGEST_BALL, np.int64),
+        kept=np.zeros(BLOCK, np.int64),
     )
 
 
@@ -127,32 +146,26 @@ def fits(graph, work, case, c, s, links):  # type: ignore[no-untyped-def]
 
 
 @part
-def prepare(graph, work, case):  # type: ignore[no-untyped-def]
-    """Fills the room for a case (a, r, sign, own)."""
-    a, r, sign, own = case
-    work.ready[0] = 1
+def mark(graph, work, case):  # type: ignore[no-untyped-def]
+    """Marks the ancestors of a case (a, r, sign, own), and writes the steps of a."""
+    a, r, sign = case[0], case[1], case[2]
+    work.ready[0] = MARKED
     offset = graph.offsets[a]
-    count = graph.offsets[a + 1] - offset
-    for i in range(count):
+    for i in range(graph.offsets[a + 1] - offset):
         s = np.int64(graph.ancestors[offset + i])
         path = np.int64(graph.paths[offset + i])
         work.marks[2 * s] = path + 1
+        work.step_of[s] = i
         work.steps[i, SELF], work.steps[i, DEPTH], work.steps[i, PATH] = s, graph.depth[s], path
     if sign != 0:
-        work.others[0, COUNT] = 0
         for j in range(graph.offsets[r], graph.offsets[r + 1]):
             work.marks[2 * np.int64(graph.ancestors[j]) + 1] = graph.paths[j] + 1
-        if sign > 0:
-            bound_depths(graph, work, count, r, own)
-        else:
-            bound_root_paths(graph, work, count, own)
-            list_others(graph, work, r, own)
 
 
 @part
 def clean(graph, work, case):  # type: ignore[no-untyped-def]
     """Empties the room, if it was filled."""
-    if work.ready[0] == 1:
+    if work.ready[0] != 0:
         a, r, sign = case[0], case[1], case[2]
         for j in range(graph.offsets[a], graph.offsets[a + 1]):
             work.marks[2 * np.int64(graph.ancestors[j])] = 0
@@ -162,18 +175,43 @@ def clean(graph, work, case):  # type: ignore[no-untyped-def]
         work.ready[0] = 0
 
 
+@part
+def bound(graph, work, case):  # type: ignore[no-untyped-def]
+    """Fills what rules concepts out, after ``mark``."""
+    a, r, sign, own = case
+    work.ready[0] = BOUNDED
+    if sign != 0:
+        count = graph.offsets[a + 1] - graph.offsets[a]
+        fill_links(graph, work, own, sign > 0)
+        work.others[0, COUNT] = 0
+        for w in range(ROW_WORDS):
+            work.mask[w] = 0
+        if sign > 0:
+            bound_depths(graph, work, count, r)
+        else:
+            bound_root_paths(graph, work, count)
+            list_others(graph, work, r)
+
+
 @inlined
-def relate(graph, steps, marks, i):  # type: ignore[no-untyped-def]
+def fill_links(graph, work, own, beyond):  # type: ignore[no-untyped-def]
+    """Writes for each depth the fewest links at a distance of at least ``own`` (``beyond``: of more)."""
+    ratio = slope(WU_PALMER, own)
+    for depth in range(1, graph.begins.size - 1):
+        work.links[depth] = first_links(WU_PALMER, depth, own, ratio, beyond)
+
+
+@inlined
+def relate(graph, work, i):  # type: ignore[no-untyped-def]
     """Writes what step i shares with r, from what its parents do, which are later steps."""
+    steps = work.steps
     s = steps[i, SELF]
-    mark = np.int64(marks[2 * s + 1])
-    depth = steps[i, DEPTH] if mark > 0 else np.int64(0)
-    links = max(mark - 1, np.int64(0))
-    if mark == 0:
+    links = np.int64(work.marks[2 * s + 1]) - 1
+    depth = steps[i, DEPTH]
+    if links < 0:
+        depth = np.int64(0)
         for j in range(graph.parent_offsets[s], graph.parent_offsets[s + 1]):
-            h = i + 1
-            while steps[h, SELF] != graph.parents[j]:
-                h += 1
+            h = np.int64(work.step_of[graph.parents[j]])
             above, more = steps[h, SHARED], steps[h, LINKS] + 1
             if above > depth or (above == depth and more < links):
                 depth, links = above, more
@@ -181,48 +219,46 @@ def relate(graph, steps, marks, i):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bound_depths(graph, work, count, r, own):  # type: ignore[no-untyped-def]
+def bound_depths(graph, work, count, r):  # type: ignore[no-untyped-def]
     """Fills what sign > 0 needs."""
-    steps = work.steps
-    ratio = slope(WU_PALMER, own)
-    offset = graph.offsets[r]
-    others = graph.offsets[r + 1] - offset
-    for j in range(others):
-        depth = np.int64(graph.depth[graph.ancestors[offset + j]])
-        work.far[j] = first_links(WU_PALMER, depth, own, ratio, True) - 1 + depth - graph.paths[offset + j]
-        if work.marks[2 * np.int64(graph.ancestors[offset + j])] == 0:
-            add_other(graph, work, graph.ancestors[offset + j], -work.far[j] - 1)
+    steps, shared_with_a = work.steps, np.int64(0)
+    for i in range(work.by_others.size):
+        work.by_others[i] = BEYOND
+    for j in range(graph.offsets[r], graph.offsets[r + 1]):
+        u = np.int64(graph.ancestors[j])
+        depth = np.int64(graph.depth[u])
+        far = work.links[depth] - 1 + depth - graph.paths[j]
+        if work.marks[2 * u] == 0:
+            add_other(graph, work, u, -far - 1)
+            work.by_others[depth - 1] = min(work.by_others[depth - 1], far)
+        else:
+            work.common[shared_with_a, 0], work.common[shared_with_a, 1] = depth, far
+            shared_with_a += 1
+    for i in range(work.by_others.size - 2, -1, -1):
+        work.by_others[i] = min(work.by_others[i], work.by_others[i + 1])
     for i in range(count - 1, -1, -1):
-        relate(graph, steps, work.marks, i)
-        steps[i, ENOUGH] = first_links(WU_PALMER, steps[i, SHARED], own, ratio, True) - steps[i, LINKS]
-        by_shared, by_others = BEYOND, BEYOND
-        if steps[i, ENOUGH] > 0:
-            for j in range(others):
-                u = np.int64(graph.ancestors[offset + j])
-                if graph.depth[u] <= steps[i, SHARED]:
-                    break
-                if work.marks[2 * u] == 0:
-                    by_others = min(by_others, work.far[j])
-                elif graph.depth[u] <= steps[i, DEPTH]:
-                    by_shared = min(by_shared, work.far[j])
-        steps[i, BY_SHARED], steps[i, BY_OTHERS] = by_shared, by_others
+        relate(graph, work, i)
+        steps[i, ENOUGH] = work.links[steps[i, SHARED]] - steps[i, LINKS]
+        by_shared = BEYOND
+        for j in range(shared_with_a):
+            if steps[i, SHARED] < work.common[j, 0] <= steps[i, DEPTH]:
+                by_shared = min(by_shared, work.common[j, 1])
+        steps[i, BY_SHARED], steps[i, BY_OTHERS] = by_shared, work.by_others[steps[i, SHARED]]
 
 
 @inlined
-def bound_root_paths(graph, work, count, own):  # type: ignore[no-untyped-def]
+def bound_root_paths(graph, work, count):  # type: ignore[no-untyped-def]
     """Fills what sign < 0 needs: for each step the greatest over those that are not deeper."""
     steps = work.steps
-    ratio = slope(WU_PALMER, own)
     greatest = np.int64(-1)
     i = count - 1
     while i >= 0:
         h = i
         while h >= 0 and steps[h, DEPTH] == steps[i, DEPTH]:
-            mark = np.int64(work.marks[2 * steps[h, SELF] + 1])
-            if mark > 0:
-                most = first_links(WU_PALMER, steps[h, DEPTH], own, ratio, False) - mark
-                if most >= 0:
-                    greatest = max(greatest, most + graph.root_path[steps[h, SELF]])
+            marked = np.int64(work.marks[2 * steps[h, SELF] + 1])
+            most = work.links[steps[h, DEPTH]] - marked
+            if marked > 0 and most >= 0:
+                greatest = max(greatest, most + graph.root_path[steps[h, SELF]])
             h -= 1
         for j in range(h + 1, i + 1):
             steps[j, ROOT_PATH] = greatest
@@ -230,13 +266,12 @@ def bound_root_paths(graph, work, count, own):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def list_others(graph, work, r, own):  # type: ignore[no-untyped-def]
+def list_others(graph, work, r):  # type: ignore[no-untyped-def]
     """Lists, for sign < 0, the ancestors of r that a has not, each with the greatest root_path with which a concept
     below it may be near enough over it."""
-    ratio = slope(WU_PALMER, own)
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         u = np.int64(graph.ancestors[j])
-        most = first_links(WU_PALMER, np.int64(graph.depth[u]), own, ratio, False) - 1 - graph.paths[j]
+        most = work.links[graph.depth[u]] - 1 - graph.paths[j]
         if work.marks[2 * u] == 0 and most >= 0:
             add_other(graph, work, u, most + graph.root_path[u])
 
@@ -247,6 +282,7 @@ def add_other(graph, work, u, limit):  # type: ignore[no-untyped-def]
     count = work.others[0, COUNT]
     work.others[count, FIRST], work.others[count, SECOND] = graph.bits[u, 0], graph.bits[u, 1]
     work.others[count, LIMIT] = limit
+    work.mask[graph.bits[u, 0] >> 6] |= np.uint64(1) << np.uint64(graph.bits[u, 0] & 63)
     work.others[0, COUNT] = count + 1
 
 
@@ -257,11 +293,14 @@ def has_bit(words, at, bit):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def may_share(words, at, others, number):  # type: ignore[no-untyped-def]
+def may_share(words, at, work, number):  # type: ignore[no-untyped-def]
     """Whether what has these words from ``at`` on may be below one of the others, and be admissible for that.
 
     number: its root_path (sign < 0) or minus its depth, or what of several is the least.
     """
+    if not has_common_bit(words, at, work.mask):
+        return False
+    others = work.others
     for i in range(others[0, COUNT]):
         matters = number <= others[i, LIMIT]
         if matters and has_bit(words, at, others[i, FIRST]) and has_bit(words, at, others[i, SECOND]):
@@ -288,9 +327,9 @@ def is_hopeless(graph, work, sign, i, k, c):  # type: ignore[no-untyped-def]
         depth = graph.depth[c]
         if depth > steps[i, BY_SHARED]:
             return False
-        return depth <= steps[i, BY_OTHERS] or not may_share(graph.rows, ROW_WORDS * c, work.others, -depth)
+        return depth <= steps[i, BY_OTHERS] or not may_share(graph.rows, ROW_WORDS * c, work, -depth)
     root_path = np.int64(graph.root_path[c])
-    return root_path > steps[i, ROOT_PATH] and not may_share(graph.rows, ROW_WORDS * c, work.others, root_path)
+    return root_path > steps[i, ROOT_PATH] and not may_share(graph.rows, ROW_WORDS * c, work, root_path)
 
 
 @inlined

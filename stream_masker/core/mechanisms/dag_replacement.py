@@ -59,13 +59,16 @@ class DagReplacer:
         self._lists = lists_of(self._graph, Candidates.of(tau, candidates))
         most = int(most_groups(self._graph, self._lists))
         self._memo = new_memo(len(tau), most, min(remembered, len(tau) * most))
-        self._work = new_work(len(tau), int(np.diff(self._graph.offsets).max()))
+        self._work = new_work(len(tau), int(np.diff(self._graph.offsets).max()), int(tau.depth.max()))
         self._lock = Lock()
 
     def replace(self, task: Task) -> Replacement:
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
+        order = np.argsort(task.codes.astype(np.int64) * len(self._graph.depth) + task.references)
         with self._lock:
-            return Replacement(*replace_all(self._graph, self._lists, self._memo, self._work, self._calibrated, *rows))
+            return Replacement(
+                *replace_all(self._graph, self._lists, self._memo, self._work, self._calibrated, order, *rows)
+            )
 
 
 @kernel
@@ -100,13 +103,13 @@ def distance_of(graph, a, b):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def case_of(graph, lists, memo, a, r, sign, levels):  # type: ignore[no-untyped-def]
+def case_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-untyped-def]
     """The slot of the memo that has the case, which is put there if it is new."""
     key = case_key(graph.depth.size, a, r, sign)
     slot = slot_of(memo, key)
     if memo.cases[slot, KEY] == 0:
         own = distance_of(graph, a, r) if sign != 0 else 0.0
-        ball = ball_size(graph, lists, r, own) if sign < 0 else np.int64(0)
+        ball = ball_size(graph, lists, work, r, own) if sign < 0 else np.int64(0)
         add_case(memo, slot, key, levels, own, ball)
     return slot
 
@@ -165,7 +168,7 @@ def settled(graph, lists, memo, work, case, slot, rule, words):  # type: ignore[
 def settle_case(graph, lists, memo, work, a, r, sign, rule, words):  # type: ignore[no-untyped-def]
     """``settled`` for a case that may be new."""
     value = memo.value_at[a]
-    slot = case_of(graph, lists, memo, a, r, sign, memo.first_level[value + 1] - memo.first_level[value])
+    slot = case_of(graph, lists, memo, work, a, r, sign, memo.first_level[value + 1] - memo.first_level[value])
     case = (a, r, sign, memo.owns[slot, OWN])
     result = settled(graph, lists, memo, work, case, slot, rule, words)
     clean(graph, work, case)
@@ -174,13 +177,13 @@ def settle_case(graph, lists, memo, work, a, r, sign, rule, words):  # type: ign
 
 @kernel
 def replace_all(  # type: ignore[no-untyped-def]
-    graph, lists, memo, work, calibrated, codes, references, noise, rounding, ties
+    graph, lists, memo, work, calibrated, order, codes, references, noise, rounding, ties
 ):
-    """Replaces k values: their new positions, distances and flags."""
+    """Replaces k values: their new positions, distances and flags. ``order``: the order in which they are looked at."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
-    for n in range(codes.size):
+    for n in order:
         a = np.int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
             if not has_room(memo):

@@ -13,23 +13,27 @@ import numpy as np
 
 from stream_masker.core.compiling import inlined, part
 from stream_masker.core.distance.bits import prefetch
-from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.mechanisms.candidates import index_below
+from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
 from stream_masker.core.mechanisms.dag_bounds import (
+    BOUNDED,
     BY_OTHERS,
     BY_SHARED,
     ENOUGH,
     FEW,
+    MARKED,
     PATH,
     ROOT_PATH,
     SELF,
+    bound,
+    fill_links,
     first_after,
     fits,
     is_covered,
     is_deep_enough,
     is_hopeless,
+    mark,
     may_share,
-    prepare,
     shared,
 )
 from stream_masker.core.mechanisms.dag_memo import (
@@ -45,8 +49,12 @@ from stream_masker.core.mechanisms.dag_memo import (
     is_listed,
     locate,
 )
-from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, DEEPEST, ROW_WORDS
-from stream_masker.core.mechanisms.levels import first_links, is_beyond, slope, wu_palmer_level
+from stream_masker.core.mechanisms.dag_tables import (
+    BLOCK,
+    BLOCK_WORDS,
+    DEEPEST,
+)
+from stream_masker.core.mechanisms.levels import is_beyond, wu_palmer_level
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -77,7 +85,9 @@ def draw(graph, lists, memo, work, case, slot, first, j, seed):  # type: ignore[
     at = memo.cases[slot, START] + j
     if memo.statuses[at] < LISTED and memo.statuses[at] != EMPTY:
         if work.ready[0] == 0:
-            prepare(graph, work, case)
+            mark(graph, work, case)
+        if memo.statuses[at] == UNKNOWN and work.ready[0] == MARKED:
+            bound(graph, work, case)
         if case[2] < 0 and memo.statuses[at] == UNKNOWN and memo.cases[slot, BALL] <= SMALL_BALL:
             list_ball(graph, lists, memo, work, case, slot, first)
     if memo.statuses[at] == EMPTY:
@@ -89,6 +99,8 @@ def draw(graph, lists, memo, work, case, slot, first, j, seed):  # type: ignore[
         if found >= 0:
             memo.statuses[at] = THERE
             return found
+        if work.ready[0] == MARKED:
+            bound(graph, work, case)
         if case[2] < 0 and memo.cases[slot, BALL] <= min(memo.sizes[level] // BALL_SHARE, work.entries.size):
             list_ball(graph, lists, memo, work, case, slot, first)
         else:
@@ -107,7 +119,9 @@ def tried(graph, lists, memo, work, case, level, turns, seed):  # type: ignore[n
         s = work.steps[i, SELF]
         k = memo.groups[2 * g] - lists.first[s]
         c = np.int64(lists.members[y])
-        hopeless = is_hopeless(graph, work, case[2], i, k, c)
+        if turn == FEWEST_TRIES and work.ready[0] == MARKED:
+            bound(graph, work, case)
+        hopeless = work.ready[0] == BOUNDED and is_hopeless(graph, work, case[2], i, k, c)
         if not hopeless and fits(graph, work, case, c, s, work.steps[i, PATH] + k):
             return c
     return np.int64(-1)
@@ -180,15 +194,9 @@ def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room
     while y < stop:
         end = min(stop, (y // BLOCK + 1) * BLOCK)
         last = end_of_hope(graph, lists, work, sign, i, k, y, end, short)
-        for z in range(y, last):
-            c = np.int64(lists.members[z])
-            if z + 8 < last:
-                prefetch(graph.offsets, np.int64(lists.members[z + 8]))
-                prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z + 8]))
-                ask_for(graph, lists.members[z + 4])
-            if is_hopeless(graph, work, sign, i, k, c):
-                continue
-            if fits(graph, work, case, c, s, work.steps[i, PATH] + k):
+        for j in range(sift(graph, lists, work, sign, i, k, y, last, short)):
+            z = work.kept[j]
+            if fits(graph, work, case, np.int64(lists.members[z]), s, work.steps[i, PATH] + k):
                 if count == wanted:
                     place = before + z - start
                 if count < room:
@@ -196,6 +204,26 @@ def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room
                 count += 1
         y = end
     return count, place
+
+
+@inlined
+def sift(graph, lists, work, sign, i, k, y, last, short):  # type: ignore[no-untyped-def]
+    """Keeps those of a block's members that may be admissible, asks for what is to be looked at; their number."""
+    count = 0
+    number = np.int64(graph.root_path[lists.members[y]])
+    by_depth = sign > 0 and k < work.steps[i, ENOUGH]
+    for z in range(y, last):
+        c = np.int64(lists.members[z])
+        if z + 8 < last and (by_depth or z + 8 >= short):
+            prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z + 8]))
+        hopeless = z >= short and not may_share(graph.rows, ROW_WORDS * c, work, number)
+        if not (hopeless or (by_depth and is_hopeless(graph, work, sign, i, k, c))):
+            work.kept[count] = z
+            prefetch(graph.offsets, c)
+            count += 1
+    for j in range(count):
+        ask_for(graph, lists.members[work.kept[j]])
+    return count
 
 
 @inlined
@@ -212,7 +240,7 @@ def end_of_hope(graph, lists, work, sign, i, k, y, end, short):  # type: ignore[
     last = end
     if sign != 0:
         number = -np.int64(lists.blocks[block + DEEPEST]) if sign > 0 else np.int64(graph.root_path[lists.members[y]])
-        touched = may_share(lists.blocks, block, work.others, number)
+        touched = may_share(lists.blocks, block, work, number)
         if sign < 0 and not touched:
             last = max(y, min(end, short))
         if sign > 0 and not is_deep_enough(lists, work, i, k, block, touched):
@@ -223,20 +251,20 @@ def end_of_hope(graph, lists, work, sign, i, k, y, end, short):  # type: ignore[
 
 
 @inlined
-def reach(graph, lists, own, j):  # type: ignore[no-untyped-def]
-    """How many lists of an ancestor of r, entry j of the closure, may hold concepts nearer to r than own."""
+def reach(graph, lists, work, j):  # type: ignore[no-untyped-def]
+    """How many lists of an ancestor of r, entry j of the closure, may hold concepts nearer to r, by ``Work.links``."""
     t = np.int64(graph.ancestors[j])
-    links = first_links(WU_PALMER, np.int64(graph.depth[t]), own, slope(WU_PALMER, own), False)
-    return max(min(links - graph.paths[j], lists.first[t + 1] - lists.first[t]), np.int64(0))
+    return max(min(work.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), np.int64(0))
 
 
 @part
-def ball_size(graph, lists, r, own):  # type: ignore[no-untyped-def]
+def ball_size(graph, lists, work, r, own):  # type: ignore[no-untyped-def]
     """How many members of lists, at least, hold all concepts nearer to r than own."""
+    fill_links(graph, work, own, False)
     total = np.int64(0)
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         x = lists.first[graph.ancestors[j]]
-        total += lists.starts[x + reach(graph, lists, own, j)] - lists.starts[x]
+        total += lists.starts[x + reach(graph, lists, work, j)] - lists.starts[x]
     return total
 
 
@@ -249,10 +277,11 @@ def list_ball(graph, lists, memo, work, case, slot, first):  # type: ignore[no-u
     stop = memo.first_level[memo.value_at[a] + 1]
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         x = lists.first[graph.ancestors[j]]
-        for y in range(lists.starts[x], lists.starts[x + reach(graph, lists, own, j)]):
+        last = graph.begins[graph.depth[graph.ancestors[j]] + 1] - 1
+        for y in range(lists.starts[x], lists.starts[x + reach(graph, lists, work, j)]):
             c = np.int64(lists.members[y])
             if c != a:
-                t, depth, links = shared(graph, work, c, 1, graph.ancestors[j])
+                t, depth, links = shared(graph, work, c, 1, last)
                 if t == graph.ancestors[j] and is_beyond(sign, wu_palmer_level(depth, links), own):
                     s, depth, links = shared(graph, work, c, 0, graph.depth.size)
                     level = first_level_at(memo, first, stop, wu_palmer_level(depth, links))

@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 
 from stream_masker.core.compiling import kernel
 from stream_masker.core.mechanisms.candidates import Candidates, Int32, Int64
+from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
 from stream_masker.core.ontology import Taxonomy
 
 Words = NDArray[np.uint64]
 
 BLOCK = 32
-ROW_WORDS = 8
-"""Words of a row of bits: one cache line."""
-
 COVER, DEEPEST = ROW_WORDS, ROW_WORDS + 1
 BLOCK_WORDS = ROW_WORDS + 2
 """Words of a block: the bits of any of its members, the concept that covers it, the greatest depth."""

@@ -11,6 +11,7 @@ from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Task
 from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, LEVELS, STATUSES
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.dag_search import LEVEL_OF_FEW, tries_of
+from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
 
 TOP = 1 << 64
@@ -93,6 +94,20 @@ def test_memory_changes_nothing(calibrated, candidates, taxonomy):
         np.testing.assert_array_equal(found.codes, expected.codes[which])
         np.testing.assert_array_equal(found.distances, expected.distances[which])
         np.testing.assert_array_equal(found.flags, expected.flags[which])
+
+
+def test_what_is_near_to_a_reference_over_several_subsumers_as_deep_is_not_missed():
+    """The deepest common ancestors of f and g are c and d, as deep; over c, the first one, the paths are shorter."""
+    links = ("ba", "ca", "da", "ed", "ea", "fa", "fc", "fd", "ga", "gc", "ge")
+    d = WuPalmer(Ontology.from_edges([(child, parent) for child, parent in links]).taxonomy())
+    value, reference = d.taxonomy.encode(["b", "f"])
+    assert admissible(d, value, reference, -1.0, d("b", "g")).tolist().count(d.taxonomy.position("g")) == 1
+    size = 500
+    words = np.random.default_rng(1).integers(0, TOP, (2, size), dtype=np.uint64)
+    task = Task(np.full(size, value), np.full(size, reference), np.full(size, -1.0), *words)
+    for candidates in ("all", "leaves"):
+        drawn = DagReplacer(d, candidates=candidates, calibrated=False).replace(task)
+        assert "g" in d.taxonomy.decode(drawn.codes)
 
 
 def test_memory_is_bounded(d):

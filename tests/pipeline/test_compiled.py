@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,6 +77,9 @@ RAW_NUMBERS = [
     "1e400",
     "0.1e1",
 ]
+
+
+JUNK = b'"\\{}[],: 0-.eEtfn/u\x00\x1f\x7f\x80\xc3\xed\xf4\xff\xef\xbb'
 
 
 class Pair:
@@ -250,9 +257,8 @@ def test_a_record_torn_at_any_byte(bench, name):
 def test_a_record_with_any_byte_changed(bench, name):
     attributes, given = PLANS[name]
     both, text, chance = Pair(bench, attributes, **given), orjson.dumps(GOOD[name]), random.Random(7)
-    junk = b'"\\{}[],: 0-.eEtfn/u\x00\x1f\x7f\x80\xc3\xed\xf4\xff\xef\xbb'
-    changed = [text[:at] + bytes([chance.choice(junk)]) + text[at + 1 :] for at in range(len(text)) for _ in range(6)]
-    added = [text[:at] + bytes([chance.choice(junk)]) + text[at:] for at in range(len(text)) for _ in range(3)]
+    changed = [text[:at] + bytes([chance.choice(JUNK)]) + text[at + 1 :] for at in range(len(text)) for _ in range(6)]
+    added = [text[:at] + bytes([chance.choice(JUNK)]) + text[at:] for at in range(len(text)) for _ in range(3)]
     taken_out = [text[:at] + text[at + 1 :] for at in range(len(text))]
     both.check(changed + added + taken_out)
 
@@ -428,3 +434,39 @@ def differences(on_bench: Any, values: list[bytes]) -> int:
     assert one.outcomes == other.outcomes
     assert as_plain(one.blocks) == as_plain(other.blocks)
     return len(on_bench.masker._reader._compiled.take(Inputs.of(records))[0].indices)
+
+
+def all_damaged(text: bytes, chance: random.Random) -> list[bytes]:
+    """A record torn at every byte, and with a byte changed at every place, whole and torn later on."""
+    whole = [text[:end] for end in range(len(text) + 1)]
+    changed = [text[:at] + bytes([chance.choice(JUNK)]) + text[at + 1 :] for at in range(len(text))]
+    return [*whole, *changed, *(one[: chance.randint(1, len(one))] for one in changed)]
+
+
+CHECKED = """
+import random, sys
+import checked_kernels
+import conftest, test_compiled
+for number, (name, (attributes, given)) in enumerate(test_compiled.PLANS.items()):
+    on_bench = conftest.Bench(attributes, **given)
+    both = on_bench.masker._reader._compiled, on_bench.masker._reader._literal
+    text = test_compiled.orjson.dumps(test_compiled.GOOD[name])
+    for value in test_compiled.all_damaged(text, random.Random(number))[number % 2 :: 2]:
+        records = test_compiled.Inputs.of([test_compiled.InputRecord(1, value)])
+        taken, left = both[0].take(records)
+        if len(taken.indices):
+            (literally,) = [both[1].take(records)]
+            assert test_compiled.as_plain(taken.batch) == test_compiled.as_plain(literally.batch)
+            masked = [on_bench.mechanism.mask_batch(one.batch, range(one.batch.size)) for one in (taken, literally)]
+            assert taken.write(masked[0]) == literally.write(masked[1])
+print("no index out of bounds")
+"""
+
+
+def test_kernels_never_reach_beyond_their_arrays():
+    """Each record alone in its array, so that a step too far is one beyond the array."""
+    here = Path(__file__).parent
+    path = os.pathsep.join(map(str, (here, here.parent / "support", here.parent)))
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", CHECKED], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "no index out of bounds", done.stderr[-2000:]

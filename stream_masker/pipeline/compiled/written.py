@@ -29,7 +29,7 @@ from stream_masker.pipeline.numbers import json_number
 Bytes: TypeAlias = NDArray[np.uint8]
 Floats: TypeAlias = NDArray[np.float64]
 
-FIRST_SLOTS: Final = 1 << 12
+FIRST_SLOTS: Final = 1 << 6
 MOST_SLOTS: Final = 1 << 22
 """Beyond it everything is written anew: 2,000,000 texts, 120 MB of tables."""
 

@@ -1,0 +1,76 @@
+"""The compiled reader's kernels run as plain Python, with every index into every array checked.
+
+To be imported before anything of stream_masker, in a process of its own: numba's compiler is switched off in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+import warnings
+
+os.environ["NUMBA_DISABLE_JIT"] = "1"
+warnings.simplefilter("ignore", RuntimeWarning)
+
+import numpy as np  # noqa: E402
+
+
+class Checked(np.ndarray):
+    """An array that refuses indices from the end, too."""
+
+    def __getitem__(self, index):
+        return super().__getitem__(self._inside(index))
+
+    def __setitem__(self, index, value):
+        super().__setitem__(self._inside(index), value)
+
+    def _inside(self, index):
+        for one, size in zip(index if isinstance(index, tuple) else (index,), self.shape, strict=False):
+            if isinstance(one, int | np.integer) and not 0 <= one < size:
+                raise IndexError(f"{one} of {size}")
+        return index
+
+
+def _eight(data, at):
+    at = int(at)
+    if not 0 <= at <= len(data) - 8:
+        raise IndexError(f"eight bytes from {at} of {len(data)}")
+    return np.asarray(data)[at : at + 8]
+
+
+def word_at(data, at):
+    return np.uint64(int.from_bytes(_eight(data, at).tobytes(), "little"))
+
+
+def put_word(data, at, word):
+    _eight(data, at)[:] = np.frombuffer(int(word).to_bytes(8, "little"), np.uint8)
+
+
+def trailing_zeros(word):
+    return (int(word) & -int(word)).bit_length() - 1 if word else 64
+
+
+def checked(value):
+    if isinstance(value, tuple):
+        return type(value)(*map(checked, value))
+    return value.view(Checked) if isinstance(value, np.ndarray) else value
+
+
+def replace_kernels():
+    """Puts checked kernels in the place of those that are called from Python."""
+    words = types.ModuleType("stream_masker.pipeline.compiled.words")
+    words.word_at, words.put_word, words.trailing_zeros = word_at, put_word, trailing_zeros
+    sys.modules[words.__name__] = words
+    from stream_masker.pipeline.compiled import reader, written
+
+    for module, names in (
+        (reader, ("scan_all", "fill_all", "measure_all")),
+        (written, ("find_texts", "place_missing", "put_all")),
+    ):
+        for name in names:
+            kernel = getattr(module, name)
+            setattr(module, name, lambda *given, kernel=kernel: kernel(*map(checked, given)))
+
+
+replace_kernels()

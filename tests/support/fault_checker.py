@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, Record, as_record, read_all, reader_properties
 from workers import CODES
 
+from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.masking import Masking
@@ -38,6 +39,7 @@ class Seen:
     rejected: dict[int, str] = field(default_factory=dict)
     last: dict[tuple[str, int], int] = field(default_factory=dict)
     published: dict[int, bytes] = field(default_factory=dict)
+    ranges: dict[int, int] = field(default_factory=dict)
     blocks: list[Record] = field(default_factory=list)
 
     @property
@@ -126,6 +128,14 @@ class Checker:
         for published in self._newest.take():
             if self.seen.published.setdefault(published.version, published.value) != published.value:
                 self.violations.append(f"statistics version {published.version} was published twice")
+            self._take_range(published)
+
+    def _take_range(self, published: Published) -> None:
+        """The same blocks make one version, however often the calibrator counts them."""
+        blocks = decode_statistics(published.value).blocks
+        if blocks is not None and self.seen.ranges.setdefault(blocks.last, published.version) != published.version:
+            other = self.seen.ranges[blocks.last]
+            self.violations.append(f"statistics versions {other} and {published.version} end with one block")
 
 
 def masked_wrongly(record: Record, configuration: str) -> Iterable[str]:

@@ -46,7 +46,7 @@ def warm_up(configuration: Configuration) -> Mechanism:
 
 def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
     """The blocks of masking these records, and one of them alone."""
-    records = [InputRecord(offset, value) for offset, value in enumerate(values)]
+    records = [InputRecord(offset, value, b"a key") for offset, value in enumerate(values)]
     alone = masker.mask("made up", 0, records[:1], statistics_version=1)
     return [*alone.blocks, *masker.mask("made up", 0, records, statistics_version=1).blocks]
 

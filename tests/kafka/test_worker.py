@@ -17,7 +17,7 @@ from workers import CODES, START, Setting, event, get, http_port, running, setti
 
 from stream_masker.service import worker_run
 from stream_masker.service.producer import Outcome, StepError, TransactionalProducer, Verdict
-from stream_masker.service.worker_batch import Limits
+from stream_masker.service.worker_batch import Gathered, Limits
 from stream_masker.service.worker_clients import (
     connect_consumer,
     connect_producer,
@@ -308,19 +308,30 @@ def test_records_are_read_again_from_where_they_were_whether_or_not_the_group_wa
     here.produce(range(400))
     source = source_of(here)
     source.resume()
-    first = source.gather()
+    first = gathered(source, 400)
     for serve in (False, True):
         if serve:
             source.serve()
         source.rewind([first])
         source.resume()
-        again = source.gather()
+        again = gathered(source, 400)
         assert again.first_offsets() == first.first_offsets()
-        while again.records < 400:
-            again.add([m for messages in source.gather().partitions.values() for m in messages], partitions=range(4))
         for messages in again.partitions.values():
             assert [message.offset() for message in messages] == list(range(100))
     source.close()
+
+
+def gathered(source: Source, records: int) -> Gathered:
+    """So many records, whatever batches they come in."""
+    batch = source.gather()
+    wait(lambda: more(source, batch) >= records, f"{records} records")
+    return batch
+
+
+def more(source: Source, batch: Gathered) -> int:
+    """Adds another batch; the records by now."""
+    batch.add([m for messages in source.gather().partitions.values() for m in messages], partitions=range(4))
+    return batch.records
 
 
 def test_a_message_larger_than_the_client_takes_spoils_no_transaction(here: Setting) -> None:

@@ -197,7 +197,7 @@ class TransactionalProducer:
         try:
             while True:
                 try:
-                    client.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+                    client.produce(topic, value, key, partition, *NO_CALLBACKS, timestamp, headers)
                 except BufferError:
                     _called_back(lambda: client.poll(0.1))
                 else:

@@ -55,7 +55,7 @@ class FakeClient:
     def begin_transaction(self) -> None:
         self.step("begin")
 
-    def produce(self, topic, value, key, partition, *, timestamp, headers) -> None:
+    def produce(self, topic, value, key, partition, callback, on_delivery, timestamp, headers) -> None:
         if self.full:
             self.full -= 1
             raise BufferError

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from fault_checker import committed
-from fault_stream import GRACE, LONG, Fleet, detoured, detours, stream_setting
+from fault_stream import ASKED, GRACE, LONG, Fleet, detoured, detours, stream_setting
 from forwarder import Forwarder
 from kafka_broker import Cluster
 from kafka_records import QUIET, write
@@ -193,6 +193,7 @@ class Overload:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads resident memory from /proc")
+@ASKED
 def test_memory_stays_flat_under_overload(kafka: str, tmp_path: Path) -> None:
     """The worker and the calibrator are given more than they can take; after a third of the time nothing grows."""
     here = setting(kafka, tmp_path)

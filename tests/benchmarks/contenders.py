@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "support")]
@@ -79,7 +80,12 @@ def faust_agent(bootstrap: str, source: str, target: str, batch: int) -> None:
     import faust
 
     app = faust.App(
-        "contender", broker=f"kafka://{bootstrap}", topic_disable_leader=True, web_enabled=False, store="memory://"
+        "contender",
+        broker=f"kafka://{bootstrap}",
+        datadir=tempfile.mkdtemp(),
+        store="memory://",
+        topic_disable_leader=True,
+        web_enabled=False,
     )
     app.conf.consumer_max_fetch_size = 8 << 20
     inputs = app.topic(source, value_serializer="raw", key_serializer="raw")

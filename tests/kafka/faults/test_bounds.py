@@ -125,6 +125,7 @@ def test_a_static_member_that_restarts_within_its_session_disturbs_nobody(here: 
         assert f"now {before[0]}" in fleet.log("one")
 
 
+@ASKED
 def test_a_worker_without_brokers_ends_within_its_grace(three_brokers: Cluster, tmp_path: Path) -> None:
     here = stream_setting(three_brokers, tmp_path)
     prepare_topics(here.configuration(), partitions=6)

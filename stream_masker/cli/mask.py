@@ -13,7 +13,6 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service import local
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.secrets import read_secret
 from stream_masker.service.logs import configure_logs
 
 
@@ -45,8 +44,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
     """
     configure_logs("warning")
-    configuration = load_configuration(config)
-    masking = local.Masking.of(configuration, read_secret(configuration))
+    masking = local.FileMasking(load_configuration(config))
     with ExitStack() as files:
         lines = local.numbered_lines(files.enter_context(local.open_input(source)))
         if snapshot is not None:
@@ -94,7 +92,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     """
     configure_logs("warning")
     configuration = load_configuration(config)
-    masking = local.Masking.of(configuration, read_secret(configuration))
+    masking = local.FileMasking(configuration)
     with local.open_input(source) as stream:
         message = masking.snapshot(local.numbered_lines(stream))
     if publish:

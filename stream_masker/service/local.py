@@ -13,10 +13,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics import Counts
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import (
     StatisticsMessage,
     decode_statistics,
@@ -26,8 +24,8 @@ from stream_masker.pipeline.messages import (
 )
 from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 from stream_masker.service.local_groups import mask_groups
+from stream_masker.service.masking import Masking
 
 BATCH = 5_000
 STANDARD = "-"
@@ -92,19 +90,13 @@ def numbered_lines(stream: BinaryIO) -> Iterator[Line]:
         raise ServiceError(f"the input is no whole gzip file ({type(error).__name__})") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Masking:
-    """Everything that masking files needs."""
+class FileMasking:
+    """Masks files, calibrated on records of theirs or by a snapshot."""
 
-    configuration: Configuration
-    mechanism: Mechanism
-    masker: RecordMasker
-
-    @classmethod
-    def of(cls, configuration: Configuration, secret: bytes) -> Masking:
-        """Builds the mechanism and the record masker of a configuration; loads its ontologies."""
-        mechanism = build_mechanism(configuration, secret)
-        return cls(configuration, mechanism, RecordMasker(build_plan(configuration), mechanism, secret))
+    def __init__(self, configuration: Configuration) -> None:
+        """Loads the ontologies. Raises ConfigurationError for what the configuration names and is not there."""
+        self._configuration = configuration
+        self._masking = Masking(configuration)
 
     def calibrate_on_first_window(self, lines: Iterable[Line]) -> tuple[Iterator[Line], int]:
         """Holds back the first window and puts its statistics in force; all lines, and the statistics' version.
@@ -112,15 +104,15 @@ class Masking:
         Raises StatisticsError when fewer than ``calibration.min_records`` of the window can be used.
         """
         rest = iter(lines)
-        held = list(islice(rest, self.configuration.calibration.window_records))
+        held = list(islice(rest, self._configuration.calibration.window_records))
         return chain(held, rest), self.restore(encode_statistics(self.snapshot(held)))
 
     def restore(self, snapshot: bytes) -> int:
         """Puts a snapshot in force. Raises StatisticsError when it is none, or of another mechanism or taxonomy."""
-        message = decode_statistics(snapshot)
-        if not message.fits(self.mechanism.name, build_taxonomies(self.configuration)):
+        message, mechanism = decode_statistics(snapshot), self._masking.mechanism
+        if not message.fits(mechanism.name, self._masking.taxonomies):
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
-        self.mechanism.restore(message.snapshot)
+        mechanism.restore(message.snapshot)
         return message.version
 
     def snapshot(self, lines: Iterable[Line]) -> StatisticsMessage:
@@ -128,22 +120,23 @@ class Masking:
 
         Raises StatisticsError when fewer than ``calibration.min_records`` can be used.
         """
-        statistics = self.mechanism.compute(self._window(lines), version=1)
+        mechanism = self._masking.mechanism
+        statistics = mechanism.compute(self._window(lines), version=1)
         return StatisticsMessage(
             version=1,
-            mechanism=self.mechanism.name,
-            configuration=self.configuration.hash,
+            mechanism=mechanism.name,
+            configuration=self._configuration.hash,
             published=int(time.time() * 1000),
             source="file",
             blocks=None,
-            taxonomies=fingerprints(build_taxonomies(self.configuration)),
+            taxonomies=fingerprints(self._masking.taxonomies),
             baseline=1,
-            snapshot=self.mechanism.snapshot_of(statistics),
+            snapshot=mechanism.snapshot_of(statistics),
         )
 
     def _window(self, lines: Iterable[Line]) -> Counts:
-        settings = self.configuration.calibration
-        counted = self.masker.count(line for _, line in deque(lines, settings.window_records))
+        settings = self._configuration.calibration
+        counted = self._masking.masker.count(line for _, line in deque(lines, settings.window_records))
         if counted.counts.records < settings.min_records:
             rejected = Tallied(rejected=Counter(counted.rejected)).rejections
             raise StatisticsError(
@@ -166,10 +159,10 @@ class Masking:
 
     def _results(self, lines: Iterable[Line], source: str, version: int) -> Iterator[Result]:
         def mask(batch: list[Line], hold: bool = False) -> Result:
-            return self.masker.mask(source, 0, _as_inputs(batch), statistics_version=version, hold=hold)
+            return self._masking.masker.mask(source, 0, _as_inputs(batch), statistics_version=version, hold=hold)
 
-        groups = self.configuration.groups
-        if self.mechanism.needs_group:
+        groups = self._configuration.groups
+        if self._masking.mechanism.needs_group:
             return mask_groups(_batches(lines, groups.records), mask, short=groups.short)
         return map(mask, _batches(lines, BATCH))
 

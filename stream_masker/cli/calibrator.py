@@ -28,7 +28,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     version, which every worker takes up at a batch boundary; SIGHUP has the file read at once. A bad one is refused.
 
     A broker that does not answer is waited for; missing topics end the calibrator with exit code 1, a configuration
-    that cannot be used with 2.
+    that cannot be used with 2. Told to stop it ends within 25 seconds: in order with 0, or at once with 1.
 
     \b
     Examples:

@@ -21,6 +21,7 @@ from stream_masker.service.calibrator_logs import quieten
 from stream_masker.service.calibrator_parts import Parts, build_parts
 from stream_masker.service.calibrator_session import prepare
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.ending import end_within
 from stream_masker.service.health import Health, HttpServer
 from stream_masker.service.logs import describe
 from stream_masker.service.metrics import Metrics
@@ -35,8 +36,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 PULSE = 1.0
 RETRY = 5.0
-STOP = 10.0
+STOP = 8.0
+"""Seconds in which Faust, and then the engine, may stop."""
+
 LEFT = 1.0
+"""Seconds in which what was cancelled may end."""
 
 
 def run_calibrator(
@@ -131,8 +135,13 @@ class Process:
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                loop.add_signal_handler(number, self._stop.set)
+                loop.add_signal_handler(number, self._told_to_stop, number)
             loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
+
+    def _told_to_stop(self, number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
+        end_within()
+        self._stop.set()
 
     def _on_failure(self, error: BaseException) -> None:
         """Called from any thread."""
@@ -186,10 +195,23 @@ class Process:
             await self._pause(PULSE)
 
     async def _end(self, app: faust.App, starting: asyncio.Task[None]) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(app.stop(), STOP)
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        if not await stopped(app, starting) and not self._stop.is_set():
+            self._on_failure(ServiceError("Faust crashed and did not stop"))
+
+
+async def stopped(app: faust.App, starting: asyncio.Task[None]) -> bool:
+    """Stops an application; False: it would not, and is left behind.
+
+    Faust's services may swallow being cancelled, so nothing here waits for that.
+    """
+    stopping = asyncio.ensure_future(app.stop())
+    await asyncio.wait([stopping], timeout=STOP)
+    stopping.cancel()
+    starting.cancel()
+    _, left = await asyncio.wait([stopping, starting], timeout=LEFT)
+    if left:
+        log.warning("Faust did not stop within %.0f s: left behind", STOP + LEFT)
+    return not left
 
 
 def why_crashed(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:

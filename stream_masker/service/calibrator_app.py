@@ -17,6 +17,7 @@ import faust
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, AppT, EventT
 from faust.types.transports import TransportT
+from mode.threads import WorkerThread
 from yarl import URL
 
 from stream_masker.errors import ConfigurationError
@@ -29,6 +30,9 @@ TICK = 1.0
 
 WAITING_BLOCKS = 64
 """Blocks that Faust may hold for the listener."""
+
+FAREWELL = 4.0
+"""Seconds in which the consumer may leave the group, and its thread end."""
 
 SESSION, HEARTBEAT, REBALANCE = 10.0, 2.0, 15.0
 """Seconds: a calibrator that died is out of the group after ``SESSION``, and another one takes over."""
@@ -53,6 +57,18 @@ class Listener(Protocol):
         """Called when ``deliver`` raised: Faust would acknowledge the block and go on."""
 
 
+class FarewellThread(WorkerThread):  # type: ignore[misc]
+    """A thread that is waited for a while. Faust's own is waited for without end, by the event loop and at exit."""
+
+    def __init__(self, service: Any, **named: Any) -> None:
+        super().__init__(service, **named)
+        self.daemon = True
+
+    def stop(self) -> None:
+        """Waits until the service has stopped, or for ``FAREWELL`` seconds."""
+        self.is_stopped.wait(FAREWELL)
+
+
 class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     """A consumer thread that reads committed records only.
 
@@ -60,6 +76,7 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     no setting for the isolation level alone, so it is set on the consumer before that starts and makes its fetcher.
     """
 
+    Worker = FarewellThread
     logger = logging.getLogger("faust.transport")
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
@@ -70,9 +87,15 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return consumer
 
     async def on_thread_stop(self) -> None:
-        """Stops the consumer. With no broker left it may be cancelled by its own fetcher, or fail to say good-bye."""
-        with suppress(asyncio.CancelledError, driver.KafkaError):
-            await super().on_thread_stop()
+        """Stops the consumer. With no broker left it may be cancelled by its own fetcher, fail to say good-bye, or
+        never end: then it is left alone.
+        """
+        stopping = asyncio.ensure_future(super().on_thread_stop())
+        done, _ = await asyncio.wait([stopping], timeout=FAREWELL)
+        stopping.cancel()
+        for task in done:
+            with suppress(asyncio.CancelledError, driver.KafkaError):
+                task.result()
 
 
 class CommittedConsumer(driver.Consumer):  # type: ignore[misc]

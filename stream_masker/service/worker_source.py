@@ -24,6 +24,9 @@ IDLE = 0.2
 REQUEST = 5.0
 """Seconds that a request to a broker may take."""
 
+SOON = 0.1
+"""Seconds of a request that follows others which took too long."""
+
 SEEKS = 5
 
 
@@ -183,10 +186,16 @@ class Source:
     def lag(self) -> dict[int, int]:
         """Records not yet committed, of each assigned partition whose extent is known.
 
-        Control records of transactional producers count until the partition's end is reached.
+        Control records of transactional producers count until the partition's end is reached. Brokers that do not
+        answer are waited for ``REQUEST`` seconds in all, and not while stopping.
         """
+        until = self._clock() + REQUEST
         self._find_positions()
-        extents = {partition: self._extent(partition) for partition in self._assigned & self._positions.keys()}
+        extents = {
+            partition: self._extent(partition, max(SOON, until - self._clock()))
+            for partition in self._assigned & self._positions.keys()
+            if self._turn()
+        }
         return {
             partition: max(0, extent[1] - max(extent[0], self._positions[partition]))
             for partition, extent in extents.items()
@@ -280,12 +289,12 @@ class Source:
             return
         self._positions.update({p.partition: max(0, p.offset) for p in found if p.error is None})
 
-    def _extent(self, partition: int) -> tuple[int, int] | None:
+    def _extent(self, partition: int, seconds: float) -> tuple[int, int] | None:
         there = TopicPartition(self._topic, partition)
-        cached = self._client.get_watermark_offsets(there, timeout=REQUEST, cached=True)
+        cached = self._client.get_watermark_offsets(there, timeout=seconds, cached=True)
         try:
             fresh = self._held or cached is None or cached[1] < 0
-            return self._client.get_watermark_offsets(there, timeout=REQUEST, cached=False) if fresh else cached
+            return self._client.get_watermark_offsets(there, timeout=seconds, cached=False) if fresh else cached
         except KafkaException:
             return None
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,9 +22,16 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.calibration_window import CalibrationSettings
+from stream_masker.service import calibrator, calibrator_app
 from stream_masker.service.bootstrap import Sample
-from stream_masker.service.calibrator import run_calibrator, run_to_end, unforeseen_told, why_crashed
-from stream_masker.service.calibrator_app import CommittedTransport, build_app, calibrator_group
+from stream_masker.service.calibrator import run_calibrator, run_to_end, stopped, unforeseen_told, why_crashed
+from stream_masker.service.calibrator_app import (
+    CommittedThread,
+    CommittedTransport,
+    FarewellThread,
+    build_app,
+    calibrator_group,
+)
 from stream_masker.service.calibrator_logs import CLIENTS, LOUD, Relay, Seldom, quieten
 from stream_masker.service.configuration import Configuration, load_configuration
 
@@ -171,6 +180,46 @@ def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
     run_to_end(main())
     assert time.monotonic() - start < 60
     assert not tasks[0].done()
+
+
+def test_an_application_that_will_not_stop_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stubborn() -> None:
+        while not give_up.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.05)
+
+    async def check() -> tuple[bool, bool]:
+        started = asyncio.create_task(asyncio.sleep(0))
+        willing, unwilling = SimpleNamespace(stop=lambda: asyncio.sleep(0)), SimpleNamespace(stop=stubborn)
+        both = await stopped(willing, started), await stopped(unwilling, started)
+        give_up.set()
+        return both
+
+    give_up = threading.Event()
+    monkeypatch.setattr(calibrator, "STOP", 0.1)
+    monkeypatch.setattr(calibrator, "LEFT", 0.1)
+    assert asyncio.run(check()) == (True, False)
+    assert "left behind" in caplog.text
+
+
+def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrator_app, "FAREWELL", 0.1)
+    assert CommittedThread.Worker is FarewellThread
+    thread = FarewellThread(SimpleNamespace())
+    assert thread.daemon
+    thread.stop()
+    assert not thread.is_stopped.is_set()
+
+
+def test_a_consumer_that_will_not_stop_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stop_never(self: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(calibrator_app, "FAREWELL", 0.1)
+    monkeypatch.setattr(CommittedThread.__base__, "on_thread_stop", stop_never)
+    asyncio.run(asyncio.wait_for(CommittedThread.on_thread_stop(CommittedThread.__new__(CommittedThread)), 60))
 
 
 def test_why_an_application_ended() -> None:

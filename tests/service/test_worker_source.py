@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from stream_masker.errors import ServiceError
 from stream_masker.service.worker_batch import Limits, TooFew
 from stream_masker.service.worker_gather import Batches
-from stream_masker.service.worker_source import SEEKS, Source
+from stream_masker.service.worker_source import REQUEST, SEEKS, SOON, Source
 
 LIMITS = Limits(records=4, size=10_000, delay=1)
 
@@ -55,6 +55,7 @@ class FakeClient:
         self.stored: dict[int, int] = {}
         self.extents: dict[int, tuple[int, int]] = {}
         self.asked: list[int] = []
+        self.silent = False
         self.seek_failures = 0
         self.committed_failures = 0
         self.closed = False
@@ -109,6 +110,9 @@ class FakeClient:
     def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
         if not cached:
             self.asked.append(partition.partition)
+            if self.silent:
+                self.now += timeout
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
         return self.extents.get(partition.partition, (-1001, -1001))
 
     def consumer_group_metadata(self) -> object:
@@ -414,6 +418,24 @@ def test_lag_is_not_told_where_it_is_not_known(client: FakeClient, source: Sourc
     client.assign(0)
     client.committed_failures = 1
     assert source.lag() == {}
+
+
+def test_brokers_that_are_silent_hold_no_look_at_the_lag_up_for_long(client: FakeClient, source: Source) -> None:
+    client.assign(*range(50))
+    source.hold()
+    client.silent, before = True, client.now
+    assert source.lag() == {}
+    assert len(client.asked) == 50
+    assert client.now - before <= REQUEST + 50 * SOON
+
+
+def test_the_lag_is_not_looked_for_while_stopping(client: FakeClient) -> None:
+    source = source_of(client, going=False)
+    source.subscribe()
+    client.extents = {0: (0, 10)}
+    client.assign(0)
+    source.hold()
+    assert (source.lag(), client.asked) == ({}, [])
 
 
 def test_closing_leaves_the_group(client: FakeClient, source: Source) -> None:

@@ -22,6 +22,7 @@ from stream_masker.service.configuration.types import Name, Positive, Text
 DEFAULT = "semantic_noise"
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
+StatisticsDistance: TypeAlias = Annotated[DistanceName, Field(description="the semantic distance, for statistics")]
 
 
 class Mechanism(Section):
@@ -89,16 +90,21 @@ Length: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
 
 
-class RankSwapping(Mechanism):
-    """Semantic rank swapping (2019): a value swaps with one of the k that are nearest in meaning."""
+class Interval(Mechanism):
+    """What mechanisms share that swap within an interval: how long it is."""
 
-    name: Literal["rank_swapping"] = Field(description="the masking mechanism")
     k: Length | dict[Name, Length] | SkipJsonSchema[None] = Field(
         default=None, description="the swapping interval in records, of all attributes or of each; default: 10"
     )
     p: Share | dict[Name, Share] | SkipJsonSchema[None] = Field(
         default=None, description="instead of k: in per cent of the group's values, above 0 and below 100"
     )
+
+
+class RankSwapping(Interval):
+    """Semantic rank swapping (2019): a value swaps with one of the k that are nearest in meaning."""
+
+    name: Literal["rank_swapping"] = Field(description="the masking mechanism")
     multivariate: bool = Field(default=False, description="swap records as a whole (2019: Algorithm 3)")
     intervals: Literal["dynamic", "fixed"] = Field(
         default="dynamic", description="rank anew around each value (Algorithm 2), or once (Algorithm 1)"
@@ -110,20 +116,14 @@ class DataSwapping(Mechanism):
     """Data swapping (2019, section 4.2): values swap at random."""
 
     name: Literal["data_swapping"] = Field(description="the masking mechanism")
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+    distance: StatisticsDistance = "wu_palmer"
 
 
-class DistributionalRankSwapping(Mechanism):
+class DistributionalRankSwapping(Interval):
     """Distributional rank swapping (2019, section 4.2): a value swaps with one about as frequent."""
 
     name: Literal["distributional_rank_swapping"] = Field(description="the masking mechanism")
-    k: Length | dict[Name, Length] | SkipJsonSchema[None] = Field(
-        default=None, description="the swapping interval in records, of all attributes or of each; default: 10"
-    )
-    p: Share | dict[Name, Share] | SkipJsonSchema[None] = Field(
-        default=None, description="instead of k: in per cent of the group's values, above 0 and below 100"
-    )
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+    distance: StatisticsDistance = "wu_palmer"
 
 
 Unit: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -139,7 +139,8 @@ class Partitioning(Mechanism):
     multigraph: bool = Field(default=True, description="count how often values occur together, not whether")
     part_size: Positive = Field(default=2, description="the fewest values of a part; at least 1")
     parts: Positive | SkipJsonSchema[None] = Field(
-        default=None, description="the number of parts of an attribute's values; default: as part_size allows"
+        default=None,
+        description="into how many parts an attribute's values are put; default: as many as similarity suggests",
     )
     k1: Factor = Field(default=5.0, description="staying is so much likelier than another value of the part")
     k2: Factor = Field(default=20.0, description="and that so much likelier than a value of another part")
@@ -149,7 +150,7 @@ class Partitioning(Mechanism):
     most_values: Annotated[int, Field(ge=2)] = Field(
         default=1_000, description="values of an attribute that are parted, the most frequent ones"
     )
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+    distance: StatisticsDistance = "wu_palmer"
 
 
 class Vicus(Partitioning):
@@ -165,17 +166,17 @@ class Random(Partitioning):
 
 
 class NaiveDistortion(Mechanism):
-    """Naive distortion: a value becomes any value of its taxonomy, all equally likely."""
+    """Naive distortion: a value becomes any other value of the window, all equally likely."""
 
     name: Literal["naive_distortion"] = Field(description="the masking mechanism")
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+    distance: StatisticsDistance = "wu_palmer"
 
 
 class ProbabilisticDistortion(Mechanism):
     """Probabilistic distortion: a value becomes one of the window's, as likely as it is frequent."""
 
     name: Literal["probabilistic_distortion"] = Field(description="the masking mechanism")
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+    distance: StatisticsDistance = "wu_palmer"
 
 
 class Pram(Mechanism):
@@ -191,7 +192,7 @@ class Pram(Mechanism):
     retention: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] = Field(
         default=0.5, description="the share of values that an estimated matrix keeps, from 0 to 0.999"
     )
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance, for statistics")
+    distance: StatisticsDistance = "wu_palmer"
 
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
         files = self.matrices or {}

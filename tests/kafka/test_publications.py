@@ -1,0 +1,194 @@
+"""The calibrator's publications are idempotent: the same blocks make the same versions, once, whatever happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+from kafka_records import Record, write
+from prometheus_client import CollectorRegistry
+from workers import Setting, setting
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.messages import StatisticsMessage, block_key, decode_statistics, encode_block
+from stream_masker.pipeline.records import Block
+from stream_masker.service import calibrator_publisher
+from stream_masker.service.calibrator_parts import build_parts, build_subject
+from stream_masker.service.calibrator_session import Session
+from stream_masker.service.metrics import Metrics
+from stream_masker.service.topics import prepare_topics
+
+BLOCKS, RECORDS = 9, 100
+CALIBRATION = {"window_records": 2_000, "every_records": 200, "every_seconds": 3600, "min_records": 200}
+VERSIONS = [1, 2, 3, 4]
+"""One after the second block, the fourth, the sixth and the eighth."""
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    """Blocks that no statistics have been computed from yet."""
+    made = setting(kafka, tmp_path)
+    made.data["calibration"] = CALIBRATION
+    prepare_topics(made.configuration(), partitions=1)
+    write_blocks(made)
+    yield made
+    made.remove()
+
+
+def write_blocks(here: Setting) -> None:
+    taxonomies = build_subject(here.configuration()).taxonomies
+    blocks = [block(number) for number in range(BLOCKS)]
+    records = [{"key": block_key(b), "value": encode_block(b, taxonomies, configuration="0")} for b in blocks]
+    write(here.bootstrap, here.topics["calibration"], records)
+
+
+def block(number: int) -> Block:
+    first, tallies = number * RECORDS, (Tally(RECORDS, 5.0, 4.0), Tally(RECORDS, 6.0, 5.0))
+    both = counts(2 * number), counts(2 * number + 1)
+    return Block("discharges", 0, first, first + RECORDS - 1, time.time_ns() // 1_000_000, 1, *both, tallies, {})
+
+
+def counts(seed: int, concepts: int = 91) -> Counts:
+    rng = np.random.default_rng(seed)
+    columns = tuple(Column(rng.integers(0, concepts, RECORDS).astype(np.int32)) for _ in range(2))
+    return count_batch(Batch(RECORDS, columns), (concepts, concepts))
+
+
+def opened(here: Setting) -> Session:
+    """A calibrator that has taken over and read the topics."""
+    metrics = Metrics(CollectorRegistry(), "calibrator")
+    return Session.open(build_parts(here.configuration()), metrics, lambda: False)
+
+
+def publish_all(session: Session) -> None:
+    while session.waiting:
+        session.publish_next()
+
+
+def versions(here: Setting) -> list[StatisticsMessage]:
+    return [decode_statistics(record.value or b"") for record in here.read("statistics")]
+
+
+def contents(here: Setting) -> list[tuple[Any, ...]]:
+    """All that is the same however often it is computed."""
+    return [(v.version, v.blocks, v.baseline, v.statistics.to_dict(), v.snapshot) for v in versions(here)]
+
+
+def elsewhere(here: Setting) -> Setting:
+    """The same blocks with statistics of their own."""
+    names = {role: f"{name}-undisturbed" for role, name in here.topics.items() if role in {"statistics", "drift"}}
+    other = Setting(here.bootstrap, here.folder, {**here.data, "topics": {**here.topics, **names}})
+    prepare_topics(other.configuration(), partitions=1)
+    return other
+
+
+def as_if_undisturbed(here: Setting) -> list[tuple[Any, ...]]:
+    """What a calibrator publishes from these blocks that nothing happens to."""
+    other = elsewhere(here)
+    publish_all(opened(other))
+    return contents(other)
+
+
+def published_once(here: Setting) -> None:
+    assert [version.version for version in versions(here)] == VERSIONS
+    assert contents(here) == as_if_undisturbed(here)
+    assert [int(report.key or b"") for report in here.read("drift")] == VERSIONS
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+class Doomed:
+    """A producer whose process is killed at its second commit: before the commit is asked for, or right after."""
+
+    def __init__(self, producer: Producer, *, after: bool) -> None:
+        self.producer, self.after, self.commits = producer, after, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.producer, name)
+
+    def commit_transaction(self, timeout: float) -> None:
+        self.commits += 1
+        if self.commits == 2:
+            (self.producer.commit_transaction if self.after else self.producer.flush)(timeout)
+            raise KilledError
+        self.producer.commit_transaction(timeout)
+
+
+@pytest.fixture
+def doomed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Dooms the next calibrator, and no later one."""
+    connect = calibrator_publisher.connect_producer
+
+    def doom(after: bool) -> None:
+        def once(properties: dict[str, Any]) -> Doomed:
+            monkeypatch.setattr(calibrator_publisher, "connect_producer", connect)
+            return Doomed(connect(properties), after=after)
+
+        monkeypatch.setattr(calibrator_publisher, "connect_producer", once)
+
+    return doom
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after the commit"])
+def test_what_a_calibrator_was_killed_over_is_published_once(
+    here: Setting, doomed: Callable[[bool], None], after: bool
+) -> None:
+    doomed(after)
+    killed = opened(here)
+    with pytest.raises(KilledError):
+        publish_all(killed)
+    written = here.read("statistics", isolation="read_uncommitted")
+    assert version_numbers(written) == [1, 2]
+    assert len(versions(here)) == 1 + after
+    publish_all(opened(here))
+    published_once(here)
+
+
+def version_numbers(records: list[Record]) -> list[int]:
+    return [int(record.key or b"") for record in records]
+
+
+def test_blocks_that_are_delivered_again_make_no_version(here: Setting) -> None:
+    session = opened(here)
+    publish_all(session)
+    for record in here.read("calibration"):
+        session.deliver(record.offset, record.timestamp, record.value or b"")
+    session.tick(time.time() + 2 * CALIBRATION["every_seconds"])
+    assert session.waiting == 0
+    published_once(here)
+
+
+def test_a_calibrator_that_starts_again_over_published_blocks_publishes_nothing(here: Setting) -> None:
+    publish_all(opened(here))
+    for _ in range(2):
+        again = opened(here)
+        assert (again.waiting, again.history.newest) == (0, VERSIONS[-1])
+    published_once(here)
+
+
+def test_of_two_calibrators_over_the_same_blocks_one_publishes(here: Setting) -> None:
+    shut_out = opened(here)
+    shut_out.publish_next()
+    other = opened(here)
+    with pytest.raises(ServiceError, match="cannot publish statistics"):
+        publish_all(shut_out)
+    publish_all(other)
+    published_once(here)
+
+
+def test_blocks_that_were_written_twice_count_once(here: Setting) -> None:
+    publish_all(opened(here))
+    before = versions(here)
+    write_blocks(here)
+    publish_all(opened(here))
+    added = versions(here)[len(before) :]
+    assert [version.statistics.records for version in added] == [BLOCKS * RECORDS] * 5

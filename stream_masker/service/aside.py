@@ -66,15 +66,15 @@ class Aside:
         """Takes a step; its result, or what it raised."""
         return self.wait(self._hand.submit(step))
 
-    def wait(self, step: Future[T], limit: float = inf) -> T:
+    def wait(self, step: Future[T], limit: Callable[[], float] = lambda: inf) -> T:
         """Waits for a step that is taken in any thread; its result, or what it raised.
 
-        Raises TimeoutError after ``limit`` seconds.
+        Raises TimeoutError after ``limit`` seconds, which is asked again and again: it may shrink.
         """
         start, patience = self._clock(), PATIENCE
         while wait([step], patience).not_done:
             taken = self._clock() - start
-            if taken > limit:
+            if taken > limit():
                 raise TimeoutError
             if taken < LONGEST:
                 self._turn()

@@ -184,23 +184,27 @@ class Worker:
     def _in_log(self, last: Flight, commit: Commit) -> None:
         """Waits until the last batch's records stand in the log; a commit that is stuck before that has failed."""
         try:
-            self._parts.aside.wait(commit.in_log, STUCK)
+            self._parts.aside.wait(commit.in_log, self._stuck)
         except TimeoutError:
             self._land(last, self._parts.lanes.forsake)
 
     def _wait_for(self, flight: Flight, ending: Future[Outcome]) -> None:
         """Waits for a batch's commit. While it does, partitions may be given up, which also lands the batch."""
         try:
-            self._parts.aside.wait(ending, STUCK)
+            self._parts.aside.wait(ending, self._stuck)
         except TimeoutError:
             self._land(flight, self._parts.lanes.forsake)
         else:
             self._land(flight, ending.result)
 
+    def _stuck(self) -> float:
+        """Seconds after which a transaction is stuck."""
+        return STUCK if self._parts.life.going() else STUCK_IN_A_HURRY
+
     def _aborted(self) -> Outcome:
         """Aborts what was filled; an abort that is stuck is given up."""
         try:
-            return self._parts.aside.wait(self._parts.lanes.abort(), STUCK)
+            return self._parts.aside.wait(self._parts.lanes.abort(), self._stuck)
         except TimeoutError:
             return self._parts.lanes.forsake()
 

@@ -53,8 +53,16 @@ def test_what_a_step_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_step_is_given_up_after_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, lasting=10)
     with pytest.raises(TimeoutError):
-        bench.aside.wait(Hand("stuck").submit(bench.step), 600)
+        bench.aside.wait(Hand("stuck").submit(bench.step), lambda: 600)
     assert 3 <= bench.served < 10
+    bench.over.set()
+
+
+def test_a_limit_may_shrink_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, lasting=10)
+    with pytest.raises(TimeoutError):
+        bench.aside.wait(Hand("stuck").submit(bench.step), lambda: 100 if bench.served > 4 else 1e9)
+    assert bench.served == 5
     bench.over.set()
 
 

@@ -456,6 +456,18 @@ def test_a_commit_that_never_ends_is_given_up_and_its_batch_read_again(bench: Be
 
 
 @pytest.mark.usefixtures("impatient")
+def test_a_stop_does_not_wait_for_long_for_a_commit_that_never_ends(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "STUCK", 3600.0)
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+    threading.Timer(0.2, bench.stop.set).start()
+    bench.worker._settle()
+    assert [call for call in bench.calls if call != "serve"][-1] == "forsake"
+
+
+@pytest.mark.usefixtures("impatient")
 def test_records_that_never_reach_the_log_nor_fail_are_given_up(bench: Bench) -> None:
     bench.in_force.version, bench.lanes.slow = 1, True
     bench.worker.turn()

@@ -16,7 +16,7 @@ from stream_masker.pipeline.messages import encode_drift, encode_statistics
 from stream_masker.pipeline.parts import HEAD_BYTES, Piece, cut
 from stream_masker.service.calibrator_topics import PARTITION, WAIT
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka_clients import confluent_properties
+from stream_masker.service.kafka_clients import confluent_properties, fatal_errors
 from stream_masker.service.logs import describe
 from stream_masker.service.topics import SUMMARY_BYTES
 from stream_masker.service.worker_clients import connect_producer
@@ -82,7 +82,8 @@ class Publisher:
     def poll(self) -> None:
         """Lets the client tell what it has to log. To be called now and then."""
         if self._producer is not None:
-            self._producer.poll(0)
+            with fatal_errors(self._producer):
+                self._producer.poll(0)
 
     def close(self) -> None:
         """Lets the producer go; no transaction is open between calls."""
@@ -110,7 +111,8 @@ class Publisher:
         self._producer.begin_transaction()
         for message in messages:
             self._producer.produce(message.topic, key=message.key, value=message.value, partition=PARTITION)
-        self._producer.commit_transaction(WAIT)
+        with fatal_errors(self._producer):
+            self._producer.commit_transaction(WAIT)
 
     def _attempt(self, what: str, action: Callable[[], object]) -> None:
         try:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from confluent_kafka import KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration, Kafka
@@ -33,6 +35,36 @@ def confluent_properties(configuration: Configuration, **extra: Property) -> dic
     own = {name.replace("_", "."): value for name, value in extra.items()}
     servers = configuration.kafka.bootstrap_servers
     return {**configuration.kafka.properties, "bootstrap.servers": servers, **own}
+
+
+class Transactional(Protocol):
+    """What is used of ``confluent_kafka.Producer``."""
+
+    def begin_transaction(self) -> None: ...
+
+
+@contextmanager
+def fatal_errors(client: Transactional) -> Iterator[None]:
+    """Where a client serves callbacks: raises its fatal error as the KafkaException that it is.
+
+    confluent-kafka leaves that exception pending while it calls back for what comes at the same time, failed deliveries
+    and log lines, whose Python code may clear it or raise over it: a SystemError is then all that is left. A client
+    with a fatal error gives it again for whatever else is asked of its transactions.
+    """
+    try:
+        yield
+    except SystemError:
+        _raise_fatal(client)
+        raise
+
+
+def _raise_fatal(client: Transactional) -> None:
+    """Raises the fatal error of a client that has one."""
+    try:
+        client.begin_transaction()
+    except KafkaException as failure:
+        if failure.args[0].fatal():
+            raise
 
 
 def kafka_python_arguments(kafka: Kafka, known: Mapping[str, Any]) -> dict[str, Any]:

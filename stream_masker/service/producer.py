@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.kafka_clients import fatal_errors
 
 log = logging.getLogger(__name__)
 
@@ -202,7 +203,8 @@ class TransactionalProducer:
                 try:
                     client.produce(topic, value, key, partition, *NO_CALLBACKS, timestamp, headers)
                 except BufferError:
-                    _called_back(lambda: client.poll(0.1))
+                    with fatal_errors(client):
+                        client.poll(0.1)
                 else:
                     return True
         except KafkaException as failure:
@@ -222,7 +224,8 @@ class TransactionalProducer:
         """Tries until it works, or raises StepError; ``late``: the verdict when time is up."""
         while True:
             try:
-                return attempt(SLICE)
+                with fatal_errors(self._opened()):
+                    return attempt(SLICE)
             except KafkaException as failure:
                 error = failure.args[0]
             if (verdict := verdict_on(error)) is not Verdict.RETRY:
@@ -276,19 +279,5 @@ def _too_large(error: KafkaError) -> bool:
 
 def _flush(client: Client, timeout: float) -> None:
     """Waits until nothing is left to send; what could not be written fails the transaction's next step."""
-    if _called_back(lambda: client.flush(timeout)):
+    if client.flush(timeout):
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "records are still to be written", False, True, False))
-
-
-def _called_back(call: Callable[[], int]) -> int:
-    """The result of what serves callbacks.
-
-    confluent-kafka raises a fatal error from there; a delivery report that comes at the same time turns it into a
-    SystemError, of which it is the cause.
-    """
-    try:
-        return call()
-    except SystemError as crash:
-        if isinstance(crash.__cause__, KafkaException):
-            raise crash.__cause__ from None
-        raise

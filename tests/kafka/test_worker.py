@@ -245,9 +245,11 @@ def test_a_commit_without_a_known_result_loses_and_doubles_nothing(
 
 
 def producer_of(here: Setting) -> TransactionalProducer:
-    properties = producer_properties(here.configuration(), "same")
+    """Of this test's own transactional id, however often it is called."""
+    identity = here.topics["input"]
+    properties = producer_properties(here.configuration(), identity)
     made = TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id="same", turn=lambda: True
+        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True
     )
     assert made.open()
     return made

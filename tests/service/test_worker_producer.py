@@ -41,7 +41,7 @@ class FakeClient:
         self.sent: list[object] = []
         self.full = 0
         self.unsent = 0
-        self.crash: Exception | None = None
+        self.crashes = False
 
     def step(self, name: str) -> None:
         self.calls.append(name)
@@ -71,8 +71,8 @@ class FakeClient:
 
     def flush(self, timeout: float) -> int:
         self.step("flush")
-        if self.crash is not None:
-            raise SystemError("a callback returned a result with an exception set") from self.crash
+        if self.crashes:
+            raise SystemError("flush returned NULL without setting an exception")
         self.unsent -= 1
         return max(0, self.unsent)
 
@@ -230,18 +230,19 @@ def test_an_abort_that_fails_replaces_the_client() -> None:
     assert made.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
 
 
-def test_a_fatal_error_that_comes_with_a_delivery_report_is_told_apart_from_a_crash() -> None:
+def test_a_fatal_error_that_is_lost_among_callbacks_is_asked_for_again() -> None:
     made = bench()
-    made.clients[0].crash = KafkaException(FENCED)
-    assert made.write() is Outcome.UNKNOWN
-    assert made.calls[-2:] == ["flush", "init"]
+    made.clients[0].crashes = True
+    assert made.write(lambda send: made.clients[0].failures.update(begin=[FENCED])) is Outcome.UNKNOWN
+    assert made.calls == ["begin", "flush", "begin", "init"]
 
 
-def test_a_crash_is_no_failed_step() -> None:
+@pytest.mark.parametrize("begin", [[], [UNFLAGGED]], ids=["it begins", "it is in a transaction"])
+def test_a_crash_of_a_client_without_a_fatal_error_is_no_failed_step(begin: list[KafkaError]) -> None:
     made = bench()
-    made.clients[0].crash = ValueError("unforeseen")
+    made.clients[0].crashes = True
     with pytest.raises(SystemError):
-        made.write()
+        made.write(lambda send: made.clients[0].failures.update(begin=begin))
 
 
 def test_a_full_queue_is_waited_for() -> None:

@@ -97,6 +97,11 @@ class FakeFile:
         return found
 
 
+def with_configuration(parts: Any, configuration: Any) -> Any:
+    """The same parts of another configuration."""
+    return SimpleNamespace(**{**vars(parts), "configuration": configuration})
+
+
 class World:
     """The engine under test, and everything around it."""
 
@@ -121,7 +126,7 @@ class World:
             settings=CalibrationSettings(every_seconds=0.01),
             configuration=None,
         )
-        monkeypatch.setattr(calibrator_engine, "reconfigured", lambda parts, configuration: configuration)
+        monkeypatch.setattr(calibrator_engine, "reconfigured", with_configuration)
         self.registry = CollectorRegistry()
         self.file: Any = FakeFile()
         metrics = Metrics(self.registry, "calibrator")
@@ -320,7 +325,7 @@ def test_settings_of_a_changed_file_are_published(world: World) -> None:
     world.file.found = True
     world.engine.tick()
     world.wait(lambda: world.session.settled)
-    assert world.session.parts == [world.file.current]
+    assert [parts.configuration for parts in world.session.parts] == [world.file.current]
     assert (world.session.settled, world.file.looks) == (1, [False])
 
 

@@ -12,12 +12,15 @@ from support.data import icd9cm
 from support.graphs import dags, trees
 from support.large import phenotypes, snomed_shaped
 
-from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms.candidates import CANDIDATES, NO_REFERENCE, ROUNDINGS, TRUNCATED, UNSIGNED, Task
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
 from stream_masker.core.mechanisms.replacement import replacer
+from stream_masker.core.mechanisms.rung_replacement import RungReplacer
+from stream_masker.core.mechanisms.rungs import HIGHEST
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
+from stream_masker.core.ontology import Taxonomy
 
 TOP = 1 << 64
 
@@ -123,6 +126,11 @@ def eligible_of(tau, candidates):
     return [c for c in range(len(tau)) if candidates == "all" or tau.leaf[c]]
 
 
+def low_trees(most) -> st.SearchStrategy[Taxonomy]:
+    """Trees of few levels, up to as many as ``RungReplacer`` takes."""
+    return trees(least=2, most=most).filter(lambda tau: tau.depth.max() <= HIGHEST)
+
+
 settle_for = settings(max_examples=40, deadline=None)
 parameters = pytest.mark.parametrize("candidates", CANDIDATES)
 both = pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -132,14 +140,43 @@ measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @measures
 @both
 @parameters
-@pytest.mark.parametrize("chooser", [TreeReplacer, LevelReplacer])
+@pytest.mark.parametrize("chooser", [RungReplacer, TreeReplacer, LevelReplacer])
 @settle_for
 @given(data=st.data())
 def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, data):
-    d = measure(data.draw(trees(least=2, most=14)))
+    d = measure(data.draw(low_trees(14) if chooser is RungReplacer else trees(least=2, most=14)))
     sd = d.matrix(d.taxonomy.ids)
     chosen = chooser(d, candidates=candidates, calibrated=rounding == "calibrated")
     check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
+
+
+@measures
+@both
+@parameters
+@settle_for
+@given(data=st.data())
+def test_words_of_bits_draw_what_steps_draw(measure, rounding, candidates, data):
+    """Byte for byte."""
+    d = measure(data.draw(low_trees(60)))
+    check_same_draws(d, candidates, rounding, many_values(d, 400, seed=data.draw(st.integers(0, 99))))
+
+
+@measures
+@both
+@parameters
+def test_words_of_bits_draw_what_steps_draw_in_a_real_tree(measure, rounding, candidates):
+    d = measure(icd9cm().taxonomy())
+    check_same_draws(d, candidates, rounding, many_values(d, 20_000))
+
+
+def check_same_draws(d, candidates, rounding, task):
+    calibrated = rounding == "calibrated"
+    words, steps = (
+        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (RungReplacer, TreeReplacer)
+    )
+    np.testing.assert_array_equal(words.codes, steps.codes)
+    np.testing.assert_array_equal(words.distances, steps.distances)
+    np.testing.assert_array_equal(words.flags, steps.flags)
 
 
 @measures
@@ -231,9 +268,9 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
         assert d.taxonomy.leaf[fast.codes[fast.codes != task.codes]].all()
 
 
-def many_values(d: WuPalmer, size: int) -> Task:
+def many_values(d: Distance, size: int, *, seed: int = 11) -> Task:
     """Some values many times, with references near and far, and noise that is often exactly a distance."""
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(seed)
     codes = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
     references = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
     references[::3] = np.clip(codes[::3] + rng.integers(-20, 20, codes[::3].size), -1, len(d.taxonomy) - 1)
@@ -255,7 +292,7 @@ def test_trees_and_levels_agree_on_a_real_tree(measure, rounding, candidates):
     task = Task(codes, references, rng.normal(0, 0.3, n), words[0], words[1])
     calibrated = rounding == "calibrated"
     fast, literally = (
-        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (TreeReplacer, LevelReplacer)
+        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (RungReplacer, LevelReplacer)
     )
     np.testing.assert_array_equal(fast.distances, literally.distances)
     np.testing.assert_array_equal(fast.flags, literally.flags)

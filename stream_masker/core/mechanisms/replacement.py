@@ -8,6 +8,8 @@ from stream_masker.core.distance import DISTANCES, Distance, WuPalmer
 from stream_masker.core.mechanisms.candidates import ROUNDINGS, Replacer, require_one_of
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
+from stream_masker.core.mechanisms.rung_replacement import RungReplacer
+from stream_masker.core.mechanisms.rungs import HIGHEST
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
 from stream_masker.core.ontology import Taxonomy
 
@@ -31,10 +33,10 @@ def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) 
     return tuple(made[type(distance), distance.taxonomy] for distance in distances)
 
 
-def _kind(distance: Distance) -> type[TreeReplacer | DagReplacer | LevelReplacer]:
+def _kind(distance: Distance) -> type[RungReplacer | TreeReplacer | DagReplacer | LevelReplacer]:
     """Trees and Wu-Palmer have their own; an unknown distance, and the logarithmic one in a DAG, have not."""
     if type(distance) not in DISTANCES.values():
         return LevelReplacer
     if distance.taxonomy.is_tree:
-        return TreeReplacer
+        return RungReplacer if distance.taxonomy.depth.max() <= HIGHEST else TreeReplacer
     return DagReplacer if type(distance) is WuPalmer else LevelReplacer

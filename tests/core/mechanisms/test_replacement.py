@@ -11,6 +11,8 @@ from stream_masker.core.mechanisms.candidates import NO_REFERENCE, TRUNCATED, UN
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.level_replacement import ArrayCache, LevelReplacer, groups
 from stream_masker.core.mechanisms.replacement import replacer
+from stream_masker.core.mechanisms.rung_replacement import RungReplacer
+from stream_masker.core.mechanisms.rungs import HIGHEST
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
@@ -20,7 +22,12 @@ WIDE = Ontology.from_edges(
 ).taxonomy()
 TWO_PARENTS = Ontology.from_edges([("a", "root"), ("b", "root"), ("c", "a"), ("c", "b"), ("d", "b")]).taxonomy()
 ALONE = Ontology.from_parents({"only": []}).taxonomy()
-KINDS = pytest.mark.parametrize("kind", [TreeReplacer, DagReplacer, LevelReplacer])
+KINDS = pytest.mark.parametrize("kind", [RungReplacer, TreeReplacer, DagReplacer, LevelReplacer])
+
+
+def chain(height):
+    """A tree of nothing but one way down."""
+    return Ontology.from_edges([(f"c{k + 1}", f"c{k}") for k in range(height - 1)]).taxonomy()
 
 
 def task(tau, value, reference, noise, seed=0) -> Task:
@@ -49,7 +56,7 @@ def test_ties_are_drawn_uniformly(kind):
 
 @pytest.mark.parametrize(
     ("kind", "measure"),
-    [(kind, measure) for kind in (TreeReplacer, LevelReplacer) for measure in (WuPalmer, LogTaxonomic)]
+    [(kind, measure) for kind in (RungReplacer, TreeReplacer, LevelReplacer) for measure in (WuPalmer, LogTaxonomic)]
     + [(DagReplacer, WuPalmer)],
 )
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
@@ -181,12 +188,14 @@ class Halved(WuPalmer):
 @pytest.mark.parametrize(
     ("distance", "expected"),
     [
-        (WuPalmer(WIDE), TreeReplacer),
+        (WuPalmer(WIDE), RungReplacer),
+        (LogTaxonomic(chain(HIGHEST)), RungReplacer),
+        (WuPalmer(chain(HIGHEST + 1)), TreeReplacer),
         (WuPalmer(TWO_PARENTS), DagReplacer),
         (LogTaxonomic(TWO_PARENTS), LevelReplacer),
         (Halved(WIDE), LevelReplacer),
     ],
-    ids=["tree", "dag", "logarithmic", "own"],
+    ids=["tree", "levels enough", "deep tree", "dag", "logarithmic", "own"],
 )
 def test_the_replacer_suits_the_distance(distance: Distance, expected):
     assert type(replacer(distance)) is expected

@@ -116,5 +116,18 @@ class Pieces:
         return message
 
 
+class Versions(dict[int, Pieces]):
+    """What has come of each version, by the messages of the statistics topic in their order."""
+
+    def take(self, version: int, number: int | None, value: bytes | None) -> None:
+        """Takes a part, a head, or a tombstone of either; that of a head takes all of its version back."""
+        if value is not None:
+            self.setdefault(version, Pieces()).put(number, value)
+        elif number is None:
+            self.pop(version, None)
+        elif version in self:
+            self[version].parts.pop(number, None)
+
+
 def _joined(parts: dict[int, bytes], numbers: Iterable[int]) -> bytes:
     return b"".join(parts.get(number, b"") for number in numbers)

@@ -11,20 +11,17 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.envelope import CONFIGURATION_HEADER, VERSION_HEADER
 from stream_masker.pipeline.grouping import GROUP_HEADER
 from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
-from stream_masker.pipeline.parts import Pieces, place
+from stream_masker.pipeline.parts import Pieces, Versions, place
 from stream_masker.pipeline.records import Header, InputRecord, Outcome, Rejected
-from stream_masker.service.calibrator_topics import WAIT, read_to_end, reader
+from stream_masker.service.calibrator_topics import PARTITION, WAIT, read_to_end, reader
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.masking import Masking
-
-LOOK = 0.2
-"""Seconds to wait for records at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class Auditor:
         rejected = self._topics.rejected
         partitions = len(self._consumer.list_topics(rejected, timeout=WAIT).topics[rejected].partitions)
         key = f"{self._topics.input}:{at.partition}:{at.offset}".encode()
-        for message in self._read(rejected, at.partition % max(1, partitions), 0):
+        for message in self._read(rejected, at.partition % max(1, partitions)):
             if message.key() == key:
                 return decode_rejection(message.value() or b"")[2]
         return None
@@ -162,20 +159,11 @@ class Auditor:
 
     def _versions(self) -> dict[int, Pieces]:
         """What the statistics topic holds, by version."""
-        return collected(read_to_end(self._consumer, self._topics.statistics))
+        return collected(self._read(self._topics.statistics, PARTITION))
 
-    def _read(self, topic: str, partition: int, start: int) -> Iterator[Message]:
+    def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Committed records of a partition from an offset on, up to its present end."""
-        self._consumer.assign([TopicPartition(topic, partition, start)])
-        silent = 0.0
-        while silent < WAIT:
-            messages = self._consumer.consume(1_000, timeout=LOOK)
-            silent = 0.0 if messages else silent + LOOK
-            for message in messages:
-                if not _is_record(message):
-                    return
-                yield message
-        raise ServiceError(f"{topic}, partition {partition}, cannot be read: no answer for {WAIT:.0f} s")
+        return read_to_end(self._consumer, topic, partition=partition, start=start, patience=WAIT)
 
 
 def audit(configuration: Configuration, places: Iterable[Place]) -> Iterator[Finding]:
@@ -193,22 +181,11 @@ def as_record(message: Message) -> InputRecord:
 
 def collected(messages: Iterable[Message]) -> dict[int, Pieces]:
     """Versions put together out of the messages of the statistics topic, in their order; complete ones only."""
-    versions: dict[int, Pieces] = {}
+    versions = Versions()
     for message in messages:
-        version, number = place(message.key()) or (0, None)
-        if (value := message.value()) is not None:
-            versions.setdefault(version, Pieces()).put(number, value)
-        elif number is None:
-            versions.pop(version, None)
-    return {version: pieces for version, pieces in versions.items() if version and pieces.complete}
-
-
-def _is_record(message: Message) -> bool:
-    """False for the end of a partition. Raises KafkaException for any other error."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
-    return error is None
+        if (found := place(message.key())) is not None:
+            versions.take(*found, message.value())
+    return {version: pieces for version, pieces in versions.items() if pieces.complete}
 
 
 def _number(text: bytes | None) -> int:

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration import History
 from stream_masker.pipeline.messages import BlockRange, decode_statistics
-from stream_masker.pipeline.parts import Pieces, count_parts, place
+from stream_masker.pipeline.parts import Versions, count_parts, place
 from stream_masker.service.calibrator_parts import Parts
 from stream_masker.service.calibrator_topics import Extent, extent, read_to_end
 
@@ -30,7 +30,7 @@ class Recovery:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self._parts: dict[int, Pieces] = {}
+        self._versions = Versions()
 
     def take(self, message: Message) -> None:
         """Takes the next message: a part waits for its head, and a head, or a whole message, is added."""
@@ -38,23 +38,20 @@ class Recovery:
         value = message.value()
         if number is not None:
             self._take_part(version, number, value)
-        elif value is None:
-            self._parts.pop(version, None)
+            return
+        self._versions.take(version, None, value)
+        if value is None:
             self.history.forget({version})
         else:
             self._add(version, value, message)
 
     def _take_part(self, version: int, number: int, value: bytes | None) -> None:
         """Parts are written before their head: one that comes after it is of no use."""
-        pieces = self._parts.setdefault(version, Pieces()) if version > self.history.newest else Pieces()
-        if value is None:
-            pieces.parts.pop(number, None)
-        else:
-            pieces.put(number, value)
+        if version > self.history.newest:
+            self._versions.take(version, number, value)
 
     def _add(self, version: int, head: bytes, message: Message) -> None:
-        pieces = self._parts.pop(version, Pieces())
-        pieces.put(None, head)
+        pieces = self._versions.pop(version)
         try:
             self.history.add(decode_statistics(pieces.whole()), parts=count_parts(head))
         except StatisticsError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ WAIT = 10.0
 
 LOOK = 3.0
 """Seconds to look for a broker."""
+
+POLL = 0.2
+"""Seconds to wait for records at a time."""
 
 
 class StoppedError(ServiceError):
@@ -63,20 +67,32 @@ def extent(consumer: Consumer, topic: str) -> Extent:
 
 
 def read_to_end(
-    consumer: Consumer, topic: str, *, start: int = OFFSET_BEGINNING, stopped: Callable[[], bool] = lambda: False
+    consumer: Consumer,
+    topic: str,
+    *,
+    partition: int = PARTITION,
+    start: int = OFFSET_BEGINNING,
+    stopped: Callable[[], bool] = lambda: False,
+    patience: float = math.inf,
 ) -> Iterator[Message]:
-    """Every committed record from ``start`` to the present end.
+    """Every committed record of a partition from ``start`` to the present end.
 
-    Raises StoppedError once ``stopped``, asked all the while, says so; KafkaException when the topic cannot be read.
+    Raises StoppedError once ``stopped``, asked all the while, says so; ServiceError when nothing comes for ``patience``
+    seconds; KafkaException when the topic cannot be read.
     """
-    consumer.assign([TopicPartition(topic, PARTITION, start)])
-    while not stopped():
-        for message in consumer.consume(1_000, timeout=0.2):
+    consumer.assign([TopicPartition(topic, partition, start)])
+    silent = 0.0
+    while silent < patience:
+        if stopped():
+            raise StoppedError(f"reading {topic} was stopped")
+        messages = consumer.consume(1_000, timeout=POLL)
+        silent = 0.0 if messages else silent + POLL
+        for message in messages:
             if message.error() is None:
                 yield message
             elif _is_end(message.error()):
                 return
-    raise StoppedError(f"reading {topic} was stopped")
+    raise ServiceError(f"{topic}, partition {partition}, cannot be read: no answer for {patience:.0f} s")
 
 
 def _is_end(error: KafkaError) -> bool:

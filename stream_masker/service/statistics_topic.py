@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ConfigurationError, StatisticsError, StreamMaskerError
 from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics, fingerprints
-from stream_masker.pipeline.parts import Pieces, place
+from stream_masker.pipeline.parts import Pieces, Versions, place
 from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Newest:
     """
 
     def __init__(self) -> None:
-        self._versions: dict[int, Pieces] = {}
+        self._versions = Versions()
         self._told: set[int] = set()
 
     def offer(self, key: bytes | None, value: bytes | None) -> None:
@@ -57,25 +57,14 @@ class Newest:
         if found is None:
             log.warning("statistics topic: a message without a version as its key is left out")
             return
-        version, number = found
-        if value is None:
-            self._take_back(version, number)
-        else:
-            self._versions.setdefault(version, Pieces()).put(number, value)
-            self._forget_oldest()
+        self._versions.take(*found, value)
+        self._forget_oldest()
 
     def take(self) -> list[Published]:
         """What has been offered since the last time, newest first; what is not complete yet waits for the rest."""
         complete = [version for version in sorted(self._versions, reverse=True) if self._is_complete(version)]
         taken = [(version, self._whole(version, self._versions.pop(version))) for version in complete]
         return [Published(version, value) for version, value in taken if value is not None]
-
-    def _take_back(self, version: int, number: int | None) -> None:
-        pieces = self._versions.get(version)
-        if number is None or pieces is None:
-            self._versions.pop(version, None)
-        else:
-            pieces.parts.pop(number, None)
 
     def _is_complete(self, version: int) -> bool:
         pieces = self._versions[version]

@@ -8,14 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.parts import HEAD_BYTES, Piece, Pieces, count_parts, cut, place, tombstones
+from stream_masker.pipeline.parts import HEAD_BYTES, Piece, Pieces, Versions, count_parts, cut, place, tombstones
 from stream_masker.service.configuration.schema import validator
 
 
-def collected(pieces: list[Piece]) -> Pieces:
-    found = Pieces()
+def versions_of(pieces: list[Piece]) -> Versions:
+    found = Versions()
     for piece in pieces:
-        found.put(place(piece.key)[1], piece.value)
+        found.take(*place(piece.key), piece.value)
+    return found
+
+
+def collected(pieces: list[Piece]) -> Pieces:
+    [found] = versions_of(pieces).values()
     return found
 
 
@@ -90,3 +95,11 @@ def test_a_version_is_removed_with_all_its_parts():
 def test_a_limit_must_leave_room_for_the_head():
     with pytest.raises(ParameterError, match="use at least 512"):
         cut(1, b"", HEAD_BYTES - 1)
+
+
+def test_a_tombstone_of_the_head_takes_a_version_back_and_one_of_a_part_that_part():
+    seven, eight = cut(7, b"x" * 1_000, 512), cut(8, b"y" * 1_000, 512)
+    head, *parts = tombstones(7, 2)
+    assert versions_of([*seven, *eight, head, *parts]).keys() == {8}
+    without = versions_of([*seven, *eight, parts[1]])
+    assert [without[7].complete, without[8].complete] == [False, True]

@@ -11,7 +11,7 @@ class Reason(StrEnum):
     """Why a record cannot be masked; also the values of a metric's label. None of them tells a value of the record."""
 
     NOT_UTF8 = "not_utf8"
-    """The value is not valid UTF-8."""
+    """The value is not valid UTF-8, or the name of a header is not, where headers matter."""
     NOT_JSON = "not_json"
     """The value is not JSON (also: NaN, Infinity, numbers beyond 64-bit floats, lone surrogates, a byte order mark)."""
     NOT_AN_OBJECT = "not_an_object"

@@ -14,7 +14,7 @@ from stream_masker.errors import ParameterError
 from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
 
 Send = Callable[..., bool]
 """``send(topic, value, key, partition, timestamp, headers)``: False for a message larger than Kafka takes."""
@@ -123,20 +123,30 @@ class Gathered:
         return {partition: messages[0].offset() for partition, messages in self._messages.items()}
 
 
+UNREADABLE = b"\xff"
+"""The value of a message whose headers' names are not UTF-8: it is rejected as one whose value is not."""
+
+
 def as_inputs(messages: Sequence[Message], *, headers: bool) -> Inputs:
     """Messages as the record masker takes them; ``headers``: whether theirs are read at all."""
+    values, named = [message.value() for message in messages], headers_of(messages) if headers else ()
+    for index in (index for index, found in enumerate(named) if found is None and values[index] is not None):
+        values[index] = UNREADABLE
     return Inputs(
         offsets=[message.offset() for message in messages],
-        values=[message.value() for message in messages],
+        values=values,
         keys=[message.key() for message in messages],
         timestamps=[message.timestamp()[1] for message in messages],
-        headers=[message.headers() or () for message in messages] if headers else (),
+        headers=[found or () for found in named],
     )
 
 
-def as_input(message: Message) -> InputRecord:
-    """One message as the record masker takes it."""
-    return as_inputs([message], headers=True).record(0)
+def headers_of(messages: Sequence[Message]) -> list[Sequence[Header] | None]:
+    """The headers of each message; None where the client cannot read a name."""
+    try:
+        return [message.headers() or () for message in messages]
+    except UnicodeDecodeError:
+        return [headers_of([message])[0] for message in messages] if len(messages) > 1 else [None]
 
 
 class Masker(Protocol):

@@ -13,7 +13,17 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, Outcome, Rejected, Result
-from stream_masker.service.worker_batch import Gathered, Limits, Outputs, TooFew, Writer, Written, as_inputs, mask_batch
+from stream_masker.service.worker_batch import (
+    UNREADABLE,
+    Gathered,
+    Limits,
+    Outputs,
+    TooFew,
+    Writer,
+    Written,
+    as_inputs,
+    mask_batch,
+)
 
 LIMITS = Limits(records=10, size=1000, delay=1)
 
@@ -108,6 +118,23 @@ def test_messages_become_columns() -> None:
     assert columns.record(0) == InputRecord(offset=5, value=b"v", key=b"key", headers=(), timestamp=1_700_000_000_005)
     assert columns.headers == [(), [("h", b"1")]]
     assert as_inputs(messages, headers=False).record(1).headers == ()
+
+
+class Unreadable(FakeMessage):
+    """A message with a header whose name is not UTF-8."""
+
+    def headers(self):
+        return [(b"\xff".decode(), b"1")]
+
+
+def test_a_message_whose_headers_cannot_be_read_is_set_apart_where_headers_matter() -> None:
+    messages = [FakeMessage(2, 5, b"v"), Unreadable(2, 6, b"v"), Unreadable(2, 7, None), FakeMessage(2, 8, b"v")]
+    columns = as_inputs(messages, headers=True)
+    assert columns.values == [b"v", UNREADABLE, None, b"v"]
+    assert columns.headers == [(), (), (), [("h", b"1")]]
+    assert as_inputs(messages, headers=False).values[1] == b"v"
+    with pytest.raises(UnicodeDecodeError):
+        UNREADABLE.decode()
 
 
 class FakeMasker:

@@ -9,11 +9,11 @@ from stream_masker.core.distance import DISTANCES, Distance
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.exponential_graph import GraphExponential
 from stream_masker.core.mechanisms.exponential_tree import TreeExponential
-from stream_masker.core.mechanisms.markov import Drawer, DrawingMechanism, number_between
+from stream_masker.core.mechanisms.markov import Drawer, DrawingMechanism
+from stream_masker.core.mechanisms.options import for_each, number_between
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import ParameterError
 
 LEAST_EPSILON = 1e-6
 LARGEST_EPSILON = 1000.0
@@ -86,9 +86,8 @@ def _drawer(distance: Distance, *, candidates: str, epsilon: float) -> Drawer:
 
 
 def _checked_epsilon(epsilon: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:
-    given = epsilon if isinstance(epsilon, Mapping) else dict.fromkeys(attributes, epsilon)
-    if set(given) != set(attributes):
-        raise ParameterError(f"epsilon={epsilon!r} is not allowed: give one number, or one for each of {attributes}")
+    given = for_each("epsilon", epsilon, attributes)
     return {
-        name: number_between(f"epsilon of {name!r}", given[name], LEAST_EPSILON, LARGEST_EPSILON) for name in attributes
+        name: number_between(f"epsilon of {name!r}", level, LEAST_EPSILON, LARGEST_EPSILON)
+        for name, level in given.items()
     }

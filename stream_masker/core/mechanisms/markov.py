@@ -13,12 +13,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-import numpy as np
-
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
-from stream_masker.core.distance import Distance
+from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms.candidates import Floats, Int32
 from stream_masker.core.mechanisms.markov_transitions import Transition
+from stream_masker.core.mechanisms.tallies import tally
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.mechanisms.words import Layout, draw_words
 from stream_masker.core.randomness import Keys, Words
@@ -59,13 +57,6 @@ class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDraw
         )
 
 
-def tally(before: Int32, after: Int32, d: Distance) -> Tally:
-    """What masking did to the values of one attribute."""
-    changed = before != after
-    apart = d.pairs(before[changed], after[changed])
-    return Tally(values=int(np.count_nonzero(before >= 0)), squared_distance=float((apart**2).sum()))
-
-
 class MarkovMechanism(DrawingMechanism[Transition]):
     """A mechanism that masks by a ``Transition`` of each attribute, which the window's model gives."""
 
@@ -90,24 +81,3 @@ class MarkovMechanism(DrawingMechanism[Transition]):
 
     def _concepts(self, attribute: str) -> int:
         return len(self._taxonomies[attribute])
-
-
-def read(model: object, field: str) -> object:
-    """A field of a model. Raises StatisticsError."""
-    if not isinstance(model, Mapping) or field not in model:
-        raise StatisticsError(f"the model has no {field}")
-    return model[field]
-
-
-def number_between(name: str, given: object, low: float, high: float) -> float:
-    """A number from ``low`` to ``high``, both allowed. Raises ParameterError."""
-    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not low <= float(given) <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a number from {low:g} to {high:g}")
-    return float(given)
-
-
-def whole_number(name: str, given: object, low: int, high: int) -> int:
-    """A whole number from ``low`` to ``high``, both allowed. Raises ParameterError."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a whole number from {low} to {high}")
-    return int(given)

@@ -1,15 +1,19 @@
-"""Arrays in a mechanism's model: base64 of zlib of little-endian bytes, so that they travel as JSON."""
+"""Arrays in a mechanism's model: base64 of zlib of little-endian bytes, so that they travel as JSON; and what of them
+the mechanisms share that mask by transitions between an attribute's values."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.mechanisms.markov_transitions import Domain
+from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
 
 
@@ -40,3 +44,21 @@ def _inflated(text: object, limit: int) -> bytes:
     if len(data) > limit or not stream.eof:
         raise StatisticsError("a packed array of the model has another size, or is cut off")
     return data
+
+
+def read(model: object, field: str) -> object:
+    """A field of a model. Raises StatisticsError."""
+    if not isinstance(model, Mapping) or field not in model:
+        raise StatisticsError(f"the model has no {field}")
+    return model[field]
+
+
+def pack_counts(column: SparseCounts) -> dict[str, Any]:
+    """An attribute's values and how often each occurs, in their order."""
+    return {"values": pack(column.keys.astype(np.int32)), "counts": pack(column.counts)}
+
+
+def unpack_counts(model: Mapping[str, Any], concepts: int) -> Domain:
+    """The domain of what ``pack_counts`` packed; ``concepts``: of the taxonomy. Raises StatisticsError."""
+    values = unpack(read(model, "values"), np.int32)
+    return Domain.of(values, unpack(read(model, "counts"), np.int64, values.size), concepts)

@@ -78,6 +78,12 @@ class PartTransition(Transition):
     low: Int64
     high: Int64
 
+    @classmethod
+    def whole(cls, domain: Domain, keep: Floats) -> PartTransition:
+        """All values are one part: each stays with its probability, or becomes any other. keep: (v,)."""
+        v = domain.values.size
+        return cls(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
+
     def _draw(
         self, codes: Int32, first: Words, second: Words, index: Int32, values: Int32, cumulative: Floats
     ) -> Int32:

@@ -18,6 +18,7 @@ from stream_masker.core.mechanisms.candidates import require_one_of
 from stream_masker.core.mechanisms.declaration import Declaration
 from stream_masker.core.mechanisms.microaggregation_groups import Comparable, Values, patterns
 from stream_masker.core.mechanisms.numeric_noise import number_words, uniforms
+from stream_masker.core.mechanisms.tallies import tally
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.mechanisms.words import ROUNDING, TIES, draw_words
 from stream_masker.core.numeric import Floats, Ints, Numeric
@@ -292,10 +293,7 @@ class _Draft:
         self.truncated[j] += len(places)
 
     def tally(self, j: int, d: Distance) -> Tally:
-        before, after = self.batch.columns[j].codes, self.codes[j]
-        there = before >= 0
-        squares = d.pairs(before[there], after[there]) ** 2
-        return Tally(int(there.sum()), float(squares.sum()), truncated=self.truncated[j])
+        return tally(self.batch.columns[j].codes, self.codes[j], d, truncated=self.truncated[j])
 
 
 def _checked_k(k: int, window: int) -> int:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stream_masker.core.mechanisms.declaration import Declaration
-from stream_masker.core.mechanisms.markov import MarkovMechanism, read
-from stream_masker.core.mechanisms.markov_packing import pack, unpack
+from stream_masker.core.mechanisms.markov import MarkovMechanism
+from stream_masker.core.mechanisms.markov_packing import pack, read, unpack
 from stream_masker.core.mechanisms.markov_transitions import Domain, PartTransition
 from stream_masker.core.statistics.counts import Counts
 
@@ -41,7 +41,5 @@ class NaiveDistortion(MarkovMechanism):
 
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
         values = unpack(read(model, "values"), np.int32)
-        v = values.size
-        domain = Domain.of(values, np.ones(v), self._concepts(attribute))
-        keep = np.full(v, 1.0 if v == 1 else 0.0)
-        return PartTransition(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
+        domain = Domain.of(values, np.ones(values.size), self._concepts(attribute))
+        return PartTransition.whole(domain, np.full(values.size, 1.0 if values.size == 1 else 0.0))

@@ -1,11 +1,13 @@
-"""The parameters of semantic noise: what is allowed, and which method 2017's Table 9 suggests instead."""
+"""The parameters of mechanisms: what is allowed; of semantic noise, which method 2017's Table 9 suggests instead."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
@@ -37,12 +39,31 @@ def require_type(what: str, given: object, wanted: type) -> None:
         raise ParameterError(f"{what} is a {type(given).__name__}: use a {wanted.__name__}")
 
 
+def number_between(name: str, given: object, low: float, high: float) -> float:
+    """A number from ``low`` to ``high``, both allowed. Raises ParameterError."""
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not low <= float(given) <= high:
+        raise ParameterError(f"{name}={given!r} is not allowed: use a number from {low:g} to {high:g}")
+    return float(given)
+
+
+def whole_number(name: str, given: object, low: int, high: int) -> int:
+    """A whole number from ``low`` to ``high``, both allowed. Raises ParameterError."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
+        raise ParameterError(f"{name}={given!r} is not allowed: use a whole number from {low} to {high}")
+    return int(given)
+
+
+def for_each(what: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
+    """What is given of every attribute, in their order, from one for all or one for each. Raises ParameterError."""
+    each = given if isinstance(given, Mapping) else dict.fromkeys(attributes, given)
+    if set(each) != set(attributes):
+        raise ParameterError(f"{what} is given for {_names(each)}: give one number, or one for each of {attributes}")
+    return {name: each[name] for name in attributes}
+
+
 def checked_alpha(alpha: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:
     """α of every attribute, from one for all or one for each. Raises ParameterError; each must be in (0, 10]."""
-    given = alpha if isinstance(alpha, Mapping) else dict.fromkeys(attributes, alpha)
-    if set(given) != set(attributes):
-        raise ParameterError(f"alpha is given for {_names(given)}: give one number, or one for each of {attributes}")
-    return {name: _checked_level(name, given[name]) for name in attributes}
+    return {name: _checked_level(name, level) for name, level in for_each("alpha", alpha, attributes).items()}
 
 
 def _checked_level(name: str, alpha: object) -> float:
@@ -113,5 +134,5 @@ def suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
     )
 
 
-def _names(given: Mapping[str, float]) -> str:
+def _names(given: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in given) or "no attribute"

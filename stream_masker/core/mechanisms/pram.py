@@ -9,12 +9,11 @@ import numpy as np
 
 from stream_masker.core.mechanisms.candidates import Floats
 from stream_masker.core.mechanisms.declaration import Declaration
-from stream_masker.core.mechanisms.markov import MarkovMechanism, number_between, read
-from stream_masker.core.mechanisms.markov_packing import pack, unpack
+from stream_masker.core.mechanisms.markov import MarkovMechanism
+from stream_masker.core.mechanisms.markov_packing import pack, pack_counts, read, unpack, unpack_counts
 from stream_masker.core.mechanisms.markov_transitions import Domain, RowTransition, ShareTransition, Transition
-from stream_masker.core.mechanisms.options import require_type
+from stream_masker.core.mechanisms.options import number_between, require_type
 from stream_masker.core.mechanisms.pram_matrix import TOLERANCE, MarkovMatrix, NamedMatrix, invariant
-from stream_masker.core.mechanisms.probabilistic_distortion import pack_counts, unpack_counts
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from stream_masker.core.mechanisms.declaration import Declaration
-from stream_masker.core.mechanisms.markov import MarkovMechanism, read
-from stream_masker.core.mechanisms.markov_packing import pack, unpack
-from stream_masker.core.mechanisms.markov_transitions import Domain, ShareTransition
-from stream_masker.core.statistics.counts import Counts, SparseCounts
-
-
-def pack_counts(column: SparseCounts) -> dict[str, Any]:
-    """The model of an attribute of which only the values' frequencies matter."""
-    return {"values": pack(column.keys.astype(np.int32)), "counts": pack(column.counts)}
-
-
-def unpack_counts(model: Mapping[str, Any], concepts: int) -> Domain:
-    """The domain of ``pack_counts``. Raises StatisticsError."""
-    values = unpack(read(model, "values"), np.int32)
-    return Domain.of(values, unpack(read(model, "counts"), np.int64, values.size), concepts)
+from stream_masker.core.mechanisms.markov import MarkovMechanism
+from stream_masker.core.mechanisms.markov_packing import pack_counts, unpack_counts
+from stream_masker.core.mechanisms.markov_transitions import ShareTransition
+from stream_masker.core.statistics.counts import Counts
 
 
 class ProbabilisticDistortion(MarkovMechanism):

@@ -32,6 +32,5 @@ class RandomTransitions(PartitionMechanism):
 
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
         domain, low, high = self._parts(attribute, model)
-        v, part = domain.values.size, (high - low).astype(np.float64)
-        keep = stay_probability(self._k1, self._k2, part, v - part)
-        return PartTransition(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
+        part = (high - low).astype(np.float64)
+        return PartTransition.whole(domain, stay_probability(self._k1, self._k2, part, domain.values.size - part))

@@ -8,6 +8,7 @@ from math import ceil, floor
 from numbers import Real
 from typing import TypeAlias
 
+from stream_masker.core.mechanisms.options import for_each
 from stream_masker.core.mechanisms.swapping import FEWEST, Swapping
 from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared
 from stream_masker.core.ontology import Taxonomy
@@ -92,16 +93,9 @@ def checked_intervals(k: Lengths, p: Shares, attributes: tuple[str, ...], *, win
     if k is not None and p is not None:
         raise ParameterError(f"k={k!r} and p={p!r} are two lengths of one interval: give k (records) or p (per cent)")
     if p is not None:
-        return tuple(Interval(p=_checked_p(name, share)) for name, share in _each("p", p, attributes).items())
-    lengths = _each("k", DEFAULT_K if k is None else k, attributes)
+        return tuple(Interval(p=_checked_p(name, share)) for name, share in for_each("p", p, attributes).items())
+    lengths = for_each("k", DEFAULT_K if k is None else k, attributes)
     return tuple(Interval(k=_checked_k(name, length, window)) for name, length in lengths.items())
-
-
-def _each(what: str, given: object, attributes: tuple[str, ...]) -> dict[str, object]:
-    lengths = given if isinstance(given, Mapping) else dict.fromkeys(attributes, given)
-    if set(lengths) != set(attributes):
-        raise ParameterError(f"{what} is given for {sorted(lengths)}: give one number, or one for each of {attributes}")
-    return {name: lengths[name] for name in attributes}
 
 
 def _checked_k(name: str, k: object, window: int) -> int:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.candidates import Int32, Int64
 from stream_masker.core.mechanisms.swapping_kernels import PLACE, swap_in_range
-from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared, WindowedMechanism
+from stream_masker.core.mechanisms.tallies import tally
+from stream_masker.core.mechanisms.windowed import Prepared, WindowedMechanism
 from stream_masker.core.mechanisms.words import draw_words
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.randomness import Keys, Words
 from stream_masker.errors import ParameterError
 
@@ -91,21 +91,6 @@ class Swapping(WindowedMechanism[Prepared]):
 
     needs_group: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        taxonomies: Mapping[str, Taxonomy],
-        *,
-        distance: DistanceChoice = "wu_palmer",
-        window: int = 10_000,
-        window_age: float | None = None,
-        rollup_depth: int = 2,
-        seed: bytes,
-    ) -> None:
-        """The parameters are those of every mechanism: see ``WindowedMechanism``."""
-        super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
-        )
-
     @property
     @abstractmethod
     def group_minimum(self) -> int:
@@ -158,11 +143,5 @@ def swap_in_ranks(ranks: NDArray[np.integer], values: Values, k: int) -> Int64:
 def _masked(batch: Batch, swapped: Sequence[Swapped], distances: Sequence[Distance]) -> MaskedBatch:
     columns = tuple(Column(after.codes, before.offsets) for after, before in zip(swapped, batch.columns, strict=True))
     done = zip(batch.columns, swapped, distances, strict=True)
-    return MaskedBatch(columns, tuple(_tally(before.codes, after, d) for before, after, d in done))
-
-
-def _tally(before: Int32, after: Swapped, d: Distance) -> Tally:
-    changed = before != after.codes
-    distances = d.pairs(before[changed], after.codes[changed])
-    squares = float(distances @ distances)
-    return Tally(values=int(np.count_nonzero(before >= 0)), squared_distance=squares, truncated=after.kept)
+    tallies = (tally(before.codes, after.codes, d, truncated=after.kept) for before, after, d in done)
+    return MaskedBatch(columns, tuple(tallies))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.mechanisms.candidates import Floats, Int64
-from stream_masker.core.mechanisms.markov import MarkovMechanism, number_between, read, whole_number
-from stream_masker.core.mechanisms.markov_packing import pack, unpack
+from stream_masker.core.mechanisms.markov import MarkovMechanism
+from stream_masker.core.mechanisms.markov_packing import pack, pack_counts, read, unpack, unpack_counts
 from stream_masker.core.mechanisms.markov_transitions import Domain
-from stream_masker.core.mechanisms.options import require_type
+from stream_masker.core.mechanisms.options import number_between, require_type, whole_number
 from stream_masker.core.mechanisms.vicus_partition import Search, partition
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
@@ -106,10 +106,9 @@ class PartitionMechanism(MarkovMechanism):
 
     def _parts(self, attribute: str, model: Mapping[str, Any]) -> tuple[Domain, Int64, Int64]:
         """The domain, its parts contiguous, and each value's part: low and high, (v,) int64 each, half open."""
-        values = unpack(read(model, "values"), np.int32)
-        domain = Domain.of(values, unpack(read(model, "counts"), np.int64, values.size), self._concepts(attribute))
+        domain = unpack_counts(model, self._concepts(attribute))
         sizes = unpack(read(model, "parts"), np.int32).astype(np.int64)
-        if not sizes.size or sizes.min() < 1 or sizes.sum() != values.size:
+        if not sizes.size or sizes.min() < 1 or sizes.sum() != domain.values.size:
             raise StatisticsError("the model's parts are not parts of its values")
         high = np.repeat(np.cumsum(sizes), sizes)
         return domain, high - np.repeat(sizes, sizes), high
@@ -124,12 +123,9 @@ def _weights(c1: float, c2: float) -> dict[str, float]:
 
 def _model_of(column: SparseCounts, values: Int64, labels: Int64) -> dict[str, Any]:
     """Values by part, then by position; parts in the order of their first values."""
-    order = np.argsort(labels, kind="stable")
-    return {
-        "values": pack(values[order].astype(np.int32)),
-        "counts": pack(column.counts[np.searchsorted(column.keys, values[order])]),
-        "parts": pack(np.bincount(labels).astype(np.int32)),
-    }
+    ordered = values[np.argsort(labels, kind="stable")]
+    counts = pack_counts(SparseCounts(ordered, column.counts[np.searchsorted(column.keys, ordered)]))
+    return {**counts, "parts": pack(np.bincount(labels).astype(np.int32))}
 
 
 def stay_probability(k1: float, k2: float, part: Floats, others: Floats) -> Floats:

@@ -56,7 +56,8 @@ class Group(NamedTuple):
 
 
 class LevelReplacer:
-    """The ``Replacer`` of directed acyclic graphs, and of distances that are not known to depend on depths alone."""
+    """The ``Replacer`` of distances that are not known to depend on depths alone, and of the logarithmic one in a
+    directed acyclic graph. A value that is not remembered costs a pass over its taxonomy."""
 
     def __init__(
         self, distance: Distance, *, candidates: str, calibrated: bool, cache_bytes: int = CACHE_BYTES

@@ -61,7 +61,7 @@ class SemanticNoise(WindowedMechanism[_InForce]):
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
         latency="none: each record by itself",
-        cost="O(depth²) in a tree, whatever its size",
+        cost="O(depth²) in a tree; in a DAG what a value's ancestors and their lists hold, never all of it (Wu-Palmer)",
         numeric=True,
     )
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core import blake2b_lanes as lanes
-from stream_masker.core.blake2b_lanes import LANES, mix_last_blocks, word_at
+from stream_masker.core.blake2b_lanes import LANES, mix_last_blocks
 from stream_masker.core.compiling import inlined, kernel
+from stream_masker.core.machine import word_at
 
 Words: TypeAlias = NDArray[np.uint64]
 

@@ -73,18 +73,6 @@ def mix_last_blocks(_typing, state, words, lengths):  # type: ignore[no-untyped-
     return types.void(state, words, lengths), generate
 
 
-@intrinsic
-def word_at(_typing, data, _at):  # type: ignore[no-untyped-def]
-    """The uint64 of the eight bytes that begin anywhere in an array of bytes, little-endian."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        pointer = builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.uint64(data, types.int64), generate
-
-
 class _Rows:
     """An array of words, a row of lanes each."""
 

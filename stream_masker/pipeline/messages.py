@@ -85,7 +85,7 @@ def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> Json:
 
 
 def _concepts(counts: SparseCounts, taxonomy: Taxonomy) -> Json:
-    return {"concepts": taxonomy.decode(counts.keys.tolist()), "counts": counts.counts}
+    return {"concepts": taxonomy.decode(counts.keys), "counts": counts.counts}
 
 
 def _pair(block: Block, i: int, j: int, taxonomies: Taxonomies) -> Json:

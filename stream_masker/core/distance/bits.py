@@ -35,16 +35,6 @@ def highest_bit(_typing, _word):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def lowest_bit(_typing, _word):  # type: ignore[no-untyped-def]
-    """The index, 0 … 63, of the lowest set bit of a uint64 that is not 0; int64."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(types.uint64), generate
-
-
-@intrinsic
 def prefetch(_typing, array, _index):  # type: ignore[no-untyped-def]
     """Asks the cache for the line that holds ``array[index]``, of a contiguous one-dimensional array."""
 

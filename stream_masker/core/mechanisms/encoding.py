@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +23,35 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Bat
     Raises UnknownConceptError, whose ``position`` is the record's index, and ParameterError for a value that is
     neither a concept id, a list of them, nor None, or for an attribute with lists in some records and ids in others.
     """
-    columns = tuple(
-        encode_column(name, [record.get(name) for record in records], tau) for name, tau in taxonomies.items()
-    )
+    columns = tuple(encode_column(name, _values_of(name, records), tau) for name, tau in taxonomies.items())
     return Batch(len(records), columns)
+
+
+def _values_of(name: str, records: Sequence[Record]) -> list[Value]:
+    try:
+        return list(map(dict.get, records, repeat(name)))  # type: ignore[arg-type]
+    except TypeError:
+        return [record.get(name) for record in records]
 
 
 def encode_column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
     """One attribute's values as a column: of an array if any of them is a list."""
+    found = _found(values, taxonomy)
+    if found is not None:
+        return Column(found)
     kinds = set(map(type, values))
     if any(issubclass(kind, list) for kind in kinds):
         return _array(name, values, taxonomy)
     return Column(_scalars(name, values, taxonomy, absent=type(None) in kinds))
+
+
+def _found(values: Sequence[Value], taxonomy: Taxonomy) -> NDArray[np.int32] | None:
+    """The positions of values that are all concept ids; None otherwise."""
+    try:
+        codes = taxonomy.find_texts(values)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return codes if codes.min(initial=0) >= 0 else None
 
 
 def _scalars(name: str, values: Sequence[Value], taxonomy: Taxonomy, *, absent: bool) -> NDArray[np.int32]:
@@ -91,9 +108,9 @@ def decode(masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict
 
 
 def _values(column: Column, taxonomy: Taxonomy) -> Sequence[Value]:
+    texts = taxonomy.decode(column.codes)
     if column.offsets is not None:
-        texts = taxonomy.decode(column.codes)
         return [texts[start:end] for start, end in pairwise(column.offsets.tolist())]
-    if column.codes.size and column.codes.min() < 0:
-        return [None if code < 0 else taxonomy.ids[code] for code in column.codes.tolist()]
-    return taxonomy.decode(column.codes)
+    if column.codes.min(initial=0) >= 0:
+        return texts
+    return [None if code < 0 else text for code, text in zip(column.codes.tolist(), texts, strict=True)]

@@ -13,6 +13,12 @@ from stream_masker.core.ontology.texts import KEPT, Texts, encoded
 
 CHUNK = 65_536
 SEPARATOR = "\0"
+END = SEPARATOR * (1 + hashing.SHORT)
+"""After the last of joined texts: what ends it, and room to read words of bytes."""
+
+MANY = 500
+"""Texts to find at once that are worth a table of short ones."""
+
 NO_TEXT = b"\xff"
 """What stands for a value that is no text: no UTF-8, so never found."""
 
@@ -25,6 +31,7 @@ class Lookup:
         self.texts = texts
         self.slots = frozen(_slots(texts) if slots is None else slots)
         self._known: dict[object, int] = {}
+        self._short: Hashes | None = None
 
     def find(self, text: object) -> int:
         """The text's index, or -1."""
@@ -33,6 +40,30 @@ class Lookup:
 
     def find_all(self, texts: Sequence[object]) -> Int32:
         """(n,) int32: each text's index, or -1."""
+        if len(texts) >= MANY:
+            try:
+                return self.find_texts(texts)  # type: ignore[arg-type]
+            except TypeError:
+                pass
+        return self._find_pieces(texts)
+
+    def find_texts(self, texts: Sequence[str]) -> Int32:
+        """As ``find_all``, fast for many texts. Raises TypeError for what is no text."""
+        joined = np.frombuffer(encoded(SEPARATOR.join(texts) + END), np.uint8)
+        if self._short is None:
+            self._short = self._table_of_short()
+        table = self.texts
+        known = (self._short, self.slots, table.blob, table.starts, table.ends)
+        found: Int32
+        found, end = hashing.find_joined(joined, len(texts), *known)
+        return found if end == joined.size - hashing.SHORT else self._find_pieces(texts)
+
+    def _table_of_short(self) -> Hashes:
+        table = self.texts
+        short: Hashes = hashing.fill_short(self.slots.size, table.blob, table.starts, table.ends)
+        return short
+
+    def _find_pieces(self, texts: Sequence[object]) -> Int32:
         data, offsets, gap = _pieces(texts)
         table = self.texts
         found: Int32 = hashing.find_texts(data, offsets, gap, self.slots, table.blob, table.starts, table.ends)

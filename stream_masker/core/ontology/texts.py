@@ -7,11 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, SupportsIndex, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.ontology.arrays import Bytes, Int64, frozen, offsets_of
 
 KEPT: Final = 65_536
 """How many decoded texts (or looked-up positions) of one table a process keeps."""
+
+KEPT_WHOLE: Final = 1 << 19
+"""The most texts of a table of which a process keeps every one that it read in an array of others."""
+
+MANY: Final = 500
+"""Texts to read at once that are worth an array of all."""
 
 LONE_SURROGATES: Final = "surrogatepass"
 """Half of a surrogate pair, which UTF-8 forbids but a Python string may hold, is a text like any other."""
@@ -24,12 +31,13 @@ class Texts(Sequence[str]):
     dictionary does; at most ``KEPT`` are. Equal to any sequence of equal texts.
     """
 
-    __slots__ = ("_decoded", "blob", "ends", "starts")
+    __slots__ = ("_decoded", "_whole", "blob", "ends", "starts")
 
     def __init__(self, blob: Bytes, starts: Int64, ends: Int64) -> None:
         """blob: (b,) uint8; starts, ends: (n,) int64."""
         self.blob, self.starts, self.ends = frozen(blob), frozen(starts), frozen(ends)
         self._decoded = _Decoded(self)
+        self._whole: _Whole | None = None
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Texts:
@@ -78,6 +86,12 @@ class Texts(Sequence[str]):
         """The texts at these indices."""
         return list(map(self._decoded.__getitem__, indices))
 
+    def pick_all(self, indices: NDArray[np.integer]) -> list[str]:
+        """The texts at these indices: as ``pick``, fast for many."""
+        if self._whole is None and indices.size >= MANY and len(self) <= KEPT_WHOLE:
+            self._whole = _Whole(self)
+        return self.pick(indices.tolist()) if self._whole is None else self._whole.pick(indices)
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -110,6 +124,26 @@ class _Decoded(dict[SupportsIndex, str]):
             self.clear()
         self[place] = text
         return text
+
+
+class _Whole:
+    """Texts in an array, decoded on first use."""
+
+    __slots__ = ("_known", "_table", "_texts")
+
+    def __init__(self, texts: Texts) -> None:
+        self._table = np.empty(len(texts), np.object_)
+        self._known = np.zeros(len(texts), np.bool_)
+        self._texts = texts
+
+    def pick(self, indices: NDArray[np.integer]) -> list[str]:
+        known = self._known.take(indices)
+        if not known.all():
+            new = np.unique(indices[~known])
+            self._table[new] = list(self._texts.take(new))
+            self._known[new] = True
+        picked: list[str] = self._table.take(indices).tolist()
+        return picked
 
 
 def encoded(text: str) -> bytes:

@@ -59,6 +59,38 @@ def test_texts_are_found_and_nothing_else_is(known, values):
     assert table.find_all(wanted).tolist() == expected
     assert [table.find(value) for value in wanted * 2] == expected * 2
     assert Lookup(table.texts, table.slots).find_all(known).tolist() == list(range(len(known)))
+    named = [(value, place) for value, place in zip(wanted, expected, strict=True) if isinstance(value, str)]
+    assert table.find_texts([value for value, _ in named]).tolist() == [place for _, place in named]
+
+
+@pytest.mark.parametrize("wanted", [["a", None], [1], [b"a", "a"]])
+def test_what_is_no_text_is_not_looked_up_as_one(wanted):
+    with pytest.raises(TypeError):
+        Lookup(Texts.of(["a"])).find_texts(wanted)
+
+
+@pytest.mark.parametrize("size", range(20))
+def test_texts_of_any_length_are_found_among_many(size):
+    """Those of up to two words have a table of their own."""
+    known = ["x" * size, *(f"{k:0{size}d}" for k in range(40)), "é" * size, "\0" * size + "y"]
+    known = list(dict.fromkeys(known))
+    table = Lookup(Texts.of(known))
+    wanted = [*known, "x" * size + "z", "z" * size, ""] * 30
+    expected = [known.index(text) if text in known else -1 for text in wanted]
+    assert len(wanted) > lookup.MANY
+    assert table.find_all(wanted).tolist() == expected
+    without = [text for text in wanted if "\0" not in text]
+    assert table.find_texts(without).tolist() == [known.index(t) if t in known else -1 for t in without]
+
+
+@given(LISTS.filter(len), st.data())
+def test_many_texts_are_picked_like_few(given_texts, data):
+    table = Texts.of(given_texts)
+    indices = np.array(data.draw(st.lists(st.integers(0, len(table) - 1))), np.int32)
+    for some in (indices, np.resize(indices, texts.MANY) if indices.size else indices, indices):
+        assert table.pick_all(some) == table.pick(some.tolist())
+    with pytest.raises(IndexError):
+        table.pick_all(np.full(texts.MANY, len(table)))
 
 
 def test_only_so_many_found_positions_are_kept(monkeypatch):

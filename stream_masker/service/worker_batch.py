@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import methodcaller
 from typing import NamedTuple, Protocol
 
 from stream_masker.core.batch import Tally
@@ -30,6 +31,8 @@ class Message(Protocol):
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
     def headers(self) -> list[Header] | None: ...
+    def set_value(self, value: bytes) -> None: ...
+    def set_headers(self, headers: list[Header]) -> None: ...
     def timestamp(self) -> tuple[int, int]: ...
     def __len__(self) -> int: ...
 
@@ -124,29 +127,37 @@ class Gathered:
 
 
 UNREADABLE = b"\xff"
-"""The value of a message whose headers' names are not UTF-8: it is rejected as one whose value is not."""
+"""What the value becomes of a message whose headers cannot be read: it is rejected as not UTF-8."""
 
 
 def as_inputs(messages: Sequence[Message], *, headers: bool) -> Inputs:
     """Messages as the record masker takes them; ``headers``: whether theirs are read at all."""
-    values, named = [message.value() for message in messages], headers_of(messages) if headers else ()
-    for index in (index for index, found in enumerate(named) if found is None and values[index] is not None):
-        values[index] = UNREADABLE
+    named = list(map(headers_of, messages)) if headers else ()
     return Inputs(
         offsets=[message.offset() for message in messages],
-        values=values,
+        values=[message.value() for message in messages],
         keys=[message.key() for message in messages],
         timestamps=[message.timestamp()[1] for message in messages],
-        headers=[found or () for found in named],
+        headers=named,
     )
 
 
-def headers_of(messages: Sequence[Message]) -> list[Sequence[Header] | None]:
-    """The headers of each message; None where the client cannot read a name."""
+def headers_of(message: Message) -> Sequence[Header]:
+    """A message's headers; a message with a header's name that is not UTF-8 loses them, and its value.
+
+    confluent-kafka gives an error for such headers the first time, and a list that crashes its reader from then on.
+    ``methodcaller`` has the interpreter see the error at once, which the specialised call of a method does not.
+    """
     try:
-        return [message.headers() or () for message in messages]
-    except UnicodeDecodeError:
-        return [headers_of([message])[0] for message in messages] if len(messages) > 1 else [None]
+        return _read_headers(message) or ()
+    except (SystemError, UnicodeDecodeError):
+        message.set_headers([])
+        if message.value() is not None:
+            message.set_value(UNREADABLE)
+        return ()
+
+
+_read_headers: Callable[[Message], list[Header] | None] = methodcaller("headers")
 
 
 class Masker(Protocol):

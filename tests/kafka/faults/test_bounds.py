@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -14,13 +16,18 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from fault_checker import committed
 from fault_stream import ASKED, GRACE, LONG, Fleet, detoured, detours, stream_setting
 from forwarder import Forwarder
+from kafka import KafkaProducer
 from kafka_broker import Cluster
 from kafka_records import QUIET, write
 from processes import Processes
 from workers import Setting, event, running, setting, value, wait
 
+from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.randomness import Keys
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service import worker_run
+from stream_masker.service.masking import Masking
 from stream_masker.service.topics import prepare_topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600 if LONG else 600)]
@@ -103,6 +110,71 @@ def test_a_batch_of_large_records_ends_at_its_bytes(here: Setting) -> None:
         committed = worker.metric("transactions_total", outcome="committed")
         assert worker.metric("batch_records_bucket", le="100.0") == committed >= 200 / 20
     masked_once(here, 200)
+
+
+def test_a_batch_of_many_records_ends_at_its_count(here: Setting) -> None:
+    here.produce(range(400))
+    with running(here.configuration(worker={"instance": "count", "batch_records": 40, "batch_delay": 5})) as worker:
+        worker.reaches(400)
+        committed = worker.metric("transactions_total", outcome="committed")
+        assert worker.metric("batch_records_bucket", le="100.0") == committed >= 400 / 40
+    assert all(block.json["records"] <= 40 for block in here.read("calibration"))
+    masked_once(here, 400)
+
+
+class NotUtf8(str):
+    """A header's name that only a careless client sends."""
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff\xfe"
+
+
+DEFECT = "C88"
+"""A code that masking fails over, as a defect would."""
+
+POISON: dict[str, dict[str, Any]] = {
+    "bytes": {"value": b"\xff\xfe\x00"},
+    "nothing": {"value": b""},
+    "half a surrogate": {"value": b'{"id": 1, "first": "\\ud800", "second": "C11"}'},
+    "depth": {"value": b'{"id": 1, "first": "C11", "second": "C11", "x": ' + b"[" * 90_000 + b"]" * 90_000 + b"}"},
+    "digits": {"value": b'{"id": ' + b"9" * 300_000 + b', "first": "C11", "second": "C11"}'},
+    "size": {"value": b'{"id": 1, "first": "C11", "second": "C11", "x": "' + b"x" * 1_040_000 + b'"}'},
+    "code": {"value": b'{"id": 1, "first": "' + b"C" * 900_000 + b'", "second": "C11"}'},
+    "codes": {"value": b'{"id": 1, "first": [["C11"]], "second": {"C11": 1}}'},
+    "defect": {"value": b'{"id": 1, "first": "%s", "second": "C11"}' % DEFECT.encode()},
+    "key": {"value": value(0)[:-1], "key": b"\xff" * 500_000},
+    "header": {"value": b"{", "headers": [(NotUtf8("n"), b"1")]},
+    "headers": {"value": b"{", "headers": [("n", b"\xff" * 10)] * 5_000},
+}
+
+
+def test_a_poison_record_never_stops_its_partition(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stands between good records on each partition; one is masked by its neighbours' batch, one by one."""
+    mask, poison = SemanticNoise.mask_batch, list(POISON.values())
+    defect = Masking(here.configuration()).taxonomies["first"].position(DEFECT)
+
+    def fails(self: SemanticNoise, batch: Batch, keys: Keys) -> MaskedBatch:
+        if (batch.columns[0].codes == defect).any():
+            raise IndexError(DEFECT)
+        return mask(self, batch, keys)
+
+    monkeypatch.setattr(SemanticNoise, "mask_batch", fails)
+    good = [number for number in range(300) if event(number)["first"] != DEFECT]
+    producer = KafkaProducer(bootstrap_servers=here.bootstrap, max_request_size=2_000_000)
+    for place, number in enumerate(good):
+        producer.send(here.topics["input"], value(number), partition=place % 4)
+        if place < 4 * len(poison):
+            producer.send(here.topics["input"], partition=place % 4, **poison[place // 4])
+    producer.close()
+    message = {"key": "pseudonymize", "headers": ["n"]}
+    with running(here.configuration(message=message, limits={"record_bytes": 1_000_000})) as worker:
+        worker.reaches(len(good) + 4 * len(poison))
+        worker.wait(lambda: worker.metric("consumer_lag_assigned") == 0, "a lag of zero")
+        assert worker.metric("transactions_total", outcome="aborted") == 0
+    assert sorted(record.json["id"] for record in here.read("output")) == good
+    reasons = Counter(record.json["reason"] for record in here.read("rejected"))
+    assert reasons.total() == 4 * len(poison)
+    assert reasons["internal_error"] == 4
 
 
 def test_a_static_member_that_restarts_within_its_session_disturbs_nobody(here: Setting, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from inspect import signature
+from pathlib import Path
 from typing import get_args
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
@@ -40,6 +42,13 @@ def test_a_section_has_the_constructors_parameters_and_defaults(name):
     for key, default in wanted.items():
         if (name, key) not in OWN_DEFAULTS:
             assert section[key].default == default, key
+
+
+def test_the_example_shows_every_mechanism_as_it_can_be_written():
+    lines = (Path(__file__).parent / "example.yaml").read_text().splitlines()
+    shown = [yaml.safe_load(line[2:])["mechanism"] for line in lines if line.startswith("# mechanism:")]
+    made = [TypeAdapter(MechanismSettings).validate_python(section) for section in shown]
+    assert {section.name for section in made} | {"semantic_noise"} == SECTIONS.keys()
 
 
 @pytest.mark.parametrize("name", SECTIONS)

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from consumer import FakeMessage
 
 from stream_masker.service.worker_batch import Limits
 from stream_masker.service.worker_gather import Batches
 
 LIMITS = Limits(records=10, size=1000, delay=2)
-
-
-class FakeMessage:
-    def __init__(self, partition: int, offset: int, size: int = 10) -> None:
-        self.place, self.size = (partition, offset), size
-
-    def partition(self) -> int:
-        return self.place[0]
-
-    def offset(self) -> int:
-        return self.place[1]
-
-    def __len__(self) -> int:
-        return self.size
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError
+from consumer import FakeClient, FakeMessage
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.worker_batch import Limits, TooFew
@@ -14,115 +14,6 @@ from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import REQUEST, SEEKS, SOON, Source
 
 LIMITS = Limits(records=4, size=10_000, delay=1)
-
-
-class FakeMessage:
-    def __init__(self, partition: int, offset: int, error: KafkaError | None = None) -> None:
-        self.place = (partition, offset)
-        self.failure = error
-
-    def error(self) -> KafkaError | None:
-        return self.failure
-
-    def partition(self) -> int:
-        return self.place[0]
-
-    def offset(self) -> int:
-        return self.place[1]
-
-    def __len__(self) -> int:
-        return 10
-
-
-def at(*numbers: int) -> list[TopicPartition]:
-    return [TopicPartition("in", number) for number in numbers]
-
-
-Event = FakeMessage | Callable[[], None]
-
-
-class FakeClient:
-    """A consumer that delivers scripted messages, and rebalances (functions) in between."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.events: list[Event] = []
-        self.callbacks: dict[str, Callable[..., None]] = {}
-        self.member = "one"
-        self.paused: set[int] = set()
-        self.assigned: set[int] = set()
-        self.sought: list[tuple[int, int]] = []
-        self.stored: dict[int, int] = {}
-        self.extents: dict[int, tuple[int, int]] = {}
-        self.asked: list[int] = []
-        self.silent = False
-        self.seek_failures = 0
-        self.committed_failures = 0
-        self.closed = False
-
-    def subscribe(self, topics, **callbacks) -> None:
-        self.callbacks = callbacks
-
-    def assign(self, *numbers: int) -> None:
-        self.callbacks["on_assign"](self, at(*numbers))
-
-    def revoke(self, *numbers: int) -> None:
-        self.callbacks["on_revoke"](self, at(*numbers))
-
-    def lose(self, *numbers: int) -> None:
-        self.callbacks["on_lost"](self, at(*numbers))
-
-    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
-        self.now += 0.05
-        taken: list[FakeMessage] = []
-        while self.events and len(taken) < num_messages:
-            event = self.events.pop(0)
-            if not isinstance(event, FakeMessage):
-                event()
-                break
-            taken.append(event)
-        return taken
-
-    def incremental_assign(self, partitions) -> None:
-        self.assigned |= {p.partition for p in partitions}
-
-    def incremental_unassign(self, partitions) -> None:
-        self.assigned -= {p.partition for p in partitions}
-
-    def pause(self, partitions) -> None:
-        self.paused |= {p.partition for p in partitions}
-
-    def resume(self, partitions) -> None:
-        self.paused -= {p.partition for p in partitions}
-
-    def seek(self, partition) -> None:
-        if self.seek_failures:
-            self.seek_failures -= 1
-            raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
-        self.sought.append((partition.partition, partition.offset))
-
-    def committed(self, partitions, timeout: float) -> list[TopicPartition]:
-        if self.committed_failures:
-            self.committed_failures -= 1
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return [TopicPartition("in", p.partition, self.stored.get(p.partition, -1001)) for p in partitions]
-
-    def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
-        if not cached:
-            self.asked.append(partition.partition)
-            if self.silent:
-                self.now += timeout
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return self.extents.get(partition.partition, (-1001, -1001))
-
-    def consumer_group_metadata(self) -> object:
-        return f"metadata of {self.member}"
-
-    def memberid(self) -> str:
-        return self.member
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @pytest.fixture
@@ -236,12 +127,18 @@ def test_a_batch_of_which_a_partition_was_given_up_may_not_commit_though_it_came
     assert source.group() == "metadata of one"
 
 
-def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> None:
-    back = []
+def regathering(client: FakeClient) -> tuple[Source, list[Any]]:
+    """A source with a batch gathered, and what is given back to be gathered again."""
+    back: list[Any] = []
     source = source_of(client, regather=lambda *what: back.append(what))
     source.subscribe()
     source.resume()
     gathered(client, source)
+    return source, back
+
+
+def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> None:
+    source, back = regathering(client)
     batch = source._batch
     whole = batch.records
     source.put_back(batch, {1: TooFew(0, 1, 7)})
@@ -252,11 +149,7 @@ def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> Non
 
 
 def test_groups_of_a_batch_that_may_not_commit_are_left_in_it_to_be_read_again(client: FakeClient) -> None:
-    back = []
-    source = source_of(client, regather=lambda *what: back.append(what))
-    source.subscribe()
-    source.resume()
-    gathered(client, source)
+    source, back = regathering(client)
     batch = source._batch
     client.revoke(1)
     source.put_back(batch, {1: TooFew(0, 1, 7)})
@@ -369,7 +262,7 @@ def test_errors_of_single_partitions_are_no_end(client: FakeClient, source: Sour
 
 
 def test_a_fatal_error_ends_the_worker(client: FakeClient, source: Source) -> None:
-    client.events = [FakeMessage(0, 0, KafkaError(KafkaError._FATAL, "the instance was fenced", True))]
+    client.events = [FakeMessage(0, 0, error=KafkaError(KafkaError._FATAL, "the instance was fenced", True))]
     with pytest.raises(ServiceError, match="the instance was fenced"):
         source.gather()
 
@@ -400,7 +293,7 @@ def test_lag_ends_at_the_partitions_end_whatever_control_records_stand_there(
 def test_a_batch_read_again_counts_as_lag(client: FakeClient, source: Source) -> None:
     client.extents, client.stored = {0: (0, 101)}, {0: 99}
     client.assign(0)
-    client.events = [FakeMessage(0, 99), FakeMessage(0, 101, KafkaError(KafkaError._PARTITION_EOF, "end"))]
+    client.events = [FakeMessage(0, 99), FakeMessage(0, 101, error=KafkaError(KafkaError._PARTITION_EOF, "end"))]
     source.rewind([source.gather()])
     assert source.lag() == {0: 2}
 

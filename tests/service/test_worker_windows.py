@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from consumer import FakeMessage
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.worker_batch import Gathered, TooFew
 from stream_masker.service.worker_windows import MOST, WindowLimits, Windows
 
 LEAST = 4
-
-
-class FakeMessage:
-    def __init__(self, partition: int, offset: int, size: int = 10) -> None:
-        self.place, self.size = (partition, offset), size
-
-    def partition(self) -> int:
-        return self.place[0]
-
-    def offset(self) -> int:
-        return self.place[1]
-
-    def __len__(self) -> int:
-        return self.size
 
 
 class Stream:

@@ -1,0 +1,117 @@
+"""A consumer of the worker's input, and its messages, made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+
+class FakeMessage:
+    """A message of a partition, of so many bytes; or the end of a partition, or a failure."""
+
+    def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
+        self.place, self.size, self.failure = (partition, offset), size, error
+
+    def error(self) -> KafkaError | None:
+        return self.failure
+
+    def partition(self) -> int:
+        return self.place[0]
+
+    def offset(self) -> int:
+        return self.place[1]
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def at(*numbers: int) -> list[TopicPartition]:
+    return [TopicPartition("in", number) for number in numbers]
+
+
+Event = FakeMessage | Callable[[], None]
+
+
+class FakeClient:
+    """A consumer that delivers scripted messages, and rebalances (functions) in between."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.events: list[Event] = []
+        self.callbacks: dict[str, Callable[..., None]] = {}
+        self.member = "one"
+        self.paused: set[int] = set()
+        self.assigned: set[int] = set()
+        self.sought: list[tuple[int, int]] = []
+        self.stored: dict[int, int] = {}
+        self.extents: dict[int, tuple[int, int]] = {}
+        self.asked: list[int] = []
+        self.silent = False
+        self.seek_failures = 0
+        self.committed_failures = 0
+        self.closed = False
+
+    def subscribe(self, topics, **callbacks) -> None:
+        self.callbacks = callbacks
+
+    def assign(self, *numbers: int) -> None:
+        self.callbacks["on_assign"](self, at(*numbers))
+
+    def revoke(self, *numbers: int) -> None:
+        self.callbacks["on_revoke"](self, at(*numbers))
+
+    def lose(self, *numbers: int) -> None:
+        self.callbacks["on_lost"](self, at(*numbers))
+
+    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
+        self.now += 0.05
+        taken: list[FakeMessage] = []
+        while self.events and len(taken) < num_messages:
+            event = self.events.pop(0)
+            if not isinstance(event, FakeMessage):
+                event()
+                break
+            taken.append(event)
+        return taken
+
+    def incremental_assign(self, partitions) -> None:
+        self.assigned |= {p.partition for p in partitions}
+
+    def incremental_unassign(self, partitions) -> None:
+        self.assigned -= {p.partition for p in partitions}
+
+    def pause(self, partitions) -> None:
+        self.paused |= {p.partition for p in partitions}
+
+    def resume(self, partitions) -> None:
+        self.paused -= {p.partition for p in partitions}
+
+    def seek(self, partition) -> None:
+        if self.seek_failures:
+            self.seek_failures -= 1
+            raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
+        self.sought.append((partition.partition, partition.offset))
+
+    def committed(self, partitions, timeout: float) -> list[TopicPartition]:
+        if self.committed_failures:
+            self.committed_failures -= 1
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+        return [TopicPartition("in", p.partition, self.stored.get(p.partition, -1001)) for p in partitions]
+
+    def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
+        if not cached:
+            self.asked.append(partition.partition)
+            if self.silent:
+                self.now += timeout
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+        return self.extents.get(partition.partition, (-1001, -1001))
+
+    def consumer_group_metadata(self) -> object:
+        return f"metadata of {self.member}"
+
+    def memberid(self) -> str:
+        return self.member
+
+    def close(self) -> None:
+        self.closed = True

@@ -257,7 +257,7 @@ def test_a_record_delivered_while_held_is_put_back(client: FakeClient, source: S
 def test_errors_of_single_partitions_are_no_end(client: FakeClient, source: Source) -> None:
     client.assign(0)
     gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown")
-    client.events = [FakeMessage(0, 0, gone), FakeMessage(0, 5)]
+    client.events = [FakeMessage(0, 0, error=gone), FakeMessage(0, 5)]
     assert source.gather().next_offsets() == {0: 6}
 
 
@@ -284,7 +284,7 @@ def test_lag_ends_at_the_partitions_end_whatever_control_records_stand_there(
     client.extents = {0: (0, 101)}
     client.assign(0)
     end = KafkaError(KafkaError._PARTITION_EOF, "end")
-    client.events = [FakeMessage(0, 99), FakeMessage(0, 101, end)]
+    client.events = [FakeMessage(0, 99), FakeMessage(0, 101, error=end)]
     batch = source.gather()
     source.advance(batch)
     assert source.lag() == {0: 0}

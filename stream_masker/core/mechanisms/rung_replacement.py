@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel, part
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.bits import highest_bit
+from stream_masker.core.distance.bits import highest_bit, prefetch
 from stream_masker.core.machine import lowest_bit
 from stream_masker.core.mechanisms.candidates import (
     TRUNCATED,
@@ -39,6 +39,9 @@ DEPTH, STAYS, PATH = 2, 3, 4
 ROW = 16
 """Columns of a row: a cache line."""
 
+AHEAD = 8
+"""A row is asked for while the values this many places before it are replaced."""
+
 NO_RUNG = np.uint64(0)
 
 
@@ -47,13 +50,14 @@ class Ladders(NamedTuple):
 
     rows: (m + 1, 16) int32, a concept's two halves of a word of bits (its rungs that hold candidates), its depth,
     whether it is a candidate itself, its ancestors from the root down to itself, and m, which has no candidates.
-    held: (m + 1, 8) uint64, the same memory; its first column is the word.
+    held: (m + 1, 8) uint64, the same memory; its first column is the word. lines: the same, one row after another.
     spans: ((m + 1) · (h + 1), 2) int32: of each concept, the candidates k - 1 levels below it, by the first one's rank
     and their number. positions: of candidates. levels: h.
     """
 
     rows: Int32
     held: Bits
+    lines: Int32
     spans: Int32
     positions: Int32
     levels: int
@@ -79,7 +83,8 @@ def _ladders(tau: Taxonomy, eligible: Candidates) -> Ladders:
     rows = np.zeros((m + 1, ROW), np.int32)
     rows[:-1, DEPTH], rows[:-1, STAYS] = tau.depth, np.diff(eligible.rank)
     write_paths(rows, tau.tree.parent)
-    return Ladders(rows, rows.view(np.uint64), _spans(tau, eligible, height + 1), eligible.positions, height)
+    spans = _spans(tau, eligible, height + 1)
+    return Ladders(rows, rows.view(np.uint64), rows.reshape(-1), spans, eligible.positions, height)
 
 
 def _spans(tau: Taxonomy, eligible: Candidates, width: int) -> Int32:
@@ -301,6 +306,9 @@ def replace_all(ladders, rungs, calibrated, codes, references, noise, rounding, 
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     for n in range(codes.size):
+        if n + AHEAD < codes.size:
+            prefetch(ladders.lines, ROW * np.int64(max(codes[n + AHEAD], 0)))
+            prefetch(ladders.lines, ROW * np.int64(max(references[n + AHEAD], 0)))
         a = np.int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
             r = np.int64(references[n]) if references[n] >= 0 else a

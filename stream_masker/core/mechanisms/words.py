@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.batch import Batch
+from stream_masker.core.compiling import kernel
 from stream_masker.core.mechanisms.candidates import Int64
-from stream_masker.core.randomness import Keys, Rows, Words, stream_words
+from stream_masker.core.ontology.arrays import frozen
+from stream_masker.core.randomness import Keys, Words, stream_words
 
 NORMAL = slice(0, 2)
 ROUNDING = 2
@@ -40,10 +42,13 @@ class Layout:
         """The slots of a lane."""
         return LANE_WORDS // self.width
 
+    def start(self, slot: int) -> int:
+        """The first of the slot's words among its lane's."""
+        return self.width * (slot % self.slots)
+
     def of(self, words: Words, slot: int) -> Words:
         """The slot's words of a lane's."""
-        start = self.width * (slot % self.slots)
-        return words[:, start : start + self.width]
+        return words[:, self.start(slot) : self.start(slot) + self.width]
 
     def lane(self, slot: int) -> int:
         """The slot's lane."""
@@ -55,35 +60,6 @@ VALUES = Layout(width=4, first=0, streams=1 << 62)
 
 EXPONENTIALS = Layout(width=1, first=1 << 63, streams=(1 << 63) + (1 << 62))
 """One more of every value, for the exponential variates of Laplace noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """The elements of an array column, by length of their records.
-
-    lengths: (n,) of each record; firsts: (n,) where each one's begin; longest: (n,) the records, longest first;
-    shortness: (n,) minus their lengths, ascending.
-    """
-
-    lengths: Int64
-    firsts: Int64
-    longest: Rows
-    shortness: Int64
-
-    @classmethod
-    def of(cls, offsets: Int64) -> Elements:
-        lengths = np.diff(offsets)
-        longest = np.argsort(-lengths, kind="stable")
-        return cls(lengths, offsets[:-1], longest, -lengths[longest])
-
-    @property
-    def most(self) -> int:
-        """The elements of the longest record."""
-        return -int(self.shortness[0]) if self.shortness.size else 0
-
-    def rows(self, k: int) -> Rows:
-        """The records, ascending, that have an element k."""
-        return np.sort(self.longest[: np.searchsorted(self.shortness, -k, side="left")])
 
 
 def draw_words(keys: Keys, batch: Batch, layout: Layout = VALUES) -> list[Words]:
@@ -109,17 +85,26 @@ def _scalar_words(keys: Keys, batch: Batch, layout: Layout) -> dict[int, Words]:
 
 def _element_words(keys: Keys, j: int, batch: Batch, offsets: Int64, layout: Layout) -> Words:
     """The words of an array column's elements; each lane is drawn for the records that reach it."""
-    elements = Elements.of(offsets)
+    lengths = np.diff(offsets)
     words = np.empty((int(offsets[-1]), layout.width), np.uint64)
-    slots = [j + k * len(batch.columns) for k in range(min(elements.most, LONG))]
+    slots = [j + k * len(batch.columns) for k in range(min(int(lengths.max(initial=0)), LONG))]
     for lane, places in _by_lane(slots, layout):
-        rows = elements.rows(places[0])
-        found = keys.words(lane, rows)
+        rows = np.flatnonzero(lengths > places[0])
+        found = frozen(keys.words(lane, None if rows.size == len(keys) else rows))
         for k in places:
-            reached = elements.lengths[rows] > k
-            words[elements.firsts[rows[reached]] + k] = layout.of(found[reached], slots[k])
-    _fill_long(words, keys, layout.streams + j, elements)
+            put_words(words, offsets, rows, k, found, layout.start(slots[k]))
+    _fill_long(words, keys, layout.streams + j, offsets)
     return words
+
+
+@kernel
+def put_words(words, offsets, rows, k, found, start):  # type: ignore[no-untyped-def]
+    """Writes the words of all elements k, from column ``start`` on of those that were found for some records."""
+    for i in range(rows.size):
+        at = offsets[rows[i]] + k
+        if at < offsets[rows[i] + 1]:
+            for column in range(words.shape[1]):
+                words[at, column] = found[i, start + column]
 
 
 def _by_lane(slots: list[int], layout: Layout) -> Iterator[tuple[int, list[int]]]:
@@ -130,10 +115,10 @@ def _by_lane(slots: list[int], layout: Layout) -> Iterator[tuple[int, list[int]]
     yield from places.items()
 
 
-def _fill_long(words: Words, keys: Keys, lane: int, elements: Elements) -> None:
+def _fill_long(words: Words, keys: Keys, lane: int, offsets: Int64) -> None:
     """The words of elements ``LONG`` and on, from streams that the records' words of ``lane`` seed."""
-    rows = elements.rows(LONG)
+    rows = np.flatnonzero(np.diff(offsets) > LONG)
     seeds = keys.words(lane, rows) if rows.size else ()
     for row, seed in zip(rows, seeds, strict=True):
-        first, end = elements.firsts[row] + LONG, elements.firsts[row] + elements.lengths[row]
+        first, end = offsets[row] + LONG, offsets[row + 1]
         words[first:end] = stream_words(seed, words[first:end].size).reshape(-1, words.shape[1])

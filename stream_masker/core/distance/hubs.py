@@ -40,7 +40,6 @@ UNTOLD = -1.0
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)
-SIX = np.uint64(6)
 FOUR = np.uint64(4)
 TWO = np.uint64(2)
 NIBBLE = np.uint64(15)

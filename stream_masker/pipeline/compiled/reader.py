@@ -179,22 +179,17 @@ class CompiledReader:
         """A function that writes the records taken, once they are masked."""
 
         def write(masked: MaskedBatch) -> list[bytes]:
-            work = scan.work
+            work, key = scan.work, self._pseudonyms.state
             done, gaps = int(work.counters[DONE]), int(work.counters[GAPS])
             numbers, digits = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
             values, firsts = self._values(readings, masked)
             places = self._written.places(work.gap_uses[:gaps], values, firsts, numbers)
             bounds = np.empty(done + 1, np.int64)
             measure_all(work.ends, places, bounds)
-            pseudonyms = self._pseudonyms_of(scan, work.gap_uses[:gaps])
-            return cut(fill_all(work, places, self._written.table.texts, digits, pseudonyms, int(bounds[-1])), bounds)
+            texts, empty = self._written.table.texts, self._pseudonyms.empty
+            return cut(fill_all(scan.data, work, places, texts, digits, int(bounds[-1]), key, empty), bounds)
 
         return write
-
-    def _pseudonyms_of(self, scan: _Scan, uses: Longs) -> NDArray[np.uint8]:
-        """The digits that fill the gaps of texts to pseudonymize."""
-        gaps = np.flatnonzero(uses < 0)
-        return self._pseudonyms.of_pieces(scan.data, -1 - uses[gaps], scan.work.gap_sizes[gaps])
 
     def _values(self, readings: Sequence[Reading], masked: MaskedBatch) -> tuple[Longs, Longs]:
         """(m, 2): of every value the masked position (-1: none) and the style; where each attribute's values begin."""

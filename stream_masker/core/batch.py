@@ -29,6 +29,7 @@ class Column:
 
     @property
     def is_array(self) -> bool:
+        """Whether a record may have several values."""
         return self.offsets is not None
 
 

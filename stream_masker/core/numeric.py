@@ -49,10 +49,12 @@ class Numeric:
 
     @property
     def lower(self) -> float:
+        """The minimum; −∞ for none."""
         return -math.inf if self.minimum is None else float(self.minimum)
 
     @property
     def upper(self) -> float:
+        """The maximum; ∞ for none."""
         return math.inf if self.maximum is None else float(self.maximum)
 
     def admits(self, values: Floats) -> NDArray[np.bool_]:

@@ -43,17 +43,21 @@ class Node:
 
     @property
     def in_list(self) -> bool:
+        """Whether paths go on into the elements of a list."""
         return bool(self.places or self.each or self.wheres)
 
     @property
     def in_every_element(self) -> bool:
+        """Whether paths go on into all elements of a list alike."""
         return not self.places and not self.wheres
 
     @property
     def is_filter(self) -> bool:
+        """Whether paths go on into the elements that one filter selects, and no others."""
         return len(self.wheres) == 1 and not self.places and self.each is None
 
     def children(self) -> Iterator[Node]:
+        """The nodes of all next steps."""
         yield from self.names.values()
         yield from self.places.values()
         yield from () if self.each is None else (self.each,)
@@ -65,6 +69,7 @@ class Node:
         return max((own, *(child.strongest() for child in self.children())))
 
     def child(self, step: Step) -> Node:
+        """The node of a next step, made where there is none."""
         match step:
             case Name(key):
                 return self.names.setdefault(key, Node())
@@ -103,6 +108,7 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
 
 
 def policy_tree(plan: Plan) -> Node:
+    """The steps of all paths that the plan names, from the record on."""
     root = Node()
     for path, action in _listed(plan):
         _grow(root, path, action)

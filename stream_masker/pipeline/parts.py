@@ -90,6 +90,7 @@ class Pieces:
 
     @property
     def size(self) -> int:
+        """Bytes."""
         return len(self.head or b"") + sum(map(len, self.parts.values()))
 
     @property

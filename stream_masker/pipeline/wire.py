@@ -41,27 +41,32 @@ class Reader:
         raise StatisticsError(f"{self.where}{key} is missing or not {wanted}")
 
     def get(self, key: str) -> Any:
+        """What stands at ``key``, unchecked; None for nothing."""
         return self.data.get(key)
 
     def integer(self, key: str, *, least: int = 0) -> int:
+        """A whole number, at least ``least``."""
         value = self.data.get(key)
         if type(value) is not int or value < least:
             self.fail(key, f"an integer of at least {least}")
         return value
 
     def number(self, key: str) -> float:
+        """A finite number, at least 0."""
         value = self.data.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
             self.fail(key, "a number of at least 0")
         return float(value)
 
     def text(self, key: str) -> str:
+        """A string."""
         value = self.data.get(key)
         if not isinstance(value, str):
             self.fail(key, "a string")
         return value
 
     def texts(self, key: str) -> list[str]:
+        """A list of strings."""
         value = self.data.get(key)
         if not isinstance(value, list) or not all(type(v) is str for v in value):
             self.fail(key, "a list of strings")
@@ -91,6 +96,7 @@ class Reader:
         return [Reader(_object(v, f"{self.where}{key}[{i}]"), f"{self.where}{key}[{i}].") for i, v in enumerate(value)]
 
     def child(self, key: str) -> Reader:
+        """An object."""
         return Reader(_object(self.data.get(key), f"{self.where}{key}"), f"{self.where}{key}.")
 
     def optional(self, key: str) -> Reader | None:
@@ -105,10 +111,12 @@ class Reader:
         return [group.child(name) for name in names]
 
     def integers_by_name(self, key: str) -> dict[str, int]:
+        """An object of whole numbers, all at least 0."""
         group = self.child(key)
         return {name: group.integer(name) for name in group.data}
 
     def texts_by_name(self, key: str) -> dict[str, str]:
+        """An object of strings."""
         group = self.child(key)
         return {name: group.text(name) for name in group.data}
 

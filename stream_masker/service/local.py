@@ -43,6 +43,7 @@ class Tallied:
 
     @property
     def records(self) -> int:
+        """All records of the run."""
         return self.masked + self.rejected.total()
 
     def add(self, result: Result) -> None:

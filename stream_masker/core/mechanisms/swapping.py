@@ -39,6 +39,7 @@ class Values:
 
     @classmethod
     def of(cls, column: Column, words: Words) -> Values:
+        """The values of a column; words: (all of its values, 4)."""
         places = np.flatnonzero(column.codes >= 0)
         owners = places if column.offsets is None else np.searchsorted(column.offsets, places, side="right") - 1
         return cls(column.codes[places], places, owners, words[places])

@@ -33,6 +33,7 @@ class SparseCounts:
 
     @property
     def rows(self) -> int:
+        """n, the rows that have a value."""
         return int(self.counts.sum())
 
 

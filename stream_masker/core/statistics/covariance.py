@@ -80,6 +80,7 @@ class PairTable:
 
     @property
     def rows(self) -> float:
+        """n, the rows that have both attributes."""
         return self.a.rows
 
     @property

@@ -38,10 +38,12 @@ class Side:
 
     @cached_property
     def targets(self) -> Targets:
+        """The values as targets."""
         return self.d.targets(self.positions)
 
     @cached_property
     def sources(self) -> Sources:
+        """The values as sources."""
         return self.d.sources(self.positions)
 
     def __len__(self) -> int:

@@ -126,11 +126,6 @@ class WindowLog:
         self._new = 0
         self._clock: float | None = None
 
-    @property
-    def new_records(self) -> int:
-        """Records since the last cut."""
-        return self._new
-
     def on_block(self, offset: int, written: int, block: Block) -> Window | None:
         """Takes the block at an offset, written at ``written`` (milliseconds); gives the window if a cut is due.
 

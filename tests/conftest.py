@@ -1,7 +1,42 @@
 """What all tests share."""
 
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from support.prepared import Prepared
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+"""The name of this process where several share the tests."""
 
 settings.register_profile("compiled", deadline=None, print_blob=True)
 settings.load_profile("compiled")
 """No deadline: the first call of a compiled kernel compiles it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before numba is imported: a cache of its own for each process, which is not made to be filled by two at once."""
+    if WORKER is None:
+        return
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given is None:
+        folder = tempfile.TemporaryDirectory(prefix="kernels-")
+        config.add_cleanup(folder.cleanup)
+        given = folder.name
+    os.environ["NUMBA_CACHE_DIR"] = str(Path(given) / WORKER)
+
+
+@pytest.fixture(scope="session")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """What ``prepare`` leaves behind: made once, though several processes share the tests."""
+    from support.prepared import prepared
+
+    folder = tmp_path_factory.getbasetemp()
+    return prepared((folder.parent if WORKER else folder) / "ready")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support.prepared import event, prepared
+from support.prepared import Prepared, event
 
 ODD = [b"no json", b'{"id":1,"main":"unknown"}', b'{"id":2,"age":3,"main":"t3"}', b"{}"]
 
 
 @pytest.mark.parametrize("codes", [2, 500])
-def test_no_kernel_is_compiled_and_no_ontology_parsed_after_it(tmp_path, codes):
-    ready = prepared()
+def test_no_kernel_is_compiled_and_no_ontology_parsed_after_it(tmp_path, ready: Prepared, codes):
     assert any("core.statistics" in name for name in ready.kernels)
     parsed = sorted((ready.folder / "ontologies").iterdir())
     config, events, statistics, masked = ready.configured(), tmp_path / "in", tmp_path / "statistics", tmp_path / "out"

@@ -55,6 +55,7 @@ def test_all_real_discharges_are_masked_exactly_once_under_published_statistics(
     names = configuration.topics
     with Processes(tmp_path) as processes:
         option = ("--config", str(config))
+        processes.run("prepare", *option)
         processes.run("topics", *option, "--partitions", "4")
         children = [
             processes.start(name, name.split("-")[0], *option) for name in ("calibrator", "worker-1", "worker-2")

@@ -7,19 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from kafka_records import read_all, write
-from support.prepared import Prepared, command, event, prepared
+from support.prepared import Prepared, command, event
 from support.processes import terminate
 from workers import wait
 
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 RECORDS = 600
-
-
-@pytest.fixture
-def ready() -> Prepared:
-    return prepared()
 
 
 @contextmanager
@@ -36,7 +30,9 @@ def running(ready: Prepared, names: Path, *arguments: object) -> Iterator[subpro
         process.wait()
 
 
-def test_neither_a_worker_nor_a_calibrator_compiles_anything(tmp_path: Path, kafka: str, topics, ready) -> None:
+def test_neither_a_worker_nor_a_calibrator_compiles_anything(
+    tmp_path: Path, kafka: str, topics, ready: Prepared
+) -> None:
     names = {role: topics.name(role) for role in ROLES}
     calibration = {"min_records": 10, "every_records": 100, "every_seconds": 1}
     config = ready.configured(kafka={"bootstrap_servers": kafka}, topics=names, calibration=calibration)

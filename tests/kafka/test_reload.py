@@ -54,6 +54,7 @@ def test_changed_settings_reach_every_worker_with_the_next_version_and_bad_ones_
     first = changed(here)
     here.produce(range(STEP), partitions=2)
     with Processes(here.folder) as processes:
+        processes.run("prepare", "--config", str(here.path))
         for name in ("calibrator", "worker-1", "worker-2"):
             processes.start(name, name.split("-")[0], "--config", str(here.path), "--http-port", "0")
         port = http_port(processes, "calibrator")

@@ -123,7 +123,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         EventFile(tmp_path / "a.csv", settings=Produce())
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"a\n1\n" * 100)[:-20]])
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"a\n1\n" * 100)[:-20]], ids=["none", "torn"])
 def test_a_torn_gzip_file_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.csv.gz"
     file.write_bytes(content)

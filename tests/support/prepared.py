@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
+import fcntl
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
+import uuid
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +35,13 @@ class Prepared:
 
     def configured(self, **more: Any) -> Path:
         """The configuration, with more in it, in a file of its own; paths in it lead to the folder."""
-        path = self.folder / f"{len(list(self.folder.iterdir()))}.yaml"
+        path = self.folder / f"{uuid.uuid4().hex}.yaml"
         path.write_text(yaml.safe_dump(content() | more))
         return path
 
     def compiled_by(self, *arguments: object) -> list[str]:
         """The kernels that a process compiles for a command, which it must end well."""
-        names = self.folder / "compiled"
+        names = self.folder / f"compiled-{uuid.uuid4().hex}"
         done = subprocess.run(
             command(names, *arguments), capture_output=True, check=False, env=self.environment, cwd=self.folder
         )
@@ -51,18 +49,26 @@ class Prepared:
         return names.read_text().splitlines()
 
 
-@cache
-def prepared() -> Prepared:
-    """Compiles everything, which takes as long as a first start."""
-    folder = Path(tempfile.mkdtemp(prefix="prepared-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def prepared(folder: Path) -> Prepared:
+    """Compiles everything, which takes as long as a first start, unless another process did so in the same folder."""
+    folder.mkdir(exist_ok=True)
+    done = folder / "prepared"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            done.write_text("\n".join(compiled(folder)))
+    return Prepared(folder, done.read_text().splitlines())
+
+
+def compiled(folder: Path) -> list[str]:
+    """Writes the files that the configuration names; the kernels that ``prepare`` compiles for it."""
     for name, links in {"tree": TREE, "dag": DAG}.items():
         rows = "".join(f"{child},{parent},label {child}\n" for child, parent in links)
         (folder / f"{name}.csv").write_text(f"concept,parent,label\n{rows}")
     (folder / "secret").write_bytes(b"0123456789abcdef")
     (folder / "secret").chmod(0o600)
     first = Prepared(folder, [])
-    return Prepared(folder, first.compiled_by("prepare", "--config", first.configured()))
+    return first.compiled_by("prepare", "--config", first.configured())
 
 
 def content() -> dict[str, Any]:

@@ -34,6 +34,9 @@ SECRET = b"a secret of the worker's tests"
 START = time.time_ns() // 1_000_000 - 3_600_000
 """The time of the first event, an hour ago: what is older than a topic's retention is deleted."""
 
+TIMES = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+"""Members learn of a rebalance by heartbeats: two a second, for tests need not wait."""
+
 BRANCHES, LEAVES = 9, 9
 CODES = [f"C{i}{j}" for i in range(BRANCHES) for j in range(LEAVES)]
 
@@ -125,7 +128,7 @@ def setting(bootstrap: str, folder: Path) -> Setting:
     roles = ("input", "output", "rejected", "calibration", "statistics", "drift")
     attributes = {name: {"path": name, "ontology": "small"} for name in ("first", "second")}
     data = {
-        "kafka": {"bootstrap_servers": bootstrap, "properties": {"session.timeout.ms": 6_000}},
+        "kafka": {"bootstrap_servers": bootstrap, "properties": dict(TIMES)},
         "topics": {role: f"{role}-{unique}" for role in roles},
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": attributes,

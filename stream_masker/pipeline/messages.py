@@ -28,6 +28,8 @@ Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 Source: TypeAlias = Literal["bootstrap", "blocks", "file"]
 Json: TypeAlias = dict[str, Any]
 
+Int64: TypeAlias = NDArray[np.int64]
+
 SIDES = ("original", "masked")
 
 
@@ -99,10 +101,17 @@ def _indexed(counts: Counts, i: int, j: int, width: int) -> Json:
     pairs = counts.pairs.get((i, j), NOTHING)
     first, second = np.divmod(pairs.keys, width)
     return {
-        "first": np.searchsorted(counts.values[i].keys, first),
-        "second": np.searchsorted(counts.values[j].keys, second),
+        "first": _indices(counts.values[i], first),
+        "second": _indices(counts.values[j], second),
         "counts": pairs.counts,
     }
+
+
+def _indices(counts: SparseCounts, keys: Int64) -> Int64:
+    """(n,) int64: the places of n of its keys, by a table of all keys up to the greatest."""
+    places = np.empty(int(counts.keys.max(initial=-1)) + 1, np.int64)
+    places[counts.keys] = np.arange(counts.keys.size)
+    return places[keys]
 
 
 NOTHING = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))

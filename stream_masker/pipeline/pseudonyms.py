@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from stream_masker.core.blake2b import keyed_state
 from stream_masker.core.randomness import checked_secret
 from stream_masker.pipeline.compiled.hashing import DIGITS, pseudonyms_of
+from stream_masker.pipeline.compiled.tokens import PADDING
+
+Bytes: TypeAlias = NDArray[np.uint8]
 
 SIZE: Final = 16
 PERSON: Final = b"masker-pseudonym"
@@ -28,10 +32,8 @@ class Pseudonyms:
     def __init__(self, secret: bytes) -> None:
         key = checked_secret(secret)
         self._start = hashlib.blake2b(digest_size=SIZE, key=key, person=PERSON).copy
-        self.state: Final = keyed_state(key, PERSON, SIZE)
-        """(8,) uint64: what every pseudonym starts from, for kernels."""
-        self.empty: Final = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
-        """(32,) uint8: the pseudonym of no bytes."""
+        self._state = keyed_state(key, PERSON, SIZE)
+        self._empty = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
 
     def of_bytes(self, value: bytes) -> str:
         """The pseudonym of a text's bytes."""
@@ -44,13 +46,18 @@ class Pseudonyms:
         if values.count(None) == len(values):
             return [None] * len(values)
         sizes = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
-        bounds = np.concatenate(([0], np.cumsum(sizes)))
-        data = np.frombuffer(b"".join([value for value in values if value]) + bytes(1), np.uint8)
-        whole = pseudonyms_of(self.state, self.empty, data, bounds).tobytes()
+        starts = np.cumsum(sizes) - sizes
+        data = np.frombuffer(b"".join([value for value in values if value]) + bytes(PADDING), np.uint8)
+        whole = self.of_pieces(data, starts, sizes).tobytes()
         return [
             None if value is None else whole[start : start + DIGITS]
             for value, start in zip(values, range(0, len(whole), DIGITS), strict=True)
         ]
+
+    def of_pieces(self, data: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Bytes:
+        """(32 · n,) uint8: the pseudonyms of n pieces of bytes, behind the last of which ``PADDING`` more stand."""
+        found: Bytes = pseudonyms_of(self._state, self._empty, data, starts, sizes)
+        return found
 
     def of_value(self, value: Any) -> Any:
         """The pseudonym of a JSON value; null stays null, of objects and lists every leaf is replaced, no key."""

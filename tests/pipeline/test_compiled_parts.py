@@ -183,6 +183,14 @@ def test_pseudonyms_of_many_are_those_of_each():
     assert pseudonyms.of_all([]) == []
 
 
+def test_pseudonyms_made_side_by_side_are_those_of_each():
+    """Of texts of any size up to a block's; with a longer or empty one among them, those around it."""
+    pseudonyms = Pseudonyms(SECRET)
+    short = [bytes(range(size)) for size in range(1, 129)]
+    for values in (short, [*short[:11], bytes(129), b"", *short[100:], b"z"]):
+        assert pseudonyms.of_all(values) == [pseudonyms.of_bytes(value).encode() for value in values]
+
+
 def test_columns_are_cut_and_chosen():
     records = [InputRecord(i, b"%d" % i, None, [("h", b"%d" % i)], i) for i in range(5)]
     columns = Inputs.of(records)

@@ -7,11 +7,10 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.blake2b import BLOCK
 from stream_masker.core.compiling import inlined, kernel
 from stream_masker.pipeline.attributes import GAP_SHIFT, KIND, STYLE
 from stream_masker.pipeline.attributes import LABEL as LABEL_GAP
-from stream_masker.pipeline.compiled.hashing import DIGITS, write_pseudonym
+from stream_masker.pipeline.compiled.hashing import DIGITS
 from stream_masker.pipeline.compiled.tokens import PADDING, PRIME, TURN, copied
 from stream_masker.pipeline.style import STYLE_BITS
 
@@ -135,12 +134,13 @@ def measure_all(ends, places, bounds):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_all(data, work, places, texts, numbers, size, key, empty):  # type: ignore[no-untyped-def]
-    """(size + PADDING,) uint8: every record with its gaps filled, one after another; numbers: the numbers' texts."""
+def fill_all(work, places, texts, numbers, pseudonyms, size):  # type: ignore[no-untyped-def]
+    """(size + PADDING,) uint8: every record with its gaps filled, one after another.
+
+    numbers: the numbers' texts; pseudonyms: those of all gaps that have one, in the gaps' order, ``DIGITS`` each.
+    """
     out = np.empty(size + PADDING, np.uint8)
-    state, block = np.empty(8, np.uint64), np.empty(BLOCK, np.uint8)
-    words = block.view(np.uint64)
-    at, to = 0, 0
+    at, to, pseudonym = 0, 0, 0
     for gap in range(places.shape[0]):
         to = copied(work.out, at, work.gap_places[gap] - at, out, to)
         at = work.gap_places[gap]
@@ -154,8 +154,9 @@ def fill_all(data, work, places, texts, numbers, size, key, empty):  # type: ign
             to += 4
         else:
             out[to], out[to + DIGITS + 1] = 34, 34
-            first, length = -1 - work.gap_uses[gap], work.gap_sizes[gap]
-            write_pseudonym(key, empty, state, block, words, data, first, length, out, to + 1)
+            for k in range(DIGITS):
+                out[to + 1 + k] = pseudonyms[pseudonym + k]
+            pseudonym += DIGITS
             to += DIGITS + 2
     copied(work.out, at, size - to, out, to)
     return out

@@ -7,7 +7,10 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.blake2b import BLOCK, mix_block
+from stream_masker.core.blake2b_lanes import LANES, mix_last_blocks
 from stream_masker.core.compiling import inlined, kernel
+from stream_masker.core.machine import word_at
+from stream_masker.pipeline.compiled.tokens import ALL, ENDS
 
 HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 DIGITS: Final = 32
@@ -22,6 +25,15 @@ def take_block(state, block, words, data, start, size, length, last):  # type: i
     for k in range(size, BLOCK):
         block[k] = 0
     mix_block(state, words, length, last)
+
+
+@inlined
+def write_digits(low, high, out, to):  # type: ignore[no-untyped-def]
+    """Writes the hexadecimal digits of two words' bytes."""
+    for k in range(8):
+        one, other = np.int64(low >> np.uint64(8 * k)) & 255, np.int64(high >> np.uint64(8 * k)) & 255
+        out[to + 2 * k], out[to + 2 * k + 1] = HEX[one >> 4], HEX[one & 15]
+        out[to + 2 * k + 16], out[to + 2 * k + 17] = HEX[other >> 4], HEX[other & 15]
 
 
 @inlined
@@ -40,18 +52,50 @@ def write_pseudonym(key, empty, state, block, words, data, start, size, out, to)
         start += BLOCK
         size -= BLOCK
     take_block(state, block, words, data, start, size, length + size, True)
-    for k in range(DIGITS // 2):
-        byte = np.int64(state[k >> 3] >> np.uint64(8 * (k & 7))) & 255
-        out[to + 2 * k], out[to + 2 * k + 1] = HEX[byte >> 4], HEX[byte & 15]
+    write_digits(state[0], state[1], out, to)
+
+
+@inlined
+def fit_lanes(sizes, first):  # type: ignore[no-untyped-def]
+    """Whether as many texts as lanes from ``first`` on have each a block that holds all of it."""
+    if first + LANES > sizes.size:
+        return False
+    for i in range(first, first + LANES):
+        if not 0 < sizes[i] <= BLOCK:
+            return False
+    return True
+
+
+@inlined
+def fill_lanes(data, starts, sizes, first, words, lengths):  # type: ignore[no-untyped-def]
+    """Writes the blocks of texts into lanes."""
+    for i in range(words.size):
+        words[i] = np.uint64(0)
+    for lane in range(LANES):
+        at, size = starts[first + lane], sizes[first + lane]
+        lengths[lane] = np.uint64(BLOCK + size)
+        for k in range(0, size, 8):
+            words[k // 8 * LANES + lane] = word_at(data, at + k) & (ENDS[size - k] if size - k < 8 else ALL)
 
 
 @kernel
-def pseudonyms_of(key, empty, data, bounds):  # type: ignore[no-untyped-def]
-    """(32 · n,) uint8: the pseudonyms of n texts that stand in ``data`` one after another; bounds: (n + 1,) int64."""
-    out = np.empty(DIGITS * (bounds.size - 1), np.uint8)
+def pseudonyms_of(key, empty, data, starts, sizes):  # type: ignore[no-untyped-def]
+    """(32 · n,) uint8: the pseudonyms of n texts that stand in ``data``, which goes on for ``PADDING`` bytes behind
+    the last; those of eight texts that follow each other are made side by side."""
+    out = np.empty(DIGITS * sizes.size, np.uint8)
+    words, states, lengths = np.empty(16 * LANES, np.uint64), np.empty(8 * LANES, np.uint64), np.empty(LANES, np.uint64)
     state, block = np.empty(8, np.uint64), np.empty(BLOCK, np.uint8)
-    words = block.view(np.uint64)
-    for i in range(bounds.size - 1):
-        size = bounds[i + 1] - bounds[i]
-        write_pseudonym(key, empty, state, block, words, data, bounds[i], size, out, DIGITS * i)
+    i = 0
+    while i < sizes.size:
+        if fit_lanes(sizes, i):
+            fill_lanes(data, starts, sizes, i, words, lengths)
+            for k in range(8 * LANES):
+                states[k] = key[k // LANES]
+            mix_last_blocks(states, words, lengths)
+            for lane in range(LANES):
+                write_digits(states[lane], states[LANES + lane], out, DIGITS * (i + lane))
+            i += LANES
+        else:
+            write_pseudonym(key, empty, state, block, block.view(np.uint64), data, starts[i], sizes[i], out, DIGITS * i)
+            i += 1
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from struct import Struct
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -102,7 +102,7 @@ class CompiledReader:
 
     def _prepare(self, records: Inputs) -> tuple[Floats | None, NDArray[np.int8]]:
         """Alphas that headers give, and the fates that are known beforehand."""
-        fates = np.fromiter((TOMBSTONE * (value is None) for value in records.values), np.int8, len(records))
+        fates = _known_fates(records.values)
         if self._header_alpha is None:
             return None, fates
         alphas = np.empty(len(records))
@@ -114,10 +114,7 @@ class CompiledReader:
         return alphas, fates
 
     def _scan(self, records: Inputs, fates: NDArray[np.int8]) -> _Scan:
-        values = [value or b"" for value in records.values]
-        bounds = np.zeros(len(values) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=bounds[1:])
-        data = np.frombuffer(b"".join([*values, bytes(PADDING)]), np.uint8)
+        data, bounds = _joined(records.values if not fates.any() else [value or b"" for value in records.values])
         for _ in range(PATIENCE):
             scan = self._read_all(_Scan(data, bounds, fates.copy(), self._work(bounds)))
             if scan is not None:
@@ -179,17 +176,22 @@ class CompiledReader:
         """A function that writes the records taken, once they are masked."""
 
         def write(masked: MaskedBatch) -> list[bytes]:
-            work, key = scan.work, self._pseudonyms.state
+            work = scan.work
             done, gaps = int(work.counters[DONE]), int(work.counters[GAPS])
             numbers, digits = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
             values, firsts = self._values(readings, masked)
             places = self._written.places(work.gap_uses[:gaps], values, firsts, numbers)
             bounds = np.empty(done + 1, np.int64)
             measure_all(work.ends, places, bounds)
-            texts, empty = self._written.table.texts, self._pseudonyms.empty
-            return cut(fill_all(scan.data, work, places, texts, digits, int(bounds[-1]), key, empty), bounds)
+            pseudonyms = self._pseudonyms_of(scan, work.gap_uses[:gaps])
+            return cut(fill_all(work, places, self._written.table.texts, digits, pseudonyms, int(bounds[-1])), bounds)
 
         return write
+
+    def _pseudonyms_of(self, scan: _Scan, uses: Longs) -> NDArray[np.uint8]:
+        """The digits that fill the gaps of texts to pseudonymize."""
+        gaps = np.flatnonzero(uses < 0)
+        return self._pseudonyms.of_pieces(scan.data, -1 - uses[gaps], scan.work.gap_sizes[gaps])
 
     def _values(self, readings: Sequence[Reading], masked: MaskedBatch) -> tuple[Longs, Longs]:
         """(m, 2): of every value the masked position (-1: none) and the style; where each attribute's values begin."""
@@ -206,7 +208,22 @@ def _numbers(work: Work) -> Floats | None:
     return work.numbers[:, : work.counters[DONE]].T.copy() if len(work.numbers) else None
 
 
+def _known_fates(values: Sequence[bytes | None]) -> NDArray[np.int8]:
+    """(n,) 0, or ``TOMBSTONE``."""
+    try:
+        return (np.fromiter(map(len, values), np.int64, len(values)) < 0).astype(np.int8)  # type: ignore[arg-type]
+    except TypeError:
+        return np.array([TOMBSTONE * (value is None) for value in values], np.int8)
+
+
+def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], Longs]:
+    """Values, none of them None, one after another and then ``PADDING``; where each begins, and the last ends."""
+    bounds = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=bounds[1:])  # type: ignore[arg-type]
+    return np.frombuffer(b"".join([*values, bytes(PADDING)]), np.uint8), bounds  # type: ignore[list-item]
+
+
 def cut(whole: NDArray[np.uint8], bounds: Longs) -> list[bytes]:
     """The pieces of bytes between bounds."""
-    data = whole.tobytes()
-    return [data[start:end] for start, end in pairwise(bounds.tolist())]
+    sizes = tuple(np.diff(bounds).tolist())
+    return list(Struct("%ds" * len(sizes) % sizes).unpack_from(whole.data))

@@ -76,7 +76,7 @@ class Setting:
         records = read_all(self.bootstrap, self.configuration.topics.calibration)
         return [(r.offset, r.timestamp, decode_block(r.value, taxonomies)) for r in records]
 
-    def wait(self, reached: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+    def wait(self, reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
         deadline = time.monotonic() + timeout
         while not reached():
             failed = [process.args for process in self.processes.running if (process.poll() or 0) > 0]

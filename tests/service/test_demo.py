@@ -26,7 +26,7 @@ EVENT = {
 def test_it_masks_all_recalibrates_and_ends_with_a_summary():
     """Plain lines, since standard output is no terminal here."""
     command = [sys.executable, "-m", "stream_masker", "demo", "--records", "2000", "--rate", "400"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
     assert "embedded broker, in memory, for trying out only" in told

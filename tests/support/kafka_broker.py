@@ -272,7 +272,7 @@ class Cluster:
         for broker in self.brokers.values():
             broker.kill()
 
-    def wait(self, timeout: float = 90.0) -> None:
+    def wait(self, timeout: float = 240.0) -> None:
         """Waits until the metadata name every broker that should be up."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         deadline = time.monotonic() + timeout

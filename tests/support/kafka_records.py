@@ -58,7 +58,7 @@ class Topics:
         self.names.append(unique)
         return unique
 
-    def wait(self, name: str, partitions: int, timeout: float = 30.0) -> None:
+    def wait(self, name: str, partitions: int, timeout: float = 120.0) -> None:
         """Waits until every partition has a leader."""
         deadline = time.monotonic() + timeout
         while not self.led(name, partitions):
@@ -89,7 +89,7 @@ def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> N
     assert not errors, f"{len(errors)} records failed: {errors[0]}"
 
 
-def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 60.0) -> list[Record]:
+def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 120.0) -> list[Record]:
     """Every record of a topic up to its present end, by partition and offset."""
     deadline = time.monotonic() + timeout
     consumer = Consumer(reader_properties(bootstrap, isolation))

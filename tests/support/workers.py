@@ -210,7 +210,7 @@ def running(configuration: Configuration) -> Iterator[Running]:
     assert worker.failure is None, worker.failure
 
 
-def wait(reached: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
     """Waits until ``reached``."""
     deadline = time.monotonic() + timeout
     while not reached():

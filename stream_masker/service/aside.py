@@ -47,6 +47,10 @@ class Hand:
             future.set_result(result)
 
 
+def _nothing(_: Callable[[], bool]) -> None:
+    """Does nothing meanwhile."""
+
+
 class Aside:
     """Takes steps in a thread of its own; whoever waits for one polls the group now and then.
 
@@ -62,9 +66,15 @@ class Aside:
         self._clock = clock
         self._hand = Hand("masking")
 
-    def run(self, step: Callable[[], T]) -> T:
-        """Takes a step; its result, or what it raised."""
-        return self.wait(self._hand.submit(step))
+    def run(self, step: Callable[[], T], meanwhile: Callable[[Callable[[], bool]], None] = _nothing) -> T:
+        """Takes a step; its result, or what it raised.
+
+        ``meanwhile`` is called at once, in this thread, with a function that says whether the step is over: it is not
+        to last for much longer than that, nor for long at all.
+        """
+        future = self._hand.submit(step)
+        meanwhile(future.done)
+        return self.wait(future)
 
     def wait(self, step: Future[T], limit: Callable[[], float] = lambda: inf) -> T:
         """Waits for a step that is taken in any thread; its result, or what it raised.

@@ -81,8 +81,8 @@ class Flight:
 class Worker:
     """One mask worker. It writes nothing but in transactions, and nothing at all without statistics.
 
-    At most two batches are on their way: one commits while the next is gathered, masked and written. When the first
-    fails, both are read again from the committed offsets.
+    At most two batches are on their way: one commits while the next is masked and written; what comes meanwhile is
+    read ahead for the one after that. When the first fails, all are read again from the committed offsets.
     """
 
     def __init__(self, parts: Parts, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -163,7 +163,8 @@ class Worker:
         parts = self._parts
         version, masker, topic = parts.in_force.version, parts.in_force.masking.masker, parts.outputs.input
         done = parts.aside.run(
-            lambda: mask_batch(masker, topic, flight.batch, statistics_version=version, may_hold=parts.may_hold)
+            lambda: mask_batch(masker, topic, flight.batch, statistics_version=version, may_hold=parts.may_hold),
+            meanwhile=parts.source.read_ahead,
         )
         parts.source.put_back(flight.batch, done.short)
         return done.results
@@ -177,7 +178,7 @@ class Worker:
             return False
         outputs = replace(parts.outputs, configuration=masking.configuration.hash)
         writer = lambda send: Writer(outputs, send, flight.written).write(results)  # noqa: E731
-        outcome = parts.aside.run(lambda: parts.lanes.fill(writer))
+        outcome = parts.aside.run(lambda: parts.lanes.fill(writer), meanwhile=parts.source.read_ahead)
         self._count(flight, outcome)
         return outcome is None
 

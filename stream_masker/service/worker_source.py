@@ -21,6 +21,12 @@ WAIT = 0.05
 IDLE = 0.2
 """Seconds of waiting for a batch's first record."""
 
+AHEAD = 0.001
+"""Seconds of one read while something else is waited for: how late its end is noticed."""
+
+LONGEST_AHEAD = 1.0
+"""Seconds after which reading ahead ends, whatever is waited for: then it may be stuck."""
+
 REQUEST = 5.0
 """Seconds that a request to a broker may take."""
 
@@ -64,9 +70,10 @@ def _no_groups(partition: int, messages: Sequence[Message], short: TooFew, now: 
 class Source:
     """The partitions of ``topic`` that the group gives to ``client``, their records gathered by ``gathering``.
 
-    Partitions change hands only within ``gather``, ``idle``, ``serve``, ``rewind`` and ``close``. What was gathered of
-    a partition given up is forgotten, and its next owner reads it again from the committed offset. ``turn`` is called
-    while waiting and says whether to go on (False: stopping). ``regather``: takes back groups that are too small.
+    Partitions change hands only within ``gather``, ``read_ahead``, ``idle``, ``serve``, ``rewind`` and ``close``.
+    What was gathered of a partition given up is forgotten, and its next owner reads it again from the committed
+    offset. ``turn`` is called while waiting and says whether to go on (False: stopping). ``regather``: takes back
+    groups that are too small.
     """
 
     def __init__(
@@ -138,6 +145,14 @@ class Source:
             self._take(self._client.consume(room, WAIT if left is None else min(left, WAIT)))
         self._batch = gathering.take(self._clock())
         return self._batch
+
+    def read_ahead(self, done: Callable[[], bool]) -> None:
+        """Reads what belongs to the next batch until that is complete, or something else is done. Not while held."""
+        until = self._clock() + LONGEST_AHEAD
+        while not (self._held or done()) and (room := self._gathering.room()) and self._turn():
+            if self._clock() >= until:
+                break
+            self._take(self._client.consume(room, AHEAD))
 
     def put_back(self, batch: Gathered, short: Mapping[int, TooFew]) -> None:
         """Gathers again what is too small a group in the batch gathered last, and what came behind it.

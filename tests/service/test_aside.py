@@ -45,6 +45,19 @@ def test_a_quick_step_is_not_waited_for() -> None:
     assert made.run(lambda: 7) == 7
 
 
+def test_something_else_is_done_until_a_step_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, looks = Bench(monkeypatch), []
+
+    def meanwhile(done) -> None:
+        looks.append((done(), threading.current_thread().name))
+        bench.over.set()
+        while not done():
+            pass
+
+    assert bench.aside.run(bench.step, meanwhile).startswith("masking")
+    assert (looks, bench.served) == ([(False, "MainThread")], 0)
+
+
 def test_what_a_step_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         Bench(monkeypatch).aside.run(lambda: 1 / 0)

@@ -258,6 +258,29 @@ def test_a_batch_that_failed_while_partitions_were_given_up_takes_the_next_one_w
     assert bench.metric("transactions_total", outcome="aborted") == 1
 
 
+@pytest.mark.parametrize(
+    ("last", "then"),
+    [
+        (Outcome.COMMITTED, ["advance 3", "fill", "abort", "open", "rewind 3"]),
+        (Outcome.ABORTED, ["open", "rewind 0"]),
+    ],
+)
+def test_partitions_may_be_given_up_while_a_batch_is_masked(bench: Bench, last: Outcome, then: list[str]) -> None:
+    bench.in_force.version, bench.lanes.slow = 1, True
+    bench.worker.turn()
+
+    def give_up() -> None:
+        bench.source.in_read_ahead = lambda: None
+        bench.lanes.settle(last)
+        bench.worker.settle_at_once()
+        bench.source.member = None
+
+    bench.source.in_read_ahead = give_up
+    bench.worker.turn()
+    assert bench.calls[4:] == ["resume", "gather 3", "hurry", *then]
+    assert len(bench.lanes.commits) == 1
+
+
 def test_a_worker_that_is_no_member_any_more_commits_nothing(bench: Bench) -> None:
     bench.in_force.version, bench.source.member = 1, None
     bench.worker.turn()

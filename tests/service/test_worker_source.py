@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.worker_batch import Limits, TooFew
+from stream_masker.service.worker_batch import Gathered, Limits, TooFew
 from stream_masker.service.worker_gather import Batches
-from stream_masker.service.worker_source import REQUEST, SEEKS, SOON, Source
+from stream_masker.service.worker_source import LONGEST_AHEAD, REQUEST, SEEKS, SOON, Source
 
 LIMITS = Limits(records=4, size=10_000, delay=1)
 
@@ -73,6 +73,69 @@ def test_a_batch_ends_after_its_delay_from_the_first_record_on(client: FakeClien
 def test_without_records_gathering_ends_after_a_while(client: FakeClient, source: Source) -> None:
     assert source.gather().records == 0
     assert client.now < LIMITS.delay
+
+
+def offsets_of(batch: Gathered) -> list[int]:
+    return [message.offset() for message in batch.partitions.get(0, ())]
+
+
+def test_what_was_read_ahead_is_the_beginning_of_the_next_batch(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.events = [FakeMessage(0, i) for i in range(8)]
+    batch = source.gather()
+    source.read_ahead(lambda: False)
+    assert (offsets_of(batch), source.group(), len(client.events)) == ([0, 1, 2, 3], "metadata of one", 0)
+    read = client.now
+    assert (offsets_of(source.gather()), client.now) == ([4, 5, 6, 7], read)
+
+
+def test_reading_ahead_ends_with_what_it_is_done_beside(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.events = [FakeMessage(0, i) for i in range(4)]
+    source.read_ahead(lambda: len(client.events) < 4)
+    assert len(client.events) == 3
+    source.read_ahead(lambda: True)
+    assert len(client.events) == 3
+
+
+def test_reading_ahead_ends_after_a_while(client: FakeClient, source: Source) -> None:
+    source.read_ahead(lambda: False)
+    assert client.now == pytest.approx(LONGEST_AHEAD, abs=0.06)
+
+
+def test_nothing_is_read_ahead_while_held_or_stopping(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.events = [FakeMessage(0, 0)]
+    source.hold()
+    source.read_ahead(lambda: False)
+    stopping = source_of(client, going=False)
+    stopping.subscribe()
+    stopping.resume()
+    stopping.read_ahead(lambda: False)
+    assert len(client.events) == 1
+
+
+def test_what_was_read_ahead_of_a_revoked_partition_is_forgotten_and_the_batch_before_may_not_commit(
+    client: FakeClient, source: Source
+) -> None:
+    client.assign(0, 1)
+    client.events = [FakeMessage(0, i) for i in range(4)]
+    source.gather()
+    client.events = [FakeMessage(0, 4), FakeMessage(1, 0), lambda: client.revoke(0), FakeMessage(1, 1)]
+    source.read_ahead(lambda: not client.events)
+    assert source.group() is None
+    assert {p: [m.offset() for m in messages] for p, messages in source.gather().partitions.items()} == {1: [0, 1]}
+
+
+def test_what_was_read_ahead_of_a_failed_batch_is_read_again(client: FakeClient, source: Source) -> None:
+    client.assign(0)
+    client.events = [FakeMessage(0, i) for i in range(6)]
+    batch = source.gather()
+    source.read_ahead(lambda: not client.events)
+    client.stored = {0: 2}
+    source.rewind([batch])
+    client.events = [FakeMessage(0, i) for i in range(2, 6)]
+    assert (client.sought, offsets_of(source.gather())) == ([(0, 2)], [2, 3, 4, 5])
 
 
 def test_gathering_ends_when_stopping(client: FakeClient) -> None:

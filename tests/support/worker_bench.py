@@ -60,7 +60,7 @@ class FakeMessage:
 
 
 class FakeSource:
-    """Gives three records a time; ``in_gather`` happens within."""
+    """Gives three records a time; ``in_gather`` and ``in_read_ahead`` happen within."""
 
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
@@ -69,6 +69,7 @@ class FakeSource:
         self.assigned = frozenset({0})
         self.waiting = True
         self.in_gather: Callable[[], object] = lambda: None
+        self.in_read_ahead: Callable[[], object] = lambda: None
 
     def subscribe(self, settle: Callable[[], None]) -> None:
         self.calls.append("subscribe")
@@ -85,6 +86,9 @@ class FakeSource:
 
     def serve(self) -> None:
         self.calls.append("serve")
+
+    def read_ahead(self, done: Callable[[], bool]) -> None:
+        self.in_read_ahead()
 
     def gather(self) -> Gathered:
         self.in_gather()

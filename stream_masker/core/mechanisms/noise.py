@@ -106,11 +106,11 @@ def record_alpha(batch: Batch, configured: float) -> Floats:
     return np.where(np.isnan(batch.alpha), configured, batch.alpha)
 
 
-def _patterns(batch: Batch, scalars: list[int]) -> Iterator[tuple[Rows, list[int]]]:
+def _patterns(batch: Batch, scalars: list[int]) -> Iterator[tuple[Rows | slice, list[int]]]:
     """The records by which of their scalars are present."""
     there = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
     if there.all():
-        yield np.arange(batch.size), scalars
+        yield slice(None), scalars
         return
     patterns, which = np.unique(there, axis=1, return_inverse=True)
     for i, pattern in enumerate(patterns.T):

@@ -130,6 +130,7 @@ class Process:
             self._health.reason("stop", "stopping")
             pulse.cancel()
             await asyncio.to_thread(self._engine.stop, STOP)
+            log.info("stopped")
         self._report()
 
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:

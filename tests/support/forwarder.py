@@ -26,7 +26,7 @@ class Forwarder:
         self._flowing.set()
         self._closed = False
         self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._loop.run_forever, name="forwarder", daemon=True)
 
     def __enter__(self) -> Forwarder:
@@ -37,7 +37,7 @@ class Forwarder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.cut()
+        self._call(self._close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -60,13 +60,18 @@ class Forwarder:
         for writer in self._writers:
             writer.transport.abort()
 
+    def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._cut()
+
     def _mend(self) -> None:
         self._closed = False
         self._flowing.set()
 
     async def _listen(self) -> None:
         for port, target in self._ports.items():
-            await asyncio.start_server(self._forwarding(target), LOOPBACK, port)
+            self._servers.append(await asyncio.start_server(self._forwarding(target), LOOPBACK, port))
 
     def _forwarding(self, target: int) -> Callable[..., Any]:
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

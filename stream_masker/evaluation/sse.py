@@ -16,15 +16,11 @@ from stream_masker.core.mechanisms.microaggregation import VARIANTS, Microaggreg
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.ontology.taxonomy import Int32
-from stream_masker.core.randomness import PositionKeys
-from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError
+from stream_masker.evaluation.whole import markdown, mask_whole
 
 KS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
 """The k of the paper's tables 2 to 5."""
-
-SOURCE = "evaluation"
-"""Stands for the topic in the records' keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +66,12 @@ def sse_rows(
     ``batch``: the data, columns in the order of ``taxonomies`` and ``numeric``. ``options``: further parameters of
     ``Microaggregation``. The same random words throughout. Raises ParameterError where the mechanism does.
     """
-    keys = PositionKeys(secret, SOURCE, 0, np.arange(batch.size, dtype=np.int64))
-    counts = count_batch(batch, [len(tau) for tau in taxonomies.values()])
     names = (*taxonomies, *(numeric or {}))
     for k, variant in product(ks, variants):
         made = Microaggregation(
             taxonomies, numeric=numeric, k=k, variant=variant, scaling=scaling, seed=secret, **options
         )
-        made.restore(made.snapshot_of(made.compute(counts, version=1)))
-        masked = made.mask_batch(batch, keys)
+        masked = mask_whole(made, batch, secret)
         errors = sum_of_squared_errors(batch, masked, made.distances)
         released = Batch(batch.size, masked.columns, numeric=masked.numeric)
         yield SseRow(k, variant, dict(zip(names, errors, strict=True)), least_class(released))
@@ -94,7 +87,7 @@ def sse_markdown(rows: Sequence[SseRow]) -> str:
         [str(k), *(_figure(cells[k, variant][name]) for name in names for variant in variants)]
         for k in dict.fromkeys(row.k for row in rows)
     ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines])
+    return markdown(head, lines)
 
 
 def _nominal(before: Int32, after: Int32, d: Distance) -> float:

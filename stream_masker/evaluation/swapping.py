@@ -11,14 +11,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.data_swapping import DataSwapping
 from stream_masker.core.mechanisms.rank_swapping import RankSwapping
 from stream_masker.core.mechanisms.swapping import Swapping
 from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.randomness import PositionKeys
 from stream_masker.core.statistics import (
     Counts,
     SparseCounts,
@@ -28,14 +27,12 @@ from stream_masker.core.statistics import (
     mean_from_counts,
 )
 from stream_masker.evaluation.linkage import record_linkage
+from stream_masker.evaluation.whole import markdown, mask_whole
 
 Label = TypeVar("Label", str, tuple[str, str])
 
 KS = (2, 5, 10, 20, 50, 100)
 """The paper's lengths of the swapping interval."""
-
-SOURCE = "evaluation"
-"""Stands for the topic in the keys of the records."""
 
 NO_INTERVAL = 0
 """The k of a method that swaps over any range."""
@@ -117,7 +114,7 @@ class _Features:
 
 def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: bytes) -> SwappingRow:
     names, distances = mechanism.attributes, mechanism.distances
-    done = _masked(mechanism, batch, secret)
+    done = mask_whole(mechanism, batch, secret)
     before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, done.columns), distances)
     means = zip(before.means, after.means, distances, strict=True)
     tallies = dict(zip(names, done.tallies, strict=True))
@@ -133,12 +130,6 @@ def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: by
         kept={a: tally.truncated / max(1, tally.values) for a, tally in tallies.items()},
         risk=record_linkage(batch, done.columns, distances).risk,
     )
-
-
-def _masked(mechanism: Swapping[Any], batch: Batch, secret: bytes) -> MaskedBatch:
-    counts = count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
-    mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))
-    return mechanism.mask_batch(batch, PositionKeys(secret, SOURCE, 0, np.arange(batch.size, dtype=np.int64)))
 
 
 def _ordered(counts: Counts) -> list[tuple[tuple[int, int], SparseCounts]]:
@@ -170,8 +161,7 @@ def swapping_markdown(rows: Sequence[SwappingRow]) -> str:
     first = rows[0]
     head = ["method", "k", *(f"RMSE({a})" for a in first.rmse)]
     head += [text for a, b in first.correlation for text in (f"sdCor({a}, {b})", "error")]
-    lines = [[*head, "values kept", "linked"], ["---"] * (len(head) + 2), *map(_cells, rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return markdown([*head, "values kept", "linked"], map(_cells, rows))
 
 
 def _cells(row: SwappingRow) -> list[str]:

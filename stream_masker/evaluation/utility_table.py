@@ -11,19 +11,16 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Tally
 from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.mechanisms.options import REFERENCES
 from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.randomness import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
 from stream_masker.core.utility import Utility, utility
+from stream_masker.evaluation.whole import keys_of, markdown
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
 """The noise levels of the paper's tables."""
-
-REFERENCES = ("mean", "pair", "root")
-SOURCE = "evaluation"
-"""Stands for the topic in the noise's key."""
 
 ROUNDINGS = ("ceil", "calibrated")
 
@@ -109,7 +106,7 @@ def _utility(
     noise.restore(noise.snapshot_of(original))
     starts = np.cumsum([0, *(batch.size for batch in batches)])
     masked = [
-        noise.mask_batch(batch, PositionKeys(secret, SOURCE, 0, np.arange(start, start + batch.size, dtype=np.int64)))
+        noise.mask_batch(batch, keys_of(secret, int(start), batch.size))
         for batch, start in zip(batches, starts[:-1], strict=True)
     ]
     after = [Batch(before.size, done.columns, None, done.numeric) for before, done in zip(batches, masked, strict=True)]
@@ -131,8 +128,7 @@ def _counts(batches: Sequence[Batch], distances: Sequence[Distance]) -> Counts:
 def utility_markdown(rows: Sequence[UtilityRow] | Sequence[MechanismRow]) -> str:
     """The rows as a Markdown table: per attribute what 2017's tables 2 to 4, 7 and 8 print, then each pair's."""
     head = [*rows[0].parameters, *_names(rows[0].utility)]
-    lines = [head, ["---"] * len(head), *([*row.parameters.values(), *_figures(row.utility)] for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return markdown(head, ([*row.parameters.values(), *_figures(row.utility)] for row in rows))
 
 
 def _names(measures: Utility) -> list[str]:

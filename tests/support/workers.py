@@ -88,12 +88,17 @@ class Setting:
             future.result(30)
 
     def alter(self, role: str, **config: str) -> None:
-        """Sets properties of a topic, written with underscores."""
+        """Sets properties of a topic, written with underscores; the broker takes them up soon, not at once."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         named = {name.replace("_", "."): setting for name, setting in config.items()}
         resource = ConfigResource(ResourceType.TOPIC, self.topics[role], set_config=named)
         for future in admin.alter_configs([resource]).values():
             future.result(30)
+        wait(lambda: named.items() <= self._properties(admin, role).items(), f"{', '.join(named)} of {role}")
+
+    def _properties(self, admin: AdminClient, role: str) -> dict[str, str]:
+        [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topics[role])]).values()
+        return {name: entry.value for name, entry in future.result(30).items()}
 
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})

@@ -61,7 +61,7 @@ def cut(counted: Counted, size: int) -> Iterator[tuple[int, int, Counted]]:
         return
     bounds = np.unique(np.linspace(0, size, min(pieces, size) + 1).astype(np.int64)).tolist()
     for start, end in pairwise(bounds):
-        yield start, end, _part(counted, start, end)
+        yield start, end, part_of(counted, start, end)
 
 
 def _pieces(counted: Counted) -> int:
@@ -71,14 +71,15 @@ def _pieces(counted: Counted) -> int:
     return -(-rows * row // BLOCK_BYTES)
 
 
-def _part(counted: Counted, start: int, end: int) -> Counted:
+def part_of(counted: Counted, start: int, end: int) -> Counted:
+    """What the records from one index to before another count; what is known only of the whole is in the first part."""
     first, last = np.searchsorted(counted.indices, [start, end]).tolist()
     tallies = counted.masked.tallies if start == 0 else (Tally(),) * len(counted.masked.tallies)
     return Counted(
         Batch(last - first, _sliced(counted.batch.columns, first, last), numeric=_rows(counted.batch, first, last)),
         MaskedBatch(_sliced(counted.masked.columns, first, last), tallies, _rows(counted.masked, first, last)),
-        np.zeros(0, np.int64),
-        {index: one for index, one in counted.rejected.items() if start <= index < end},
+        counted.indices[first:last] - start,
+        {index - start: one for index, one in counted.rejected.items() if start <= index < end},
         counted.unknown if start == 0 else [0] * len(counted.unknown),
         counted.lost if start == 0 else [0] * len(counted.lost),
     )

@@ -52,6 +52,19 @@ class Inputs:
             headers=[record.headers for record in records],
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Inputs]) -> Inputs:
+        """All records of several partitions, one partition after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            offsets=[offset for part in parts for offset in part.offsets],
+            values=[value for part in parts for value in part.values],
+            keys=[key for part in parts for key in part.keys],
+            timestamps=[time for part in parts for time in part.timestamps],
+            headers=[headers for part in parts for headers in part.headers],
+        )
+
     def __len__(self) -> int:
         return len(self.offsets)
 

@@ -165,7 +165,10 @@ class Masker(Protocol):
 
     @property
     def reads_headers(self) -> bool: ...
+    @property
+    def needs_group(self) -> bool: ...
     def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result: ...
+    def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]: ...
 
 
 def never(_: Sequence[Message]) -> bool:
@@ -200,10 +203,13 @@ def mask_batch(
     statistics_version: int,
     may_hold: Callable[[Sequence[Message]], bool] = never,
 ) -> Done:
-    """Masks a batch, partition by partition, because noise, blocks and groups belong to a partition's offsets.
+    """Masks a batch: all at once, or where the mechanism masks groups, group by group, each of one partition.
 
     ``may_hold``: whether messages that are too small a group may wait for more; if not, they are rejected.
     """
+    if not masker.needs_group:
+        inputs = {p: as_inputs(m, headers=masker.reads_headers) for p, m in batch.partitions.items()}
+        return Done(masker.mask_all(topic, inputs, statistics_version=statistics_version))
     done = Done()
     for partition in batch.partitions:
         results, start = [], 0

@@ -28,7 +28,8 @@ def counted(records=40, rejected=(3, 17)):
 
     tallies = (Tally(n, 1.5, 2.5, 3, 4), Tally(int(offsets[-1]), 0.5, 0.25, 1, 0))
     refused = {index: Rejected(100 + index, "missing") for index in rejected}
-    return Counted(Batch(n, columns()), MaskedBatch(columns(), tallies), indices, refused, [5, 6], [2, 3])
+    places = np.array(indices, dtype=np.int64)
+    return Counted(Batch(n, columns()), MaskedBatch(columns(), tallies), places, refused, [5, 6], [2, 3])
 
 
 def test_what_fits_is_not_cut():
@@ -51,7 +52,8 @@ def test_parts_are_consecutive_and_add_up(monkeypatch, size):
     assert sum(len(part.rejected) for _, _, part in parts) == 2
     assert [sum(part.unknown[j] for _, _, part in parts) for j in range(2)] == [5, 6]
     assert [sum(part.lost[j] for _, _, part in parts) for j in range(2)] == [2, 3]
-    assert all(start <= index < end for start, end, part in parts for index in part.rejected)
+    assert [start + index for start, _, part in parts for index in part.rejected] == [3, 17]
+    assert [start + i for start, _, part in parts for i in part.indices.tolist()] == whole.indices.tolist()
 
 
 def check_counts(found, expected):

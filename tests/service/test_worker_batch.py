@@ -149,16 +149,31 @@ def test_a_message_whose_headers_cannot_be_read_is_set_apart_where_headers_matte
 
 
 class FakeMasker:
-    def __init__(self) -> None:
+    def __init__(self, *, needs_group: bool = True) -> None:
         self.calls: list[tuple[str, int, list[int], int]] = []
+        self.needs_group = needs_group
 
     reads_headers = True
+
+    def mask_all(self, topic: str, records: dict[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
+        for partition, one in records.items():
+            self.calls.append((topic, partition, list(one.offsets), statistics_version))
+        return {partition: result_of([]) for partition in records}
 
     def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result:
         self.calls.append((topic, partition, list(records.offsets), statistics_version))
         if hold:
             raise GroupTooSmallError(5)
         return result_of([])
+
+
+def test_partitions_are_masked_at_once_where_there_are_no_groups() -> None:
+    masker = FakeMasker(needs_group=False)
+    done = mask_batch(
+        masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4, may_hold=lambda messages: True
+    )
+    assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
+    assert (list(done.results), done.short) == ([1, 0], {})
 
 
 def test_too_small_a_group_has_no_result_and_can_be_taken_out_of_the_batch() -> None:

@@ -213,6 +213,7 @@ class FakeInForce:
 class FakeMasker:
     """One masked record, one tombstone, one rejection of every three."""
 
+    needs_group = True
     reads_headers = False
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,9 @@ class CompiledReader:
 
     def take(self, records: Inputs) -> tuple[Taken, Longs]:
         """Reads records; what came of them, and the indices of those left to others."""
-        alphas, fates = self._prepare(records)
-        scan = self._scan(records, fates)
+        data, bounds, fates = _joined(records.values)
+        alphas = self._alphas_of_headers(records, fates)
+        scan = self._scan(data, bounds, fates)
         indices = np.flatnonzero(scan.fates == TAKEN)
         readings = self._readings(scan.work)
         columns = tuple(reading.column for reading in readings)
@@ -100,21 +101,19 @@ class CompiledReader:
         )
         return taken, np.flatnonzero(scan.fates == LEFT)
 
-    def _prepare(self, records: Inputs) -> tuple[Floats | None, NDArray[np.int8]]:
-        """Alphas that headers give, and the fates that are known beforehand."""
-        fates = _known_fates(records.values)
+    def _alphas_of_headers(self, records: Inputs, fates: NDArray[np.int8]) -> Floats | None:
+        """Alphas that headers give; records of which they cannot be read are left to others."""
         if self._header_alpha is None:
-            return None, fates
+            return None
         alphas = np.empty(len(records))
         for index in range(len(records)):
             try:
                 alphas[index] = self._header_alpha({}, records.record(index))
             except Unfit:
                 fates[index] = fates[index] or LEFT
-        return alphas, fates
+        return alphas
 
-    def _scan(self, records: Inputs, fates: NDArray[np.int8]) -> _Scan:
-        data, bounds = _joined(records.values if not fates.any() else [value or b"" for value in records.values])
+    def _scan(self, data: NDArray[np.uint8], bounds: Longs, fates: NDArray[np.int8]) -> _Scan:
         for _ in range(PATIENCE):
             scan = self._read_all(_Scan(data, bounds, fates.copy(), self._work(bounds)))
             if scan is not None:
@@ -208,19 +207,19 @@ def _numbers(work: Work) -> Floats | None:
     return work.numbers[:, : work.counters[DONE]].T.copy() if len(work.numbers) else None
 
 
-def _known_fates(values: Sequence[bytes | None]) -> NDArray[np.int8]:
-    """(n,) 0, or ``TOMBSTONE``."""
+def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], Longs, NDArray[np.int8]]:
+    """Values one after another and then ``PADDING``; where each begins, and the last ends; each one's fate."""
+    pieces: list[Any] = [*values, bytes(PADDING)]
+    fates = np.zeros(len(values), np.int8)
     try:
-        return (np.fromiter(map(len, values), np.int64, len(values)) < 0).astype(np.int8)  # type: ignore[arg-type]
+        whole = b"".join(pieces)
     except TypeError:
-        return np.array([TOMBSTONE * (value is None) for value in values], np.int8)
-
-
-def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], Longs]:
-    """Values, none of them None, one after another and then ``PADDING``; where each begins, and the last ends."""
+        fates[[index for index, piece in enumerate(pieces) if piece is None]] = TOMBSTONE
+        pieces = [piece or b"" for piece in pieces]
+        whole = b"".join(pieces)
     bounds = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=bounds[1:])  # type: ignore[arg-type]
-    return np.frombuffer(b"".join([*values, bytes(PADDING)]), np.uint8), bounds  # type: ignore[list-item]
+    np.cumsum(np.fromiter(map(len, pieces), np.int64, len(values)), out=bounds[1:])
+    return np.frombuffer(whole, np.uint8), bounds, fates
 
 
 def cut(whole: NDArray[np.uint8], bounds: Longs) -> list[bytes]:

@@ -29,7 +29,7 @@ from stream_masker.service import worker_run
 from stream_masker.service.masking import Masking
 from stream_masker.service.topics import prepare_topics
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600 if LONG else 600)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600 if LONG else 1800)]
 
 POLLS = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000, "heartbeat.interval.ms": 500}
 SLOW = 9.0

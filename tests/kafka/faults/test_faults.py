@@ -15,7 +15,7 @@ from fault_stream import ASKED, LONG, WINDOW, Stream, detoured, detours, rounds,
 from forwarder import Forwarder
 from kafka_broker import Cluster
 
-pytestmark = [ASKED, pytest.mark.faults, pytest.mark.timeout(7200 if LONG else 600)]
+pytestmark = [ASKED, pytest.mark.faults, pytest.mark.timeout(7200 if LONG else 1800)]
 
 SESSION = 6.0
 """Seconds after which the group gives a silent worker up."""

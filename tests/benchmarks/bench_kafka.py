@@ -5,9 +5,9 @@ Run by hand: ``python tests/benchmarks/bench_kafka.py [--shape nested|flat] [--o
 
 Starts a broker of its own, writes generated discharges to four partitions, and lets each contender, one process, take
 them all in transactions of the same size. A contender's rate is that from its first committed records to its last. Then
-the calibrator reads the worker's blocks. ``--others`` adds two workers side by side, a copy by kafka-python,
-MirrorMaker 2 with MaskField, and a Faust agent that passes events through (on a tenth of the records: it is slow).
-Prints a Markdown table of rates and of their ratios to the copy's.
+the calibrator reads the worker's blocks. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with MaskField, and a
+Faust agent that passes events through (on a tenth of the records: it is slow). Prints a Markdown table of rates and of
+their ratios to the copy's. Two workers: ``bench_scaling.py``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,6 @@ from stream_masker.service.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
 
 PARTITIONS = 4
-SETTLED = 15.0
-"""Seconds after which two workers that were started have shared the partitions."""
-
 CLI = (sys.executable, "-m", "stream_masker")
 SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
 
@@ -92,10 +89,9 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
 
 
 def others(folder: Path, configuration: Configuration, records: int, batch: int) -> dict[str, float]:
-    """The rates of two workers, and of those that carry the input to a topic of their own."""
+    """The rates of those that carry the input to a topic of their own."""
     bootstrap, source = configuration.kafka.bootstrap_servers, configuration.topics.input
-    made = Topics(bootstrap)
-    rates = {"two workers": two_workers(folder, configuration, records)}
+    made, rates = Topics(bootstrap), {}
     target = made("by-kafka-python", partitions=PARTITIONS)
     command = contenders.command("kafka-python", bootstrap, source, target, batch)
     rates["kafka-python, copying in transactions"] = timed(command, bootstrap, [target], records)
@@ -108,32 +104,6 @@ def others(folder: Path, configuration: Configuration, records: int, batch: int)
     command = contenders.command("faust", bootstrap, source, target, batch)
     rates["Faust agent, passing through"] = timed(command, bootstrap, [target], records // 10)
     return rates
-
-
-def two_workers(folder: Path, configuration: Configuration, records: int) -> float:
-    """The rate of two workers that start together, on a statistics version published when both are members."""
-    content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
-    content["kafka"]["properties"] = {"group.id": "two"}
-    content["topics"] = configuration.topics.model_dump() | {
-        role: f"two-{role}" for role in ("output", "rejected", "calibration", "statistics", "drift")
-    }
-    path = folder / "two.yaml"
-    path.write_text(yaml.safe_dump(content))
-    second = load_configuration(path, {})
-    prepare_topics(second, partitions=PARTITIONS)
-    command = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
-    outcomes = [second.topics.output, second.topics.rejected]
-    with (
-        child(command) as one,
-        child(command),
-        contextlib.closing(Watch(second.kafka.bootstrap_servers, outcomes)) as watch,
-    ):
-        time.sleep(SETTLED)
-        run(*CLI, "calibrate", "--config", str(path), "--publish", str(folder / "sample.jsonl"))
-        first = watch.until(1, one)
-        start = time.perf_counter()
-        watch.until(records, one)
-        return (records - first) / (time.perf_counter() - start)
 
 
 def run(*command: str) -> None:

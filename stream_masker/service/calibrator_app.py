@@ -99,9 +99,25 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
 
 class CommittedConsumer(driver.Consumer):  # type: ignore[misc]
-    """A consumer with a ``CommittedThread``."""
+    """A consumer with a ``CommittedThread``, of records that are taken one after the other, in their order.
+
+    Then what lies before the last one taken is done with. Faust looks for offsets that were left out, and counts the
+    record behind such a gap twice: as each transaction leaves one out, what it remembers, and what it has not
+    committed, would grow for ever.
+    """
 
     logger = logging.getLogger("faust.transport")
+
+    def _new_offset(self, tp: TP) -> int | None:
+        """The offset to commit: that behind the last record taken. None: no record has been since the last time."""
+        taken = self._acked[tp]
+        offset = max(taken) + 1 if taken else None
+        taken.clear()
+        self._acked_index[tp].clear()
+        return offset
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Gaps do not matter."""
 
     def _new_consumer_thread(self) -> CommittedThread:
         return CommittedThread(self, loop=self.loop, beacon=self.beacon)

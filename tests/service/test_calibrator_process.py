@@ -17,6 +17,7 @@ import faust
 import numpy as np
 import pytest
 import yaml
+from faust.types import TP
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics.counts import Counts, count_batch
@@ -26,6 +27,7 @@ from stream_masker.service import calibrator, calibrator_app
 from stream_masker.service.bootstrap import Sample
 from stream_masker.service.calibrator import run_calibrator, run_to_end, stopped, unforeseen_told, why_crashed
 from stream_masker.service.calibrator_app import (
+    CommittedConsumer,
     CommittedThread,
     CommittedTransport,
     FarewellThread,
@@ -180,6 +182,26 @@ def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
     run_to_end(main())
     assert time.monotonic() - start < 60
     assert not tasks[0].done()
+
+
+async def _nothing(*_: object) -> None:
+    """Takes whatever it is given."""
+
+
+def test_what_was_taken_is_committed_and_forgotten_whatever_offsets_transactions_leave_out(app: faust.App) -> None:
+    async def check() -> list[int | None]:
+        consumer, tp = CommittedConsumer(app.transport, _nothing, _nothing, _nothing), TP("blocks", 0)
+        found = []
+        for first in range(0, 300, 30):
+            for offset in range(first, first + 30, 3):
+                consumer._acked[tp].append(offset)
+                consumer._acked_index[tp].add(offset)
+                await consumer._add_gap(tp, offset + 1, offset + 3)
+            found.append(consumer._new_offset(tp))
+            assert not any((consumer._acked[tp], consumer._acked_index[tp], consumer._gap[tp]))
+        return [*found, consumer._new_offset(tp)]
+
+    assert asyncio.run(check()) == [*range(28, 300, 30), None]
 
 
 def test_an_application_that_will_not_stop_is_left_behind(

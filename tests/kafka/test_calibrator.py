@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pytest
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka_records import Topics, mock_broker, read_all
 from support.processes import Processes, terminate
@@ -288,6 +288,16 @@ def test_blocks_of_aborted_transactions_are_never_counted(setting: Setting) -> N
     assert (version.blocks.count, version.blocks.last - version.blocks.first) > (2, 6)
     assert running.metric('stream_masker_blocks_read_total{outcome="merged"}') == 2
     assert len(setting.blocks()) == 2
+
+
+def test_the_group_s_offset_keeps_up_with_many_small_transactions(setting: Setting) -> None:
+    worker, topic = Worker(setting), setting.configuration.topics.calibration
+    setting.start("calibrator").wait_until_ready()
+    for _ in range(60):
+        worker.write(1)
+    reader = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": f"{topic}.calibrator", "log_level": 0})
+    setting.wait(lambda: reader.committed([TopicPartition(topic, 0)], 30)[0].offset >= 2 * 60 - 1, "committed offset")
+    reader.close()
 
 
 def test_one_is_active_and_another_stands_by_and_takes_over(setting: Setting) -> None:

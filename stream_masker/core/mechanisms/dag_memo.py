@@ -60,10 +60,10 @@ class Memo(NamedTuple):
 def new_memo(concepts: int, most: int, size: int) -> Memo:
     """An empty one. most: the groups that a value may have; size: how much to remember, in levels of values.
 
-    Memory is taken as it is filled: about 80 bytes for each of ``size``.
+    Memory is taken as it is filled: about 120 bytes for each of ``size``.
     """
     levels = max(size, 2 * most + 2)
-    cases = np.zeros((1 << max(4, (levels // 8).bit_length()), 4), np.int64)
+    cases = np.zeros((1 << max(4, (levels // 4).bit_length()), 4), np.int64)
     return Memo(
         value_at=np.zeros(concepts, np.int32),
         first_level=np.zeros(levels + 2, np.int64),
@@ -73,7 +73,7 @@ def new_memo(concepts: int, most: int, size: int) -> Memo:
         groups=np.empty(4 * levels, np.int32),
         cases=cases,
         owns=cases.view(np.float64),
-        statuses=np.empty(4 * levels, np.int32),
+        statuses=np.empty(12 * levels, np.int32),
         found=np.empty(4 * levels + 2 * MOST_LISTED, np.int32),
         most=np.array([most], np.int64),
         used=np.zeros(6, np.int64),

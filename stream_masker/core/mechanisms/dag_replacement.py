@@ -21,12 +21,13 @@ from stream_masker.core.mechanisms.candidates import (
     Task,
     uniform,
 )
-from stream_masker.core.mechanisms.dag_bounds import clean, new_work
+from stream_masker.core.mechanisms.dag_bounds import clean, mark, new_work, shared
 from stream_masker.core.mechanisms.dag_memo import (
     EMPTY,
     KEY,
     OWN,
     START,
+    THERE,
     UNKNOWN,
     add_case,
     add_value,
@@ -39,11 +40,12 @@ from stream_masker.core.mechanisms.dag_memo import (
 )
 from stream_masker.core.mechanisms.dag_search import ball_size, draw
 from stream_masker.core.mechanisms.dag_tables import graph_of, lists_of
-from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, wu_palmer_level
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, is_beyond, wu_palmer_level
 from stream_masker.errors import ParameterError
 
 REMEMBERED = 1 << 20
-"""Levels of values that are remembered: of some ten thousand values, in at most 80 MB."""
+"""Levels of values that are remembered: of some ten thousand values, with a quarter of a million cases, in at most
+130 MB."""
 
 
 class DagReplacer:
@@ -115,16 +117,41 @@ def case_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-un
 
 
 @inlined
-def is_any(graph, lists, memo, work, case, slot, first, j, levels):  # type: ignore[no-untyped-def]
-    """Whether the levels from j on have any admissible concept."""
-    while j < levels:
-        status = memo.statuses[memo.cases[slot, START] + j]
-        unknown = status == UNKNOWN
-        if unknown and draw(graph, lists, memo, work, case, slot, first, j, np.uint64(0)) >= 0:
+def is_any(graph, lists, memo, work, case, slot, first, j, levels, target):  # type: ignore[no-untyped-def]
+    """Whether the levels from j on, those of ``target`` and beyond, have any admissible concept."""
+    r, sign, own = case[1], case[2], case[3]
+    if sign < 0 and own >= target and lists.eligible[r]:
+        return True
+    start = memo.cases[slot, START]
+    for h in range(start + j, start + levels):
+        if memo.statuses[h] != UNKNOWN and memo.statuses[h] != EMPTY:
             return True
-        if not unknown and status != EMPTY:
+    if sign >= 0 and is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):
+        return True
+    while j < levels:
+        if draw(graph, lists, memo, work, case, slot, first, j, np.uint64(0)) >= 0:
             return True
         j += 1
+    return False
+
+
+@part
+def is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
+    """Whether one of ``Lists.remote``, not nearer than the target, is admissible; if so, its level is known to be."""
+    a, sign, own = case[0], case[2], case[3]
+    if work.ready[0] == 0:
+        mark(graph, work, case)
+    for z in lists.remote:
+        depth, links = shared(graph, work, z, 0, graph.depth.size)[1:]
+        distance = wu_palmer_level(depth, links)
+        admissible = z != a and distance >= target
+        if admissible and sign > 0:
+            depth, links = shared(graph, work, z, 1, graph.depth.size)[1:]
+            admissible = is_beyond(sign, wu_palmer_level(depth, links), own)
+        if admissible:
+            level = first_level_at(memo, first, first + levels, distance) - first
+            memo.statuses[memo.cases[slot, START] + level] = THERE
+            return True
     return False
 
 
@@ -152,13 +179,13 @@ def settled(graph, lists, memo, work, case, slot, rule, words):  # type: ignore[
                 return found, above, 0
             up += 1
         elif down < 0:
-            if is_any(graph, lists, memo, work, case, slot, first, up, levels):
+            if is_any(graph, lists, memo, work, case, slot, first, up, levels, target):
                 return np.int64(-1), 0.0, 0
             break
         else:
             found = draw(graph, lists, memo, work, case, slot, first, down, words[1])
             if found >= 0:
-                any_above = is_any(graph, lists, memo, work, case, slot, first, up, levels)
+                any_above = is_any(graph, lists, memo, work, case, slot, first, up, levels, target)
                 return found, lo, 0 if any_above else TRUNCATED
             down -= 1
     return np.int64(-1), 0.0, NONE_ADMISSIBLE

@@ -33,6 +33,10 @@ HUBS = 64
 """Concepts with a bit of their own in rows, those with the most descendants. All others have two of 448 bits."""
 
 
+REMOTE = 4
+"""How many ``Lists.remote`` there are at most."""
+
+
 class Graph(NamedTuple):
     """The taxonomy. Its closure: (m + 1,) ``offsets``, ``ancestors``, ``paths``; its ``parents`` likewise.
 
@@ -60,7 +64,8 @@ class Lists(NamedTuple):
 
     List ``first[s] + k`` holds those whose shortest path up to s has k links, k = 0 … ``first[s + 1] - first[s]`` - 1:
     ``members[starts[list]:starts[list + 1]]``, ordered by ``root_path``, then ``preorder``. blocks: (blocks · 6,).
-    preorder: (m,) places of concepts in a walk down the first parents' tree.
+    preorder: (m,) places of concepts in a walk down the first parents' tree. remote: a few candidates far from the
+    root, each two with nothing but the root in common.
     """
 
     eligible: NDArray[np.bool_]
@@ -69,6 +74,7 @@ class Lists(NamedTuple):
     members: Int32
     preorder: Int32
     blocks: Words
+    remote: Int32
 
 
 def graph_of(taxonomy: Taxonomy) -> Graph:
@@ -102,7 +108,9 @@ def lists_of(graph: Graph, candidates: Candidates) -> Lists:
         graph.offsets, graph.ancestors, graph.paths, order[eligible[order]].astype(np.int32)
     )
     blocks = summed_blocks(members, graph.rows, graph.depth, preorder, above)
-    return Lists(eligible, first, starts, members, preorder, blocks)
+    ordered = order[eligible[order]][::-1].astype(np.int32)
+    remote = apart(graph.offsets, graph.ancestors, ordered, REMOTE)
+    return Lists(eligible, first, starts, members, preorder, blocks, remote)
 
 
 def bits_of(descendants: NDArray[np.integer]) -> Int32:
@@ -127,6 +135,24 @@ def subsumer_rows(bits, parent_offsets, parents):  # type: ignore[no-untyped-def
         for bit in bits[c]:
             rows[c * ROW_WORDS + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
     return rows
+
+
+@kernel
+def apart(offsets, ancestors, order, most):  # type: ignore[no-untyped-def]
+    """The first concepts in that order, so many at most, that share nothing but the root with those before them."""
+    taken = np.zeros(offsets.size - 1, np.bool_)
+    found = np.empty(most, np.int32)
+    count = 0
+    for c in order:
+        is_apart = count < most
+        for k in range(offsets[c], offsets[c + 1] - 1):
+            is_apart = is_apart and not taken[ancestors[k]]
+        if is_apart:
+            for k in range(offsets[c], offsets[c + 1] - 1):
+                taken[ancestors[k]] = True
+            found[count] = c
+            count += 1
+    return found[:count].copy()
 
 
 @kernel

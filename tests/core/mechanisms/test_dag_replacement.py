@@ -134,6 +134,15 @@ def test_the_room_for_a_value_is_empty_afterwards(d):
     assert not chooser._work.ready.any()
 
 
+@pytest.mark.parametrize("candidates", ["all", "leaves"])
+def test_remote_candidates_share_the_root_alone(d, candidates):
+    remote = DagReplacer(d, candidates=candidates, calibrated=True)._lists.remote
+    assert remote.size > 1
+    assert candidates == "all" or d.taxonomy.leaf[remote].all()
+    ids = d.taxonomy.decode(remote)
+    assert {d.taxonomy.lcs(one, other) for one in ids for other in ids if one != other} == {d.taxonomy.root}
+
+
 def test_tries_depend_on_the_number_of_members_alone_and_end():
     assert [tries_of(size) for size in (1, 8, 9, 64, 1_000_000)] == [0, 0, 4, 6, 256]
 

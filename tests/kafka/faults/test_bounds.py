@@ -53,13 +53,13 @@ def masked_once(here: Setting, records: int) -> None:
 def test_slow_masking_does_not_cost_the_membership(
     here: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mask, slow = RecordMasker.mask, [SLOW]
+    mask, slow = RecordMasker.mask_all, [SLOW]
 
     def slowly(self, *arguments, **named):
         time.sleep(slow.pop() if slow else 0)
         return mask(self, *arguments, **named)
 
-    monkeypatch.setattr(RecordMasker, "mask", slowly)
+    monkeypatch.setattr(RecordMasker, "mask_all", slowly)
     here.produce(range(200))
     with running(here.configuration()) as worker:
         worker.reaches(200)

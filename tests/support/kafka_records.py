@@ -18,6 +18,9 @@ QUIET = {"log_level": 0}
 IN_FLIGHT = 50_000
 """Messages that ``write`` lets wait; librdkafka's queue holds twice as many."""
 
+_idle: dict[str, Producer] = {}
+"""Producers that wrote without an error, by bootstrap address: a new one waits half a second for its producer id."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -79,7 +82,9 @@ class Topics:
 def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
     """Produces records, each the keyword arguments of ``Producer.produce`` (value, key, partition, headers, ...)."""
     errors: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **QUIET})
+    producer = _idle.pop(bootstrap, None) or Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **QUIET}
+    )
     for record in records:
         while len(producer) >= IN_FLIGHT:
             producer.poll(0.1)
@@ -87,6 +92,7 @@ def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> N
         producer.poll(0)
     assert producer.flush(60) == 0, f"{len(producer)} records were not delivered"
     assert not errors, f"{len(errors)} records failed: {errors[0]}"
+    _idle[bootstrap] = producer
 
 
 def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 120.0) -> list[Record]:
@@ -115,11 +121,11 @@ def reader_properties(bootstrap: str, isolation: str) -> dict[str, Any]:
 
 
 def until_ends(consumer: Consumer, partitions: int, deadline: float) -> Iterator[Message]:
-    """Messages until each partition has reported its end."""
+    """Messages until each partition has reported its end. ``consume`` always waits as long as it may."""
     ended: set[int] = set()
     while len(ended) < partitions:
         assert time.monotonic() < deadline, f"only {len(ended)} of {partitions} partitions were read to their end"
-        for message in consumer.consume(10_000, timeout=0.5):
+        for message in consumer.consume(10_000, timeout=0.05):
             error = message.error()
             if error is None:
                 yield message

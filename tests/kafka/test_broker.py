@@ -42,9 +42,9 @@ def test_topics_of_two_tests_have_different_names(topics: Topics) -> None:
 
 def test_acknowledged_records_survive_the_crash_of_a_broker(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
     topic = cluster_topics(partitions=3)
-    write(kafka_cluster.bootstrap, topic, [{"value": b"before %d" % i} for i in range(30)])
+    write(kafka_cluster.bootstrap, topic, [{"value": b"before %d" % i, "partition": i % 3} for i in range(30)])
     kafka_cluster.kill(2)
-    write(kafka_cluster.bootstrap, topic, [{"value": b"while %d" % i} for i in range(30)])
+    write(kafka_cluster.bootstrap, topic, [{"value": b"while %d" % i, "partition": i % 3} for i in range(30)])
     assert len(read_all(kafka_cluster.bootstrap, topic)) == 60
 
 

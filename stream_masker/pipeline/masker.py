@@ -234,10 +234,9 @@ class RecordMasker:
             values[index] = value
         keys = self._treat_keys(records.keys)
         counted = Counted(taken.batch, masked, taken.indices, taken.rejected, taken.unknown, taken.lost)
-        bounds = pairwise(accumulate((len(run.records) for run in runs), initial=0))
         return [
             self._result(run, values[start:end], keys[start:end], part_of(counted, start, end))
-            for run, (start, end) in zip(runs, bounds, strict=True)
+            for run, (start, end) in _spans(runs)
         ]
 
     def _result(self, run: _Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: Counted) -> Result:
@@ -264,10 +263,9 @@ class RecordMasker:
     def _keys(self, runs: Sequence[_Run], taken: Taken) -> Keys:
         if self._plan.noise_key is not None:
             return FieldKeys(self._secret, taken.keys)
-        bounds = pairwise(accumulate((len(run.records) for run in runs), initial=0))
         found = [
             self._position_keys(run, taken.indices[slice(*np.searchsorted(taken.indices, span))] - span[0])
-            for run, span in zip(runs, bounds, strict=True)
+            for run, span in _spans(runs)
         ]
         return found[0] if len(found) == 1 else SeveralKeys(found)
 
@@ -296,6 +294,11 @@ class RecordMasker:
             tallies=counted.masked.tallies,
             rejected=_by_reason(counted.rejected.values()),
         )
+
+
+def _spans(runs: Sequence[_Run]) -> Iterator[tuple[_Run, tuple[int, int]]]:
+    """Each run, and where its records begin and end among those of all."""
+    return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
 
 
 def _same(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:

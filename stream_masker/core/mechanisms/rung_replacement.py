@@ -31,6 +31,7 @@ from stream_masker.core.mechanisms.candidates import (
 )
 from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, is_beyond
 from stream_masker.core.mechanisms.rungs import BUCKETS, DOWN, FARTHER, NEARER, UP, Bits, rungs_of
+from stream_masker.core.mechanisms.tree_replacement import passing
 from stream_masker.core.ontology import Taxonomy
 
 DEPTH, STAYS, PATH = 2, 3, 4
@@ -143,17 +144,6 @@ def region(ladders, rungs, value, rung):  # type: ignore[no-untyped-def]
     first, size = span(ladders, np.int64(ladders.rows[a, column]), down)
     inner = span(ladders, np.int64(ladders.rows[a, column + 1]), down - 1)
     return first, size - inner[1], inner
-
-
-@inlined
-def passing(first, one, other, index):  # type: ignore[no-untyped-def]
-    """The index-th rank from ``first`` on that lies in neither of two ranges (first, size)."""
-    if one[0] > other[0]:
-        one, other = other, one
-    rank = first + index
-    if rank >= one[0]:
-        rank += one[1]
-    return rank + other[1] if rank >= other[0] else rank
 
 
 @part

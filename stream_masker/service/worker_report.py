@@ -49,13 +49,12 @@ class Report:
         self._health.note("statistics", None if held else in_force.refused)
 
     def batch(self, outcome: Outcome, written: Written, seconds: float) -> None:
-        """Counts a transaction and, if it is committed, what it holds."""
+        """Counts a transaction and, if it is committed, what it holds: all records last, so never before a part."""
         self._metrics.add("transactions_total", outcome=outcome)
         if outcome is not Outcome.COMMITTED:
             return
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.observe("batch_records", written.records)
-        self._metrics.add("records_in_total", written.records)
         self._metrics.add("records_masked_total", written.masked)
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
@@ -63,6 +62,7 @@ class Report:
         self._count_by("records_rejected_total", "reason", written.rejected)
         self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.tallies.items()})
         self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.tallies.items()})
+        self._metrics.add("records_in_total", written.records)
 
     def failures(self, in_a_row: int) -> None:
         """Tells of transactions that keep failing."""

@@ -350,6 +350,11 @@ def test_a_message_larger_than_the_client_takes_spoils_no_transaction(here: Sett
     assert [record.json["reason"] for record in here.read("rejected")] == ["too_large"]
 
 
+def metrics(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return str(answer.read(), "utf-8")
+
+
 def test_the_command_masks_serves_and_stops_in_order(here: Setting, tmp_path: Path) -> None:
     here.create()
     here.produce(range(50))
@@ -362,8 +367,7 @@ def test_the_command_masks_serves_and_stops_in_order(here: Setting, tmp_path: Pa
         here.publish(1)
         processes.wait(lambda: here.ended() == 50, "all records")
         processes.wait(lambda: get(port, "/readyz")[0] == 200, "readiness")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            assert b"stream_masker_records_masked_total 50.0" in answer.read()
+        processes.wait(lambda: "stream_masker_records_masked_total 50.0" in metrics(port), "the count of all records")
         assert terminate(worker) == 0, processes.log("worker")
         log = processes.log("worker")
     assert "SIGTERM: stopping" in log

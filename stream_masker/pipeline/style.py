@@ -44,6 +44,9 @@ NAME: Final = 128
 OPPOSITES: Final = (LOWER | UPPER | OWN_CASE, DOTLESS | DOTTED, STRIPPED | PADDED)
 """Of each of these a text shows one trait or none."""
 
+_CHANGES: Final = LOWER | UPPER | DOTLESS | STRIPPED | NAME
+"""A code without any of these traits is written as its concept's id."""
+
 _LEADING_ZEROS: Final = re.compile(r"([VE]?)0+(?=\d)", re.IGNORECASE)
 _RANGE: Final = re.compile(r"[A-Z]?\d\w{0,2}-[A-Z]?\d\w{0,2}")
 
@@ -113,14 +116,14 @@ class Codes(dict[int, bytes]):
         if not 0 <= position < len(self._concepts.taxonomy):
             raise IndexError("a position outside the taxonomy")
         concept = self._concepts.taxonomy.ids[position]
-        if position == 0 or _RANGE.fullmatch(concept):
+        if not style & _CHANGES or position == 0 or _RANGE.fullmatch(concept):
             return concept
-        written = self._ways(concept, self._concepts.taxonomy.labels[position], style)
+        written = self._ways(concept, position, style)
         return next((text for text in written if self._leads_back(text, position)), concept)
 
-    def _ways(self, concept: str, label: str, style: int) -> Iterator[str]:
+    def _ways(self, concept: str, position: int, style: int) -> Iterator[str]:
         if style & NAME:
-            yield in_case(label, style)
+            yield in_case(self._concepts.taxonomy.labels[position], style)
             return
         yield in_case(_undotted(_unpadded(concept, style), style), style)
         yield in_case(_undotted(concept, style), style)

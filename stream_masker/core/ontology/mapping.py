@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
@@ -75,6 +75,13 @@ class ConceptMap:
         found = self._found.get(value)
         return self._remember(value) if found is None else found
 
+    def learn(self, values: Iterable[str]) -> None:
+        """Looks up codes at once, which costs less than one by one, so that ``find`` has them in its cache."""
+        new = [value for value in values if value not in self._found and value not in self._mapping]
+        for value, position in zip(new, self.taxonomy.find(new).tolist(), strict=True):
+            if position >= 0:
+                self._keep(value, Match(position, "exact"))
+
     def resolve(self, value: str) -> tuple[int, bool]:
         """(position or ``UNKNOWN``, whether the value itself is known and not only a prefix of it); cached."""
         match = self.find(value)
@@ -84,10 +91,13 @@ class ConceptMap:
         match = self._known(value)
         if match.position == UNKNOWN and self.unknown == "ancestor":
             match = self._ancestor(value)
+        self._keep(value, match)
+        return match
+
+    def _keep(self, value: str, match: Match) -> None:
         if len(self._found) >= CACHED_VALUES:
             self._found.clear()
         self._found[value] = match
-        return match
 
     def _known(self, value: str) -> Match:
         if value in self._mapping:

@@ -42,6 +42,7 @@ class KnownTexts:
     """The texts of codes, copies, labels and alphas, by owner (``scan``); bounded: it starts anew when it is full."""
 
     def __init__(self, attributes: Sequence[Attribute]) -> None:
+        self._concepts = [attribute.plan.concepts for attribute in attributes]
         self._meanings: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
             *(_copy_reader(attribute) for attribute in attributes),
@@ -57,7 +58,9 @@ class KnownTexts:
         if not count:
             return True
         slots = self.table.unknown[:count]
-        found = np.array([self._meaning(int(slot)) for slot in slots], dtype=np.int64)
+        owners, texts = self._texts(slots)
+        self._learn(owners, texts)
+        found = np.array(list(map(self._meaning, owners, texts)), dtype=np.int64)
         self.table.rows[slots, VALUE] = found
         self.table.counters[UNKNOWN] = 0
         _fill_in(work, found)
@@ -71,12 +74,22 @@ class KnownTexts:
         elif self.table.counters[USED] * 4 > slots or self.table.counters[BYTES] * 2 > self.table.texts.size:
             self.table = _empty(2 * slots)
 
-    def _meaning(self, slot: int) -> int:
-        whose, start = map(int, self.table.rows[slot, WHOSE : START + 1])
-        owner, size = divmod(whose, 1 << SIZE_BITS)
+    def _texts(self, slots: Longs) -> tuple[list[int], list[bytes]]:
+        """The owners and the bytes of texts."""
+        whose, starts = self.table.rows[slots, WHOSE], self.table.rows[slots, START]
+        owners, sizes = np.divmod(whose, 1 << SIZE_BITS)
+        data, ends = self.table.texts.data, starts + sizes
+        return owners.tolist(), [bytes(data[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
+        """Has the codes among many texts looked up at once."""
+        for attribute, concepts in enumerate(self._concepts):
+            whose = (attribute, attribute + len(self._concepts))
+            concepts.learn({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
+
+    def _meaning(self, owner: int, text: bytes) -> int:
         try:
-            text = self.table.texts[start : start + size].tobytes().decode()
-            return self._meanings[owner](text)
+            return self._meanings[owner](text.decode())
         except Unfit:
             return REFUSED
         except Exception as error:  # noqa: BLE001

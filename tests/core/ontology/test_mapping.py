@@ -53,6 +53,24 @@ def test_values_find_their_concepts(value, expected, how):
     assert concept(value) == (expected, how)
 
 
+@pytest.mark.parametrize("unknown", ["reject", "ancestor"])
+def test_what_is_looked_up_at_once_is_found_as_one_by_one(unknown):
+    values = ["A00.0", "a000", "38", "Cholera", "twin", "A00.99", "", "038", "E001", "E001", "root\0", "\ud800"]
+    options = {"ontology": ICD, "unknown": unknown, "mapping": {"038": "389", "my own": "A00"}}
+    learned, other = ConceptMap(ICD.taxonomy(), **options), ConceptMap(ICD.taxonomy(), **options)
+    learned.learn([*values, "my own"])
+    assert [learned.find(value) for value in values] == [other.find(value) for value in values]
+    assert learned.find("038") == Match(ICD.taxonomy().position("389"), "mapping")
+
+
+def test_looking_up_at_once_keeps_to_the_bound_of_the_cache(monkeypatch):
+    monkeypatch.setattr(mapping, "CACHED_VALUES", 2)
+    concepts = ConceptMap(ICD.taxonomy(), ontology=ICD)
+    concepts.learn(["A00", "A00.0", "038", "038.9", "389"])
+    assert len(concepts._found) <= 2
+    assert concepts.find("A00") == Match(ICD.taxonomy().position("A00"), "exact")
+
+
 DIABETES = ["E11", "E11.9", "E11.65", "E01", "E01.1", "845", "008", "008.45", "25001", "E119A"]
 
 

@@ -33,6 +33,9 @@ from stream_masker.pipeline.together import SeveralKeys, packed
 BLOCK_RECORDS: Final = 5_000
 """The most records that one block counts; fewer where their arrays would make it too large for a message."""
 
+TOGETHER: Final = 16_384
+"""The most records of several partitions that are masked at once: more gain nothing, and leave the caches."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -133,7 +136,7 @@ class RecordMasker:
         runs = [p for k, i in records.items() for p in _Run(topic, k, i, statistics_version, own).parts()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
         with _no_cycle_search():
-            for pack in packed(runs, BLOCK_RECORDS):
+            for pack in packed(runs, TOGETHER):
                 for run, result in zip(pack, self._mask_runs(pack), strict=True):
                     results[run.partition].append(result)
         return {partition: Result.joined(parts) for partition, parts in results.items()}

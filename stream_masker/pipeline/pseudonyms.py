@@ -43,16 +43,19 @@ class Pseudonyms:
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """The pseudonyms of texts' bytes, in bytes; none stays none."""
-        if values.count(None) == len(values):
-            return [None] * len(values)
-        sizes = np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
-        starts = np.cumsum(sizes) - sizes
-        data = np.frombuffer(b"".join([value for value in values if value]) + bytes(PADDING), np.uint8)
-        whole = self.of_pieces(data, starts, sizes).tobytes()
-        return [
-            None if value is None else whole[start : start + DIGITS]
-            for value, start in zip(values, range(0, len(whole), DIGITS), strict=True)
-        ]
+        missing = values.count(None)
+        if missing == len(values):
+            return list(values)
+        if missing:
+            there = iter(self._of_texts([value for value in values if value is not None]))
+            return [None if value is None else next(there) for value in values]
+        return list(self._of_texts(values))  # type: ignore[arg-type]
+
+    def _of_texts(self, texts: Sequence[bytes]) -> list[bytes]:
+        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+        data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), np.uint8)
+        found: list[bytes] = self.of_pieces(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
+        return found
 
     def of_pieces(self, data: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Bytes:
         """(32 · n,) uint8: the pseudonyms of n pieces of bytes, behind the last of which ``PADDING`` more stand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from operator import methodcaller
 from typing import NamedTuple, Protocol
 
@@ -16,9 +16,7 @@ from stream_masker.pipeline.grouping import GroupTooSmallError
 from stream_masker.pipeline.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
-
-Send = Callable[..., bool]
-"""``send(topic, value, key, partition, timestamp, headers)``: False for a message larger than Kafka takes."""
+from stream_masker.service.producer import Outgoing, Send
 
 CALIBRATION_PARTITION = 0
 
@@ -277,30 +275,37 @@ class Writer:
                 self._write_block(block)
 
     def _write_outcomes(self, partition: int, result: Result) -> None:
-        send, output, rejected = self._send, self._to.output, result.rejected
-        columns = zip(result.values, result.keys, result.headers, result.timestamps, strict=True)
-        for index, (value, key, headers, time) in enumerate(columns):
-            if index in rejected:
-                self._reject(partition, rejected[index])
-            elif not send(output, value, key, partition, max(0, time), headers):
-                self._reject(partition, Rejected(result.offsets[index], Reason.TOO_LARGE))
-            elif value is None:
-                self._written.tombstones += 1
-            else:
-                self._written.masked += 1
+        masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
+        too_large = [masked[k] for k in self._send(self._to.output, partition, outgoing(result))]
+        rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
+        self._reject(partition, [rejected[index] for index in sorted(rejected)])
+        tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
+        self._written.tombstones += tombstones
+        self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
-    def _reject(self, partition: int, rejected: Rejected) -> None:
-        value = encode_rejection(rejected, topic=self._to.input, partition=partition)
-        key = f"{self._to.input}:{partition}:{rejected.offset}".encode()
-        self._send(self._to.rejected, value, key, partition % self._to.rejected_partitions, 0, [])
-        self._written.rejected[str(rejected.reason)] += 1
+    def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:
+        source = self._to.input
+        values = [encode_rejection(one, topic=source, partition=partition) for one in rejected]
+        keys = [f"{source}:{partition}:{one.offset}".encode() for one in rejected]
+        messages: list[Outgoing] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
+        self._send(self._to.rejected, partition % self._to.rejected_partitions, messages)
+        self._written.rejected.update(str(one.reason) for one in rejected)
 
     def _write_block(self, block: Block) -> None:
         to = self._to
         value = encode_block(block, to.taxonomies, configuration=to.configuration, numeric=to.numeric)
-        if self._send(self._to.calibration, value, block_key(block), CALIBRATION_PARTITION, 0, []):
-            self._written.blocks += 1
-        else:
-            self._written.blocks_left_out += 1
+        left_out = len(self._send(to.calibration, CALIBRATION_PARTITION, [(value, block_key(block), 0, [])]))
+        self._written.blocks += 1 - left_out
+        self._written.blocks_left_out += left_out
         for attribute, tally in zip(self._to.taxonomies, block.tallies, strict=True):
             self._written.tallies[attribute] = self._written.tallies.get(attribute, Tally()) + tally
+
+
+def outgoing(result: Result) -> Iterable[Outgoing]:
+    """A result's records as messages, without those rejected; one without a time gets the present one."""
+    times = result.timestamps
+    if min(times, default=0) < 0:
+        times = [max(0, time) for time in times]
+    messages = zip(result.values, result.keys, times, result.headers, strict=True)
+    rejected = result.rejected
+    return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages

@@ -6,7 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from processes import Processes, terminate
 from workers import CODES, START, Setting, event, get, http_port, running, setting, value, wait
 
 from stream_masker.service import worker_run
-from stream_masker.service.producer import Outcome, StepError, TransactionalProducer, Verdict
+from stream_masker.service.producer import Outcome, Outgoing, StepError, TransactionalProducer, Verdict
 from stream_masker.service.worker_batch import Gathered, Limits
 from stream_masker.service.worker_clients import (
     connect_consumer,
@@ -192,12 +192,15 @@ def test_an_aborted_batch_leaves_nothing_to_see_and_is_masked_again(
     sent = [0]
     send = TransactionalProducer.send
 
-    def failing(self: TransactionalProducer, *message: object) -> bool:
-        sent[0] += 1
-        if sent[0] == 60:
-            self._client.flush(10)
-            raise StepError("produce", Verdict.ABORT, KafkaError(KafkaError._FAIL, "as the test wants it"))
-        return send(self, *message)
+    def failing(self: TransactionalProducer, topic: str, partition: int, messages: Iterable[Outgoing]) -> list[int]:
+        too_large = []
+        for message in messages:
+            sent[0] += 1
+            if sent[0] == 60:
+                self._client.flush(10)
+                raise StepError("produce", Verdict.ABORT, KafkaError(KafkaError._FAIL, "as the test wants it"))
+            too_large += send(self, topic, partition, [message])
+        return too_large
 
     monkeypatch.setattr(TransactionalProducer, "send", failing)
     with running(here.configuration()) as worker:
@@ -257,7 +260,7 @@ def producer_of(here: Setting) -> TransactionalProducer:
 
 def write_one(producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object) -> Outcome:
     """A transaction of one record."""
-    filled = producer.fill(lambda send: send(topic, value, None, 0, 0, []))
+    filled = producer.fill(lambda send: send(topic, 0, [(value, None, 0, [])]))
     outcome = filled or producer.commit(offsets, group, lambda: None)
     if not producer.ready:
         producer.open()

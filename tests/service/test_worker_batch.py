@@ -242,11 +242,14 @@ class Sent:
         self.most = most
         self.messages: list[tuple[object, ...]] = []
 
-    def __call__(self, topic, value, key, partition, timestamp, headers) -> bool:
-        if len(value or b"") > self.most:
-            return False
-        self.messages.append((topic, value, key, partition, timestamp, headers))
-        return True
+    def __call__(self, topic, partition, messages) -> list[int]:
+        too_large = []
+        for index, (value, key, timestamp, headers) in enumerate(messages):
+            if len(value or b"") > self.most:
+                too_large.append(index)
+            else:
+                self.messages.append((topic, value, key, partition, timestamp, headers))
+        return too_large
 
     def to(self, topic: str) -> list[tuple[object, ...]]:
         return [message for message in self.messages if message[0] == topic]
@@ -299,6 +302,16 @@ def test_a_masked_record_larger_than_kafka_takes_is_rejected() -> None:
     assert [m[4] for m in sent.to("out")] == [99, 101]
     assert [orjson.loads(m[1])["reason"] for m in sent.to("bad")] == ["too_large"]
     assert (written.masked, written.rejected, written.records) == (2, {"too_large": 1}, 3)
+
+
+def test_rejections_of_all_kinds_stand_in_the_order_of_their_records() -> None:
+    long = b"x" * 500
+    outcomes = [masked(0, long), Rejected(1, "missing"), masked(2, None), masked(3, long), Rejected(4, "empty")]
+    sent, written = write([*outcomes, masked(5)], most=300)
+    assert [m[4] for m in sent.to("out")] == [101, 104]
+    assert [orjson.loads(m[1])["offset"] for m in sent.to("bad")] == [0, 1, 3, 4]
+    assert (written.masked, written.tombstones, written.records) == (1, 1, 6)
+    assert written.rejected == {"too_large": 2, "missing": 1, "empty": 1}
 
 
 def test_blocks_go_to_the_one_partition_under_their_key_and_their_tallies_add_up() -> None:

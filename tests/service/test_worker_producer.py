@@ -119,7 +119,7 @@ class Bench:
 
 
 def one_message(send) -> None:
-    assert send("masked", b"v", b"k", 3, 1234, [("h", b"1")])
+    assert send("masked", 3, [(b"v", b"k", 1234, [("h", b"1")])]) == []
 
 
 def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
@@ -254,9 +254,19 @@ def test_a_full_queue_is_waited_for() -> None:
 
 def test_a_message_too_large_is_told_and_ends_nothing() -> None:
     made = bench({"produce": [TOO_LARGE]})
-    told: list[bool] = []
-    outcome = made.write(lambda send: told.extend(send("t", b"x", None, 0, 0, ()) for _ in range(2)))
-    assert (told, outcome) == ([False, True], Outcome.COMMITTED)
+    told: list[int] = []
+    outcome = made.write(lambda send: told.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
+    assert (told, outcome) == ([0], Outcome.COMMITTED)
+    assert [value for _, value, *_ in made.clients[0].sent] == [b"1", b"2"]
+
+
+def test_a_message_too_large_for_a_queue_that_was_full_is_told_too() -> None:
+    made = bench({"produce": [TOO_LARGE]})
+    made.clients[0].full = 1
+    told: list[int] = []
+    outcome = made.write(lambda send: told.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
+    assert (told, outcome) == ([0], Outcome.COMMITTED)
+    assert made.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
 
 
 def test_a_process_that_is_fenced_again_and_again_gives_up() -> None:

@@ -141,7 +141,7 @@ class FakeLanes:
 
     def fill(self, produce: Callable[..., None]) -> Outcome | None:
         self.calls.append("fill")
-        produce(lambda topic, *_: self.sent.append(topic) or True)
+        produce(lambda topic, _, messages: self.sent.extend(topic for _ in messages) or [])
         return self.fillings.pop(0) if self.fillings else None
 
     def commit(self, offsets: object, group: object) -> Commit:

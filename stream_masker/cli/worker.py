@@ -15,6 +15,7 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.cycles import rare_searches
 from stream_masker.service.ending import end_within
 from stream_masker.service.logs import LEVELS, configure_logs
 
@@ -54,7 +55,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     http, registry, health, stop = configuration.http, CollectorRegistry(), Health(), threading.Event()
     stop_on_signals(stop)
     port = http.port if http_port is None else http_port
-    with HttpServer(host=http.host, port=port, health=health, registry=registry), unforeseen_logged():
+    server = HttpServer(host=http.host, port=port, health=health, registry=registry)
+    with server, unforeseen_logged(), rare_searches(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -22,7 +23,7 @@ from fault_checker import Audit, Checker, numbered
 from kafka_broker import LOOPBACK, Cluster
 from kafka_records import QUIET
 from processes import Processes
-from workers import CODES, START, Setting, setting, value, wait
+from workers import CODES, START, Setting, http_port, setting, value, wait
 
 from stream_masker.service.topics import prepare_topics
 
@@ -135,6 +136,7 @@ class Fleet:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: dict[str, list[str]] = {}
         self.kills = 0
+        self.longest_end = 0.0
 
     def start(self, name: str, command: str = "worker", **sections: Any) -> None:
         """Starts a process under the stream's configuration, with some of its sections changed."""
@@ -155,6 +157,10 @@ class Fleet:
         """Whether a worker that was started last under this name has had partitions."""
         return bool(re.search(r"now \[\d", self.log(name)))
 
+    def masks(self, name: str) -> bool:
+        """Whether a worker that was started last under this name has committed records."""
+        return self.works(name) and committed_by(http_port(self.processes, self.logs[name][-1])) > 0
+
     def log(self, name: str) -> str:
         return self.processes.log(self.logs[name][-1])
 
@@ -170,9 +176,10 @@ class Fleet:
 
         On a busy machine the latter may take longer than all the rest, and tells nothing.
         """
-        process = self.running.pop(name)
+        process, start = self.running.pop(name), time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(SETTLING) == 0, self.log(name)
+        self.longest_end = max(self.longest_end, time.monotonic() - start)
         self.processes.running.remove(process)
         return seconds_between(self.log(name), "SIGTERM: stopping", (" left the group", " stopped"))
 
@@ -185,6 +192,13 @@ class Fleet:
         for logs in self.logs.values():
             for log in logs:
                 yield log, self.processes.log(log)
+
+
+def committed_by(port: int) -> float:
+    """The records that a worker has committed, as it says of itself."""
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60) as answer:
+        told = re.search(r"^stream_masker_records_in_total\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    return float(told[1]) if told else 0.0
 
 
 def seconds_between(log: str, first: str, last: tuple[str, ...]) -> float:
@@ -238,6 +252,11 @@ class Stream:
         for name in names:
             self.wait(lambda name=name: self.fleet.works(name), f"partitions of {name}")
 
+    def masks(self, *names: str) -> None:
+        """Waits until these workers have committed records."""
+        for name in names:
+            self.wait(lambda name=name: self.fleet.masks(name), f"records masked by {name}")
+
     def progresses(self, records: int = 200) -> None:
         """Waits until so many more records have their outcome."""
         goal = self.checker.settled + records
@@ -273,20 +292,24 @@ def stream_setting(cluster: Cluster, folder: Path) -> Setting:
 
 @contextmanager
 def running_stream(cluster: Cluster, folder: Path) -> Iterator[Stream]:
-    """A stream with two workers and a calibrator for as long as the block runs; their logs must be clean."""
+    """A stream with two workers and a calibrator for as long as the block runs; their logs must be clean.
+
+    Their kernels are compiled before: a worker that is killed while it compiles has not been killed at work.
+    """
     here = stream_setting(cluster, folder)
     configuration = here.configuration()
     prepare_topics(configuration, partitions=PARTITIONS)
     here.publish(1)
     with ExitStack() as stack:
         fleet = Fleet(here, stack.enter_context(Processes(folder)))
+        fleet.processes.run("prepare", "--config", str(here.path))
         checker = stack.enter_context(Checker(configuration, PARTITIONS))
         load = stack.enter_context(Load(here.bootstrap, here.topics["input"]))
         stream = Stream(cluster, here, fleet, load, checker)
         fleet.start("calibrator", "calibrator")
         fleet.worker("one", worker={"static_member": True})
         fleet.worker("two")
-        stream.works("one", "two")
+        stream.masks("one", "two")
         yield stream
         for name, log in fleet.every_log():
             clean(name, log)

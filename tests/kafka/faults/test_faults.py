@@ -44,15 +44,16 @@ def test_nothing_fails(stream: Stream) -> None:
 
 
 def test_workers_killed(stream: Stream) -> None:
+    """Most of them at work, each fourth as soon as it has partitions."""
     before = stream.fleet.kills
     for number in rounds(4, 100):
         name = ("one", "two")[number % 2]
-        stream.works(name)
+        (stream.works if number % 8 < 2 else stream.masks)(name)
         stream.pause(stream.random.uniform(0, WINDOW))
         stream.fleet.kill(name)
         stream.pause()
         stream.fleet.worker(name)
-    stream.works("one", "two")
+    stream.masks("one", "two")
     stream.progresses()
     report(stream, "kills of working workers", stream.fleet.kills - before)
 
@@ -61,14 +62,15 @@ def test_workers_terminated(stream: Stream) -> None:
     longest = 0.0
     for number in rounds(2, 20):
         name = ("one", "two")[number % 2]
-        stream.works(name)
+        stream.masks(name)
         stream.pause(stream.random.uniform(0, WINDOW))
         longest = max(longest, stream.fleet.terminate(name))
         stream.pause()
         stream.fleet.worker(name)
-    stream.works("one", "two")
+    stream.masks("one", "two")
     stream.progresses()
-    report(stream, f"workers terminated, in {longest:.1f} s at most", len(rounds(2, 20)))
+    ends = f"in {longest:.1f} s at most, gone in {stream.fleet.longest_end:.1f} s"
+    report(stream, f"workers terminated, {ends}", len(rounds(2, 20)))
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
@@ -85,7 +87,7 @@ def test_brokers_lost_one_by_one(stream: Stream, kafka_cluster: Cluster, how: st
 def test_a_worker_that_sleeps_past_its_session_does_no_harm(stream: Stream) -> None:
     for number in rounds(1, 10):
         name = ("one", "two")[number % 2]
-        stream.works(name)
+        stream.masks(name)
         asleep = stream.fleet.running[name]
         asleep.send_signal(signal.SIGSTOP)
         try:
@@ -100,11 +102,11 @@ def test_a_worker_that_sleeps_past_its_session_does_no_harm(stream: Stream) -> N
 def test_workers_come_and_go(stream: Stream) -> None:
     for _ in rounds(2, 20):
         stream.fleet.worker("three")
-        stream.works("three")
+        stream.masks("three")
         stream.pause()
         stream.fleet.terminate("three")
         stream.progresses()
-    report(stream, "workers that came and went", len(rounds(2, 20)))
+    report(stream, f"workers that came and went, gone in {stream.fleet.longest_end:.1f} s at most", len(rounds(2, 20)))
 
 
 def test_the_calibrator_is_killed(stream: Stream) -> None:
@@ -138,7 +140,7 @@ def publishes(stream: Stream) -> None:
 def test_a_worker_is_cut_off_and_comes_back(stream: Stream, kafka_cluster: Cluster, how: str) -> None:
     with Forwarder(detours(kafka_cluster)) as way:
         stream.fleet.worker("far", kafka={"bootstrap_servers": detoured(kafka_cluster)})
-        stream.works("far")
+        stream.masks("far")
         for number in rounds(2, 12):
             stream.pause(stream.random.uniform(0, WINDOW))
             getattr(way, how)()

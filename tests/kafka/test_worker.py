@@ -60,8 +60,8 @@ def test_every_record_ends_once_as_masked_rejected_or_tombstone(here: Setting) -
     with running(here.configuration()) as worker:
         worker.reaches(500 + len(BAD) + 1)
         assert worker.health.reasons == ()
+        worker.wait(lambda: worker.metric("assigned_partitions") == 4, "a look at the partitions")
         worker.wait(lambda: worker.metric("consumer_lag_assigned") == 0, "a lag of zero")
-        assert worker.metric("assigned_partitions") == 4
         assert worker.metric("records_masked_total") == 500
         assert worker.metric("tombstones_total") == 1
         assert {reason: worker.metric("records_rejected_total", reason=reason) for reason in BAD} == dict.fromkeys(

@@ -33,6 +33,7 @@ def settled(stream: Stream, kafka_cluster: Cluster) -> Iterator[None]:
     yield
     kafka_cluster.heal()
     stream.settles()
+    print(f"\nsettled and audited: {stream.audit.checked} records")
 
 
 def report(stream: Stream, what: str, count: int) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+if sys.byteorder != "little":
+    raise ImportError("the kernels read words of bytes as little-endian machines do")
 
 
 @intrinsic
@@ -14,11 +18,26 @@ def word_at(_typing, data, _at):  # type: ignore[no-untyped-def]
     """The uint64 of the eight bytes that begin anywhere in an array of bytes, little-endian."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        pointer = builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
-        return builder.load(pointer, align=1)
+        return builder.load(_word_of(context, builder, signature, arguments), align=1)
 
     return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def put_word(_typing, data, _at, _word):  # type: ignore[no-untyped-def]
+    """Writes a uint64 over the eight bytes that begin anywhere in an array of bytes, little-endian."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _word_of(context, builder, signature, arguments)).align = 1
+        return context.get_dummy_value()
+
+    return types.none(data, types.int64, types.uint64), generate
+
+
+def _word_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """A pointer to the word at ``arguments[1]`` of the array ``arguments[0]``."""
+    start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
 
 
 @intrinsic

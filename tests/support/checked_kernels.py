@@ -47,8 +47,8 @@ def put_word(data, at, word):
     _eight(data, at)[:] = np.frombuffer(int(word).to_bytes(8, "little"), np.uint8)
 
 
-def trailing_zeros(word):
-    return (int(word) & -int(word)).bit_length() - 1 if word else 64
+def lowest_bit(word):
+    return (int(word) & -int(word)).bit_length() - 1
 
 
 def checked(value):
@@ -59,9 +59,9 @@ def checked(value):
 
 def replace_kernels():
     """Puts checked kernels in the place of those that are called from Python."""
-    words = types.ModuleType("stream_masker.pipeline.compiled.words")
-    words.word_at, words.put_word, words.trailing_zeros = word_at, put_word, trailing_zeros
-    sys.modules[words.__name__] = words
+    machine = types.ModuleType("stream_masker.core.machine")
+    machine.word_at, machine.put_word, machine.lowest_bit = word_at, put_word, lowest_bit
+    sys.modules[machine.__name__] = machine
     from stream_masker.pipeline.compiled import reader, written
 
     for module, names in (

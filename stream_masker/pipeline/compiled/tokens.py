@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel
-from stream_masker.pipeline.compiled.words import put_word, trailing_zeros, word_at
+from stream_masker.core.machine import lowest_bit, put_word, word_at
 
 NOT: Final = -1
 
@@ -185,7 +185,7 @@ def after_plain(data, at):  # type: ignore[no-untyped-def]
         below = ((quote - ONES) & ~quote) | ((backslash - ONES) & ~backslash) | ((word - SPACES) & ~word)
         odd = (below | word) & HIGH
         if odd:
-            return at + (trailing_zeros(odd) >> 3)
+            return at + (lowest_bit(odd) >> 3)
         at += 8
 
 

@@ -1,6 +1,6 @@
 """What a second mask worker brings, through a real Kafka, and what limits it: processor time by process.
 
-Run by hand: ``python tests/benchmarks/bench_scaling.py [--shape nested|flat] [--records 300000] [--batch 10000]``.
+Run by hand: ``python tests/benchmarks/bench_scaling.py [--shape nested|flat] [--records 500000] [--batch 10000]``.
 
 Starts a broker of its own and measures one worker, then two, each a process, of four partitions: free to run anywhere,
 and then each on a core of its own (one worker on one core as their base; the broker and this reader on all of them).
@@ -72,7 +72,7 @@ def seconds_of(process: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=300_000)
+    parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
     options = parser.parse_args()

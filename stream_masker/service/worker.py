@@ -106,6 +106,7 @@ class Worker:
     def turn(self) -> None:
         """One turn of the loop: new statistics, then at most one batch."""
         parts = self._parts
+        parts.source.renew()
         if published := parts.follower.poll():
             parts.aside.run(lambda: parts.in_force.consider(published))
         parts.report.statistics(parts.in_force, parts.follower)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from confluent_kafka import Consumer
 from prometheus_client import CollectorRegistry
@@ -62,11 +63,15 @@ def run_worker(
 
 @contextmanager
 def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
-    consumer = connect_consumer(consumer_properties(configuration))
+    consumer = _connected(configuration)
     try:
         yield consumer
     finally:
         consumer.close()
+
+
+def _connected(configuration: Configuration) -> Consumer:
+    return connect_consumer(consumer_properties(configuration))
 
 
 def _waiting(health: Health, life: Life) -> Callable[[str], bool]:
@@ -112,13 +117,18 @@ def _source(
     configuration: Configuration, consumer: Consumer, in_force: InForce, life: Life
 ) -> tuple[Source, Callable[[Sequence[Message]], bool]]:
     """The source, which gathers groups for a mechanism that masks such; and whether records may be held in it."""
-    topic, limits = configuration.topics.input, _window_limits(configuration)
+    limits = _window_limits(configuration)
+    source = partial(
+        Source,
+        client=consumer,
+        connect=lambda: _connected(configuration),
+        topic=configuration.topics.input,
+        turn=life.turn,
+    )
     if not in_force.masking.mechanism.needs_group:
-        gathering = Batches(_limits(configuration))
-        return Source(client=consumer, topic=topic, gathering=gathering, turn=life.turn), never
+        return source(gathering=Batches(_limits(configuration))), never
     windows = Windows(limits, minimum=lambda: in_force.masking.mechanism.group_minimum)
-    source = Source(client=consumer, topic=topic, gathering=windows, turn=life.turn, regather=windows.put_back)
-    return source, limits.may_hold
+    return source(gathering=windows, regather=windows.put_back), limits.may_hold
 
 
 def _window_limits(configuration: Configuration) -> WindowLimits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -34,6 +35,11 @@ SOON = 0.1
 """Seconds of a request that follows others which took too long."""
 
 SEEKS = 5
+
+RENEWALS = 3
+"""So many clients in a row, each shut out within ``RENEWAL_SECONDS`` of the first, are no accident."""
+
+RENEWAL_SECONDS = 60.0
 
 
 class Client(Protocol):
@@ -70,16 +76,18 @@ def _no_groups(partition: int, messages: Sequence[Message], short: TooFew, now: 
 class Source:
     """The partitions of ``topic`` that the group gives to ``client``, their records gathered by ``gathering``.
 
-    Partitions change hands only within ``gather``, ``read_ahead``, ``idle``, ``serve``, ``rewind`` and ``close``.
+    Partitions change hands only within ``gather``, ``read_ahead``, ``idle``, ``serve``, ``rewind``, ``renew`` and
+    ``close``.
     What was gathered of a partition given up is forgotten, and its next owner reads it again from the committed
     offset. ``turn`` is called while waiting and says whether to go on (False: stopping). ``regather``: takes back
-    groups that are too small.
+    groups that are too small. ``connect``: makes the client's successor, should it be shut out for good.
     """
 
     def __init__(
         self,
         *,
         client: Client,
+        connect: Callable[[], Client],
         topic: str,
         gathering: Gathering,
         turn: Callable[[], bool],
@@ -87,6 +95,7 @@ class Source:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
+        self._connect = connect
         self._topic = topic
         self._gathering = gathering
         self._turn = turn
@@ -98,6 +107,8 @@ class Source:
         self._batch: Gathered | None = None
         self._positions: dict[int, int] = {}
         self._assigned: set[int] = set()
+        self._failure: str | None = None
+        self._failures: deque[float] = deque(maxlen=RENEWALS)
 
     @property
     def assigned(self) -> frozenset[int]:
@@ -109,6 +120,20 @@ class Source:
         self._client.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
+
+    def renew(self) -> None:
+        """Joins the group again, by another client, if this one is of no use any more; to be called each turn.
+
+        Static members are shut out for good: for another one of the same name, and now and then when the broker is
+        lost that coordinates the group. Raises ServiceError when it happens again and again.
+        """
+        if self._failure is None:
+            return
+        self._note_failure(self._failure)
+        self._forget(set(self._assigned))
+        self._client.close()
+        self._client, self._failure, self._member = self._connect(), None, None
+        self.subscribe(self._settle)
 
     def hold(self) -> None:
         """Stops reading; the partitions, and those to come, stay assigned."""
@@ -184,13 +209,10 @@ class Source:
             self._positions[partition] = max(offset, self._positions.get(partition, offset))
 
     def rewind(self, batches: Iterable[Gathered]) -> None:
-        """Reads batches again: from the committed offsets, or from their start where none is committed.
-
-        Raises ServiceError when the partitions cannot be read from there.
-        """
+        """Reads batches again: from the committed offsets, or from their start where none is committed."""
         first = earliest(batches)
         self._gathering.drop(first)
-        while first and self._turn():
+        while first and self._failure is None and self._turn():
             mine = {partition: offset for partition, offset in first.items() if partition in self._assigned}
             committed = self._committed(mine)
             if committed is not None:
@@ -236,10 +258,16 @@ class Source:
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
             self._positions[message.partition()] = message.offset()
-        elif error.fatal():
-            raise ServiceError(f"the consumer failed: {error.str()}")
+        elif error.code() == KafkaError._FATAL:
+            self._failure = error.str()
         else:
             log.warning("reading %s: %s", self._topic, error.str())
+
+    def _note_failure(self, text: str) -> None:
+        log.warning("joining the group anew: %s", text)
+        self._failures.append(self._clock())
+        if len(self._failures) == RENEWALS and self._failures[-1] - self._failures[0] < RENEWAL_SECONDS:
+            raise ServiceError(f"the consumer fails again and again: {text}")
 
     def _on_assign(self, client: Client, partitions: list[TopicPartition]) -> None:
         client.incremental_assign(partitions)
@@ -258,7 +286,10 @@ class Source:
         log.warning("lost partitions %s: the group had given this worker up", sorted(_numbers(partitions)))
 
     def _give_up(self, client: Client, partitions: list[TopicPartition]) -> None:
-        numbers = _numbers(partitions)
+        self._forget(_numbers(partitions))
+        client.incremental_unassign(partitions)
+
+    def _forget(self, numbers: set[int]) -> None:
         self._settle()
         self._assigned -= numbers
         for number in numbers:
@@ -266,7 +297,6 @@ class Source:
         self._gathering.drop(numbers)
         if self._batch is not None and numbers & self._batch.partitions.keys():
             self._batch = None
-        client.incremental_unassign(partitions)
 
     def _committed(self, first: Mapping[int, int]) -> dict[int, int] | None:
         """The committed offset of each partition, or else the given one; None: the group's coordinator did not say."""
@@ -286,14 +316,15 @@ class Source:
             self._seek(TopicPartition(self._topic, partition, offset))
 
     def _seek(self, to: TopicPartition) -> None:
+        """Reads on from there. If the client refuses, which one does that has been shut out, another has to."""
         for attempt in range(1, SEEKS + 1):
             try:
                 return self._client.seek(to)
             except KafkaException as failure:
-                if attempt == SEEKS:
-                    where = f"partition {to.partition} of {self._topic}"
-                    raise ServiceError(f"{where} cannot be read again: {failure.args[0].str()}") from None
+                refusal = failure.args[0].str()
                 time.sleep(WAIT * attempt)
+        self._failure = f"partition {to.partition} of {self._topic} cannot be read again: {refusal}"
+        return None
 
     def _find_positions(self) -> None:
         """Where nothing was committed since the assignment, the position is what was committed before, or nothing."""

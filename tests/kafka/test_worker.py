@@ -281,8 +281,14 @@ def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -
 
 
 def source_of(here: Setting) -> Source:
-    consumer = connect_consumer(consumer_properties(here.configuration()))
-    source = Source(client=consumer, topic=here.topics["input"], gathering=Batches(Limits()), turn=lambda: True)
+    properties = consumer_properties(here.configuration())
+    source = Source(
+        client=connect_consumer(properties),
+        connect=lambda: connect_consumer(properties),
+        topic=here.topics["input"],
+        gathering=Batches(Limits()),
+        turn=lambda: True,
+    )
     source.subscribe()
     return source
 

@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage
 
-from stream_masker.errors import ServiceError
 from stream_masker.service.worker_batch import Gathered, Limits, TooFew
 from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import LONGEST_AHEAD, REQUEST, SEEKS, SOON, Source
@@ -22,8 +21,8 @@ def client() -> FakeClient:
 
 
 def source_of(client: FakeClient, *, going: bool = True, **more: Any) -> Source:
-    gathering = Batches(LIMITS)
-    return Source(client=client, topic="in", gathering=gathering, turn=lambda: going, clock=lambda: client.now, **more)
+    parts = {"gathering": Batches(LIMITS), "turn": lambda: going, "clock": lambda: client.now, **more}
+    return Source(client=client, connect=lambda: client, topic="in", **parts)
 
 
 @pytest.fixture
@@ -281,7 +280,7 @@ def test_what_is_read_again_is_not_gathered_twice(client: FakeClient) -> None:
             dropped.append(set(partitions))
 
     dropped: list[set[int]] = []
-    source = Source(client=client, topic="in", gathering=Dropped(LIMITS), turn=lambda: True, clock=lambda: client.now)
+    source = source_of(client, gathering=Dropped(LIMITS))
     source.subscribe()
     source.rewind([gathered(client, source)])
     assert dropped == [{0, 1}]
@@ -302,13 +301,6 @@ def test_reading_again_waits_for_the_broker(client: FakeClient, source: Source) 
     assert len(client.sought) == 2
 
 
-def test_a_partition_that_cannot_be_read_again_ends_the_worker(client: FakeClient, source: Source) -> None:
-    batch = gathered(client, source)
-    client.seek_failures = SEEKS
-    with pytest.raises(ServiceError, match="partition 0 of in cannot be read again"):
-        source.rewind([batch])
-
-
 def test_a_record_delivered_while_held_is_put_back(client: FakeClient, source: Source) -> None:
     client.assign(0)
     source.hold()
@@ -322,12 +314,6 @@ def test_errors_of_single_partitions_are_no_end(client: FakeClient, source: Sour
     gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown")
     client.events = [FakeMessage(0, 0, error=gone), FakeMessage(0, 5)]
     assert source.gather().next_offsets() == {0: 6}
-
-
-def test_a_fatal_error_ends_the_worker(client: FakeClient, source: Source) -> None:
-    client.events = [FakeMessage(0, 0, error=KafkaError(KafkaError._FATAL, "the instance was fenced", True))]
-    with pytest.raises(ServiceError, match="the instance was fenced"):
-        source.gather()
 
 
 def test_lag_is_counted_from_what_is_committed(client: FakeClient, source: Source) -> None:

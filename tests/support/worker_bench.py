@@ -75,6 +75,9 @@ class FakeSource:
         self.calls.append("subscribe")
         self.settle = settle
 
+    def renew(self) -> None:
+        """It never has to."""
+
     def hold(self) -> None:
         self.calls.append("hold")
 

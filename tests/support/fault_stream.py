@@ -159,7 +159,11 @@ class Fleet:
 
     def masks(self, name: str) -> bool:
         """Whether a worker that was started last under this name has committed records."""
-        return self.works(name) and committed_by(http_port(self.processes, self.logs[name][-1])) > 0
+        return self.works(name) and self.tells(name, "records_in_total") > 0
+
+    def tells(self, name: str, metric: str) -> float:
+        """A metric of the worker that was started last under this name; 0 as long as it has none."""
+        return told(http_port(self.processes, self.logs[name][-1]), metric)
 
     def log(self, name: str) -> str:
         return self.processes.log(self.logs[name][-1])
@@ -194,11 +198,11 @@ class Fleet:
                 yield log, self.processes.log(log)
 
 
-def committed_by(port: int) -> float:
-    """The records that a worker has committed, as it says of itself."""
+def told(port: int, metric: str) -> float:
+    """The metric of the process that serves its metrics there; 0 if there is none."""
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60) as answer:
-        told = re.search(r"^stream_masker_records_in_total\S* (\S+)$", answer.read().decode(), re.MULTILINE)
-    return float(told[1]) if told else 0.0
+        found = re.search(rf"^stream_masker_{metric}\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    return float(found[1]) if found else 0.0
 
 
 def seconds_between(log: str, first: str, last: tuple[str, ...]) -> float:
@@ -256,6 +260,11 @@ class Stream:
         """Waits until these workers have committed records."""
         for name in names:
             self.wait(lambda name=name: self.fleet.masks(name), f"records masked by {name}")
+
+    def shares(self, *names: str) -> None:
+        """Waits until each of these workers has a share of the partitions."""
+        for name in names:
+            self.wait(lambda name=name: self.fleet.tells(name, "assigned_partitions") > 0, f"share of {name}")
 
     def progresses(self, records: int = 200) -> None:
         """Waits until so many more records have their outcome."""

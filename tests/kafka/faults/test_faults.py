@@ -29,9 +29,10 @@ def stream(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(autouse=True)
 def settled(stream: Stream, kafka_cluster: Cluster) -> Iterator[None]:
-    """After each fault all brokers are up, everything is settled, and everything holds."""
+    """After each fault all brokers are up, both workers have a share, everything is settled, and everything holds."""
     yield
     kafka_cluster.heal()
+    stream.shares("one", "two")
     stream.settles()
     print(f"\nsettled and audited: {stream.audit.checked} records")
 

@@ -75,30 +75,39 @@ def read_to_end(
     stopped: Callable[[], bool] = lambda: False,
     patience: float = math.inf,
 ) -> Iterator[Message]:
-    """Every committed record of a partition from ``start`` to the present end.
+    """Every committed record of a partition from ``start`` to the present end, however busily others go on writing.
 
     Raises StoppedError once ``stopped``, asked all the while, says so; ServiceError when nothing comes for ``patience``
     seconds; KafkaException when the topic cannot be read.
     """
-    consumer.assign([TopicPartition(topic, partition, start)])
-    silent = 0.0
+    there = TopicPartition(topic, partition, start)
+    consumer.assign([there])
+    silent, end = 0.0, math.inf
     while silent < patience:
         if stopped():
             raise StoppedError(f"reading {topic} was stopped")
         messages = consumer.consume(1_000, timeout=POLL)
         silent = 0.0 if messages else silent + POLL
+        end = min(end, _known_end(consumer, there))
         for message in messages:
-            if message.error() is None:
-                yield message
-            elif _is_end(message.error()):
+            if _is_end(message, end):
                 return
+            yield message
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no answer for {patience:.0f} s")
 
 
-def _is_end(error: KafkaError) -> bool:
-    if error.code() != KafkaError._PARTITION_EOF:
+def _known_end(consumer: Consumer, there: TopicPartition) -> float:
+    """The partition's end as the broker told it last; infinite as long as it did not."""
+    known = consumer.get_watermark_offsets(there, cached=True)
+    return known[1] if known and known[1] >= 0 else math.inf
+
+
+def _is_end(message: Message, end: float) -> bool:
+    """Whether a message is none any more that stood there before ``end`` was told."""
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
-    return True
+    return error is not None or message.offset() >= end
 
 
 def missing_topics(configuration: Configuration, names: list[str]) -> list[str]:

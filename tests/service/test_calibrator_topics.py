@@ -10,8 +10,12 @@ from stream_masker.service.calibrator_topics import StoppedError, read_to_end
 
 
 class FakeMessage:
-    def __init__(self, error: int | None = None) -> None:
+    def __init__(self, error: int | None = None, offset: int = 0) -> None:
         self.failure = None if error is None else KafkaError(error)
+        self.place = offset
+
+    def offset(self) -> int:
+        return self.place
 
     def error(self) -> KafkaError | None:
         return self.failure
@@ -31,6 +35,22 @@ class FakeConsumer:
         self.asked += 1
         return self.batches.pop(0) if self.batches else []
 
+    def get_watermark_offsets(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
+        assert cached
+        return (-1001, -1001)
+
+
+class Busy(FakeConsumer):
+    """Somebody writes as fast as it is read; the end is known when the first records are there."""
+
+    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+        self.asked += 1
+        assert self.asked < 100
+        return [FakeMessage(offset=10 * self.asked + k) for k in range(10)]
+
+    def get_watermark_offsets(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
+        return (0, 10 * self.asked + 25)
+
 
 RECORD, END = FakeMessage(), FakeMessage(KafkaError._PARTITION_EOF)
 
@@ -39,6 +59,11 @@ def test_records_are_read_up_to_the_end_however_long_they_take() -> None:
     consumer = FakeConsumer([RECORD], [], [RECORD, RECORD], [], [END, RECORD])
     assert list(read_to_end(consumer, "t", partition=3, start=7, patience=0.3)) == [RECORD] * 3
     assert (consumer.at.topic, consumer.at.partition, consumer.at.offset) == ("t", 3, 7)
+
+
+def test_reading_ends_though_others_go_on_writing() -> None:
+    read = [message.offset() for message in read_to_end(Busy(), "t")]
+    assert read == list(range(10, 35))
 
 
 def test_reading_gives_up_when_nothing_comes() -> None:

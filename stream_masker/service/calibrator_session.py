@@ -41,6 +41,7 @@ class Session:
         self._log = window_log
         self._cuts: deque[Window] = deque(maxlen=WAITING_CUTS)
         self._refused = 0
+        self._left_out = 0
 
     @classmethod
     def open(cls, parts: Parts, metrics: Metrics, stopped: Callable[[], bool]) -> Session:
@@ -113,14 +114,19 @@ class Session:
             self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
 
     def _cut(self, window: Window | None) -> None:
-        if window is None:
-            return
-        if len(self._cuts) == WAITING_CUTS:
-            log.warning("computing statistics cannot keep up with calibration.every_records: one version left out")
-        self._cuts.append(window)
+        if window is not None:
+            self._left_out += len(self._cuts) == WAITING_CUTS
+            self._cuts.append(window)
+
+    def _tell_left_out(self) -> None:
+        if self._left_out:
+            what = "computing statistics cannot keep up with calibration.every_records"
+            log.warning("%s: versions left out: %d", what, self._left_out)
+        self._left_out = 0
 
     def publish_next(self) -> None:
         """Computes and publishes the version of the oldest window that waits."""
+        self._tell_left_out()
         window = self._cuts.popleft()
         start = time.perf_counter()
         try:

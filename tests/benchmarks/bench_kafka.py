@@ -42,7 +42,7 @@ from stream_masker.service.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
 
 PARTITIONS = 4
-CLI = (sys.executable, "-m", "stream_masker")
+CLI = (sys.executable, "-P", "-m", "stream_masker")
 SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
 
 

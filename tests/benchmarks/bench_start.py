@@ -46,7 +46,7 @@ from stream_masker.service.configuration import load_configuration
 from stream_masker.service.synthetic import synthetic_discharges
 from stream_masker.service.topics import prepare_topics
 
-CLI = (sys.executable, "-m", "stream_masker")
+CLI = (sys.executable, "-P", "-m", "stream_masker")
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 RECORDS = 5_000
 PARTITIONS = 4

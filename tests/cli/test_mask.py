@@ -105,7 +105,7 @@ def test_calibrate_takes_the_last_window_and_prints_its_snapshot(tmp_path, confi
 
 
 def test_standard_streams(tmp_path, config):
-    command = [sys.executable, "-m", "stream_masker", "mask", "--config", str(config)]
+    command = [sys.executable, "-P", "-m", "stream_masker", "mask", "--config", str(config)]
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
     done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))
     assert len(done.stdout.splitlines()) == 120

@@ -116,7 +116,7 @@ def test_bad_parameters_fail_at_the_check_with_what_is_allowed(mechanism, told, 
 def test_masking_needs_no_more_than_the_command_itself(folder):
     """Group mechanisms in a process of their own, fed through a pipe."""
     configure(folder, "data_swapping")
-    command = [sys.executable, "-m", "stream_masker", "mask", "-c", "stream-masker.yaml"]
+    command = [sys.executable, "-P", "-m", "stream_masker", "mask", "-c", "stream-masker.yaml"]
     given = (folder / "events.jsonl").read_bytes()
     done = subprocess.run(command, input=given, capture_output=True, timeout=300, check=True)
     assert len(done.stdout.splitlines()) == RECORDS

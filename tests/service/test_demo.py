@@ -25,7 +25,7 @@ EVENT = {
 
 def test_it_masks_all_recalibrates_and_ends_with_a_summary():
     """Plain lines, since standard output is no terminal here."""
-    command = [sys.executable, "-m", "stream_masker", "demo", "--records", "2000", "--rate", "400"]
+    command = [sys.executable, "-P", "-m", "stream_masker", "demo", "--records", "2000", "--rate", "400"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
@@ -54,6 +54,17 @@ def test_a_child_may_finish_where_that_is_its_job(tmp_path):
         children.check(finished=("ontology",))
         with pytest.raises(ServiceError, match="ontology stopped with exit code 0"):
             children.check()
+
+
+def test_children_run_this_package_whatever_lies_in_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "stream_masker").mkdir()
+    (tmp_path / "stream_masker" / "__init__.py").write_text("raise SystemExit('another one')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Children(tmp_path) as children:
+        children.start("ontology", ["--help"])
+        assert children._running["ontology"].wait(60) == 0
+    assert "Usage" in (tmp_path / "ontology.log").read_text()
 
 
 def test_a_taken_port_is_replaced():

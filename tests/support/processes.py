@@ -28,7 +28,7 @@ class Processes:
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Starts ``stream-masker ARGUMENTS…``; its output goes to NAME.log."""
-        command = [sys.executable, "-m", "stream_masker", *arguments]
+        command = [sys.executable, "-P", "-m", "stream_masker", *arguments]
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         self.running.append(process)
@@ -36,7 +36,7 @@ class Processes:
 
     def run(self, *arguments: str, code: int = 0, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
         """Runs ``stream-masker ARGUMENTS…`` to its end, which must be with this exit code."""
-        command = [sys.executable, "-m", "stream_masker", *arguments]
+        command = [sys.executable, "-P", "-m", "stream_masker", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         assert done.returncode == code, f"{' '.join(arguments)}: exit {done.returncode}\n{done.stderr}"
         return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import deque
@@ -9,7 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+import stream_masker
 from stream_masker.errors import ServiceError
+
+HERE = Path(stream_masker.__file__).parents[1]
+"""Where this package lies, which may be another one than in the working directory: kernels are compiled for each."""
 
 GRACE_SECONDS = 15.0
 SHOWN_LINES = 5
@@ -29,7 +34,10 @@ class Children:
         """Starts ``stream-masker NAME ARGUMENTS…``."""
         with self._log(name).open("wb") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own command line
-                [sys.executable, "-m", "stream_masker", name, *arguments], stdout=log, stderr=log
+                [sys.executable, "-P", "-m", "stream_masker", name, *arguments],
+                stdout=log,
+                stderr=log,
+                env=_this_package_first(),
             )
 
     def check(self, *, finished: Sequence[str] = ()) -> None:
@@ -51,6 +59,11 @@ class Children:
     def _last_lines(self, name: str) -> str:
         with self._log(name).open(errors="replace") as lines:
             return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "it said nothing"
+
+
+def _this_package_first() -> dict[str, str]:
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *([path] if path else [])])}
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

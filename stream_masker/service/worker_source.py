@@ -107,6 +107,7 @@ class Source:
         self._batch: Gathered | None = None
         self._positions: dict[int, int] = {}
         self._assigned: set[int] = set()
+        self._leaving = False
         self._failure: str | None = None
         self._failures: deque[float] = deque(maxlen=RENEWALS)
 
@@ -131,8 +132,8 @@ class Source:
             return
         self._note_failure(self._failure)
         self._forget(set(self._assigned))
-        self._client.close()
-        self._client, self._failure, self._member = self._connect(), None, None
+        self.close()
+        self._client, self._failure, self._member, self._leaving = self._connect(), None, None, False
         self.subscribe(self._settle)
 
     def hold(self) -> None:
@@ -241,6 +242,7 @@ class Source:
 
     def close(self) -> None:
         """Leaves the group."""
+        self._leaving = True
         self._client.close()
 
     def _all(self) -> list[TopicPartition]:
@@ -270,6 +272,9 @@ class Source:
             raise ServiceError(f"the consumer fails again and again: {text}")
 
     def _on_assign(self, client: Client, partitions: list[TopicPartition]) -> None:
+        """Takes partitions, unless leaving: then they go at once, and a client asked for its name never answers."""
+        if self._leaving:
+            return
         client.incremental_assign(partitions)
         self._member = client.memberid()
         self._assigned |= _numbers(partitions)

@@ -383,3 +383,9 @@ def test_the_lag_is_not_looked_for_while_stopping(client: FakeClient) -> None:
 def test_closing_leaves_the_group(client: FakeClient, source: Source) -> None:
     source.close()
     assert client.closed
+
+
+def test_partitions_that_come_while_leaving_are_not_taken(client: FakeClient, source: Source) -> None:
+    client.last = lambda: client.assign(0)
+    source.close()
+    assert (client.assigned, source.assigned) == (set(), frozenset())

@@ -51,6 +51,7 @@ class FakeClient:
         self.seek_failures = 0
         self.committed_failures = 0
         self.closed = False
+        self.last: Callable[[], None] | None = None
 
     def subscribe(self, topics, **callbacks) -> None:
         self.callbacks = callbacks
@@ -111,7 +112,10 @@ class FakeClient:
         return f"metadata of {self.member}"
 
     def memberid(self) -> str:
+        assert not self.closed, "a client that is closing never answers"
         return self.member
 
     def close(self) -> None:
         self.closed = True
+        if self.last is not None:
+            self.last()

@@ -103,7 +103,7 @@ class TransactionalProducer:
     """Writes batches, each in one transaction, under one transactional id: ``fill`` and then ``commit`` or ``abort``.
 
     Different threads may take these steps, one after the other. ``connect`` makes a new client; ``turn`` says whether
-    to go on (False: stopping).
+    to go on (False: stopping); ``expiry``: seconds after which the brokers end an open transaction by themselves.
     """
 
     def __init__(
@@ -112,16 +112,19 @@ class TransactionalProducer:
         connect: Callable[[], Client],
         transactional_id: str,
         turn: Callable[[], bool],
+        expiry: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._id = transactional_id
         self._turn = turn
+        self._expiry = expiry
         self._clock = clock
         self._client: Client | None = None
         self._begun = False
         self._hurried = False
         self._since = 0.0
+        self._start = 0.0
         self._fencings: deque[float] = deque(maxlen=FENCINGS)
 
     @property
@@ -132,7 +135,11 @@ class TransactionalProducer:
     def successor(self) -> TransactionalProducer:
         """A producer of the same transactional id without a client: opening it shuts this one out."""
         return TransactionalProducer(
-            connect=self._connect, transactional_id=self._id, turn=self._turn, clock=self._clock
+            connect=self._connect,
+            transactional_id=self._id,
+            turn=self._turn,
+            expiry=self._expiry,
+            clock=self._clock,
         )
 
     def open(self) -> bool:
@@ -156,6 +163,7 @@ class TransactionalProducer:
         """Begins a transaction with what ``produce`` sends; None: it is open, else what became of it."""
         client = self._opened()
         self._hurried, self._since = False, self._clock()
+        self._start = self._since
         try:
             self._step("begin", lambda _: client.begin_transaction(), late=Verdict.RENEW)
             self._begun = True
@@ -242,8 +250,8 @@ class TransactionalProducer:
 
     def _recover(self, failure: StepError) -> Outcome:
         log.warning("transaction failed (%s), %s", failure, failure.verdict.value)
-        if failure.verdict is Verdict.ABORT and self._aborted():
-            return Outcome.ABORTED
+        if failure.verdict is Verdict.ABORT:
+            return Outcome.ABORTED if self._aborted() else self._lost()
         self._note_fencing(failure)
         return self._lost()
 
@@ -268,7 +276,8 @@ class TransactionalProducer:
         log.warning("waiting for the transaction coordinator: %s", error.str())
 
     def _note_fencing(self, failure: StepError) -> None:
-        if not failure.fenced:
+        """Counts the fencings that another process alone explains: a transaction that expired fences us itself."""
+        if not failure.fenced or self._clock() - self._start >= self._expiry:
             return
         self._fencings.append(self._clock())
         if len(self._fencings) == FENCINGS and self._fencings[-1] - self._fencings[0] < FENCING_SECONDS:

@@ -145,7 +145,10 @@ def _window_limits(configuration: Configuration) -> WindowLimits:
 def _producer(configuration: Configuration, identity: str, life: Life) -> TransactionalProducer:
     properties = producer_properties(configuration, identity)
     return TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id=identity, turn=life.going
+        connect=lambda: connect_producer(properties),
+        transactional_id=identity,
+        turn=life.going,
+        expiry=float(properties["transaction.timeout.ms"]) / 1000,
     )
 
 

@@ -252,7 +252,7 @@ def producer_of(here: Setting) -> TransactionalProducer:
     identity = here.topics["input"]
     properties = producer_properties(here.configuration(), identity)
     made = TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True
+        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True, expiry=20
     )
     assert made.open()
     return made

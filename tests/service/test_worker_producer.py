@@ -19,8 +19,11 @@ RETRY = error(retriable=True)
 ABORT = error(KafkaError.ILLEGAL_GENERATION, abort=True)
 FATAL = error(KafkaError._FATAL, fatal=True)
 FENCED = error(KafkaError._FENCED, fatal=True)
+OLD_EPOCH = error(KafkaError.INVALID_PRODUCER_EPOCH, abort=True)
 UNFLAGGED = error(KafkaError._STATE)
 TOO_LARGE = error(KafkaError.MSG_SIZE_TOO_LARGE)
+
+EXPIRY = 20.0
 
 
 class Clock:
@@ -93,7 +96,11 @@ class Bench:
         self.going = True
         self.in_log: list[int] = []
         self.producer = TransactionalProducer(
-            connect=self.connect, transactional_id="group.one", turn=lambda: self.going, clock=self.clock
+            connect=self.connect,
+            transactional_id="group.one",
+            turn=lambda: self.going,
+            expiry=EXPIRY,
+            clock=self.clock,
         )
 
     def connect(self) -> FakeClient:
@@ -282,6 +289,22 @@ def test_fencings_far_apart_are_accidents() -> None:
     for _ in range(3):
         assert made.write() is Outcome.UNKNOWN
         made.clock.now += 100
+
+
+def test_a_transaction_that_expired_is_no_fencing() -> None:
+    made = bench(*({"commit": [FENCED]} for _ in range(4)))
+
+    def asleep(_: object) -> None:
+        made.clock.now += EXPIRY
+
+    for _ in range(4):
+        assert made.write(asleep) is Outcome.UNKNOWN
+
+
+def test_a_transaction_is_fenced_once() -> None:
+    made = bench(*({"offsets": [OLD_EPOCH], "abort": [FENCED]} for _ in range(2)))
+    for _ in range(2):
+        assert made.write() is Outcome.UNKNOWN
 
 
 def test_the_coordinator_is_waited_for() -> None:

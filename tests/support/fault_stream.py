@@ -162,8 +162,11 @@ class Fleet:
         return self.works(name) and self.tells(name, "records_in_total") > 0
 
     def tells(self, name: str, metric: str) -> float:
-        """A metric of the worker that was started last under this name; 0 as long as it has none."""
-        return told(http_port(self.processes, self.logs[name][-1]), metric)
+        """A metric of the worker that was started last under this name; 0 while it has none, or does not answer."""
+        try:
+            return told(http_port(self.processes, self.logs[name][-1]), metric)
+        except OSError:
+            return 0.0
 
     def log(self, name: str) -> str:
         return self.processes.log(self.logs[name][-1])

@@ -36,8 +36,9 @@ SOON = 0.1
 
 SEEKS = 5
 
-RENEWALS = 3
-"""So many clients in a row, each shut out within ``RENEWAL_SECONDS`` of the first, are no accident."""
+RENEWALS = 12
+"""So many clients in a row, the last shut out within ``RENEWAL_SECONDS`` of the first, are no accident: more than
+there can be sessions in that time."""
 
 RENEWAL_SECONDS = 60.0
 
@@ -125,8 +126,9 @@ class Source:
     def renew(self) -> None:
         """Joins the group again, by another client, if this one is of no use any more; to be called each turn.
 
-        Static members are shut out for good: for another one of the same name, and now and then when the broker is
-        lost that coordinates the group. Raises ServiceError when it happens again and again.
+        Static members are shut out for good: for another one of the same name, and whenever their session is over,
+        as when the group's coordinator restarts (librdkafka's issue 3437). Raises ServiceError when that happens again
+        and again.
         """
         if self._failure is None:
             return

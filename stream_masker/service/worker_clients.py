@@ -25,6 +25,10 @@ TRANSACTION_MS = 20_000
 LINGER_MS = {"throughput": 5, "latency": 1}
 """How long the producer waits for more records to send together, by the worker's profile."""
 
+FETCH_AGAIN_MS = 10
+"""How long a consumer whose queue is full waits before it fetches again. librdkafka's own second is longer than a
+worker takes for all of its queue."""
+
 Properties = dict[str, Any]
 
 
@@ -55,7 +59,11 @@ def consumer_properties(configuration: Configuration) -> Properties:
         enable_partition_eof=True,
         isolation_level="read_committed",
     )
-    defaults = {"auto.offset.reset": "earliest", "queued.max.messages.kbytes": most}
+    defaults = {
+        "auto.offset.reset": "earliest",
+        "queued.max.messages.kbytes": most,
+        "fetch.queue.backoff.ms": FETCH_AGAIN_MS,
+    }
     return {**defaults, **own, **_assignor(own), **_membership(configuration)}
 
 

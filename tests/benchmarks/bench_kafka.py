@@ -4,10 +4,11 @@ Run by hand: ``python tests/benchmarks/bench_kafka.py [--shape nested|flat] [--o
 10000]``.
 
 Starts a broker of its own, writes generated discharges to four partitions, and lets each contender, one process, take
-them all in transactions of the same size. A contender's rate is that from its first committed records to its last. Then
-the calibrator reads the worker's blocks. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with MaskField, and a
-Faust agent that passes events through (on a tenth of the records: it is slow). Prints a Markdown table of rates and of
-their ratios to the copy's. Two workers: ``bench_scaling.py``.
+them all in transactions of the same size; the copy by the worker's settings, and again by the client's own pause
+between two fetches when its queue is full, which is long. A contender's rate is that from its first committed records
+to its last. Then the calibrator reads the worker's blocks. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with
+MaskField, and a Faust agent that passes events through (on a tenth of the records: it is slow). Prints a Markdown table
+of rates and of their ratios to the copy's. Two workers: ``bench_scaling.py``.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.synthetic import synthetic_discharges
 from stream_masker.service.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
+from stream_masker.service.worker_clients import FETCH_AGAIN_MS
 
 PARTITIONS = 4
+CLIENT_S_OWN_MS = 1_000
 CLI = (sys.executable, "-P", "-m", "stream_masker")
 SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
 
@@ -49,7 +52,7 @@ SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
 def main() -> None:
     options = arguments()
     if options.copy:
-        copy(*options.copy, records=options.records, batch=options.batch)
+        copy(*options.copy, records=options.records, batch=options.batch, pause=options.pause)
         return
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
         contest(Path(name), cluster.bootstrap, options)
@@ -61,6 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
     parser.add_argument("--others", action="store_true", help="race the others as well")
+    parser.add_argument("--pause", type=int, default=FETCH_AGAIN_MS, help=argparse.SUPPRESS)
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -76,11 +80,17 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
     run(*CLI, "simulate", *config, "--records", "20000", "--out", str(sample))
     run(*CLI, "calibrate", *config, "--publish", str(sample))
     topics = configuration.topics
-    copied = Topics(bootstrap)("copied", partitions=PARTITIONS)
-    own = [sys.executable, __file__, "--records", str(records), "--batch", str(batch), "--copy"]
+    made, own = Topics(bootstrap), [sys.executable, __file__, "--records", str(records), "--batch", str(batch)]
+    copied, again = (made(name, partitions=PARTITIONS) for name in ("copied", "copied-again"))
     outcomes = [topics.output, topics.rejected]
     rates = {
-        "copy": timed([*own, bootstrap, topics.input, copied], bootstrap, [copied], records),
+        "copy": timed([*own, "--copy", bootstrap, topics.input, copied], bootstrap, [copied], records),
+        "copy by the client's own fetch.queue.backoff.ms": timed(
+            [*own, "--pause", str(CLIENT_S_OWN_MS), "--copy", bootstrap, topics.input, again],
+            bootstrap,
+            [again],
+            records,
+        ),
         "worker": timed([*CLI, "worker", *config, "--http-port", "0"], bootstrap, outcomes, records),
     }
     rates["calibrator"] = calibrator_rate([*CLI, "calibrator", *config, "--http-port", "0"], configuration, records)
@@ -190,13 +200,14 @@ def child(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def copy(bootstrap: str, source: str, target: str, *, records: int, batch: int) -> None:
+def copy(bootstrap: str, source: str, target: str, *, records: int, batch: int, pause: int) -> None:
     """The plain copy: the worker's client, transactions and settings, and the bytes as they are."""
     settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", "enable.auto.commit": False}
-    consumer = Consumer({**settings, "group.id": "copy", "auto.offset.reset": "earliest"})
+    fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": pause}
+    consumer = Consumer({**settings, **fetching, "group.id": f"copy to {target}"})
     consumer.subscribe([source])
     queue = {"queue.buffering.max.messages": 4 * batch, "linger.ms": 5, "compression.type": "lz4"}
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "copy", **queue})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"copy to {target}", **queue})
     producer.init_transactions()
     done = 0
     while done < records:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, pairwise
+from itertools import compress, groupby, pairwise
 from operator import methodcaller
 from typing import NamedTuple, Protocol
 
@@ -80,11 +80,11 @@ class Gathered:
     def add(self, messages: Iterable[Message], *, partitions: Collection[int]) -> None:
         """Takes messages of these partitions, which follow the earlier ones of their partition; passes over others."""
         taken = self._messages
-        for message in messages:
-            partition = message.partition()
+        for partition, run in groupby(messages, methodcaller("partition")):
             if partition in partitions:
-                taken.setdefault(partition, []).append(message)
-                self.size += len(message)
+                some = list(run)
+                taken.setdefault(partition, []).extend(some)
+                self.size += sum(map(len, some))
         self.records = sum(map(len, taken.values()))
 
     def add_group(self, messages: Sequence[Message], *, partition: int) -> None:

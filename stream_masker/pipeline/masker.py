@@ -59,8 +59,10 @@ class _Run:
 
     def parts(self) -> Iterator[_Run]:
         """The same in parts of at most ``BLOCK_RECORDS``."""
-        for start in range(0, len(self.records), BLOCK_RECORDS):
-            yield replace(self, records=self.records.part(start, start + BLOCK_RECORDS))
+        size = len(self.records)
+        for start in range(0, size, BLOCK_RECORDS):
+            part = self.records.part(start, start + BLOCK_RECORDS) if size > BLOCK_RECORDS else self.records
+            yield replace(self, records=part)
 
 
 class RecordMasker:

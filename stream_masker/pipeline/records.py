@@ -5,15 +5,17 @@ A batch is columnar, for nothing may be made for each record that can be spared;
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import NamedTuple, TypeAlias
+from itertools import accumulate, chain
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Tally
 from stream_masker.core.statistics.counts import Counts
 
 Header: TypeAlias = tuple[str, bytes | None]
+
+T = TypeVar("T")
 
 
 class InputRecord(NamedTuple):
@@ -58,11 +60,11 @@ class Inputs:
         if len(parts) == 1:
             return parts[0]
         return cls(
-            offsets=[offset for part in parts for offset in part.offsets],
-            values=[value for part in parts for value in part.values],
-            keys=[key for part in parts for key in part.keys],
-            timestamps=[time for part in parts for time in part.timestamps],
-            headers=[headers for part in parts for headers in part.headers],
+            offsets=_all(part.offsets for part in parts),
+            values=_all(part.values for part in parts),
+            keys=_all(part.keys for part in parts),
+            timestamps=_all(part.timestamps for part in parts),
+            headers=_all(part.headers for part in parts),
         )
 
     def __len__(self) -> int:
@@ -165,11 +167,15 @@ class Result:
             return parts[0]
         starts = accumulate((len(part.offsets) for part in parts), initial=0)
         return cls(
-            offsets=[offset for part in parts for offset in part.offsets],
-            values=[value for part in parts for value in part.values],
-            keys=[key for part in parts for key in part.keys],
-            headers=[headers for part in parts for headers in part.headers],
-            timestamps=[time for part in parts for time in part.timestamps],
+            offsets=_all(part.offsets for part in parts),
+            values=_all(part.values for part in parts),
+            keys=_all(part.keys for part in parts),
+            headers=_all(part.headers for part in parts),
+            timestamps=_all(part.timestamps for part in parts),
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
-            blocks=[block for part in parts for block in part.blocks],
+            blocks=_all(part.blocks for part in parts),
         )
+
+
+def _all(columns: Iterable[Sequence[T]]) -> list[T]:
+    return list(chain.from_iterable(columns))

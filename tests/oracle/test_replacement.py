@@ -15,12 +15,13 @@ from support.large import phenotypes, snomed_shaped
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms.candidates import CANDIDATES, NO_REFERENCE, ROUNDINGS, TRUNCATED, UNSIGNED, Task
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
+from stream_masker.core.mechanisms.dag_tables import BLOCK
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
 from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.mechanisms.rung_replacement import RungReplacer
 from stream_masker.core.mechanisms.rungs import HIGHEST
 from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
-from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.ontology import Ontology, Taxonomy
 
 TOP = 1 << 64
 
@@ -202,6 +203,42 @@ def test_replacements_in_any_taxonomy_without_looking_at_all_of_it(rounding, can
     place = st.integers(0, len(sd) - 1)
     pairs = data.draw(st.lists(st.tuples(place, st.none() | place), min_size=5, max_size=5))
     check_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding, pairs)
+
+
+def through_hubs(seed) -> Taxonomy:
+    """A chain of hubs, each with shortcuts up to those above it and with a fan of children, most of which have several
+    other hubs above them; and chains that lead from one fan back through hubs of another branch."""
+    rng = np.random.default_rng(seed)
+    parents: dict[str, list[str]] = {"root": [], "left 0": ["root"], "right 0": ["root"]}
+    for i in range(1, 5):
+        for side in ("left", "right"):
+            above = [f"{side} {h}" for h in range(i)]
+            parents[f"{side} {i}"] = [above[-1], *rng.choice(["root", *above[:-1]], 1).tolist()]
+    hubs = [concept for concept in parents if concept != "root"]
+    for i in range(90):
+        parents[f"fan {i}"] = rng.choice(hubs, rng.choice([1, 1, 2, 3, 8]), replace=False).tolist()
+    for i in range(8):
+        above = f"fan {rng.integers(90)}"
+        for link in range(rng.integers(1, 5)):
+            parents[f"chain {i} {link}"] = [above, str(rng.choice(hubs))][: 1 + link % 2]
+            above = f"chain {i} {link}"
+    return Ontology.from_parents(parents).taxonomy()
+
+
+@both
+@parameters
+@pytest.mark.parametrize("seed", range(2))
+def test_replacements_where_much_lies_below_many_hubs(rounding, candidates, seed):
+    """Levels of more members than a block has, of which a sign condition leaves few: the hardest to tell."""
+    d = WuPalmer(through_hubs(seed))
+    sd = d.matrix(d.taxonomy.ids)
+    chosen = DagReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
+    eligible = eligible_of(d.taxonomy, candidates)
+    rng = np.random.default_rng(seed)
+    for level in rng.choice(np.unique(sd)[1:], 12):
+        pairs = rng.integers(0, len(sd), (3, 2)).tolist()
+        check_pairs(chosen, sd, eligible, float(rng.choice([-1, 1]) * (level - rng.choice([0, 0.01]))), rounding, pairs)
+    assert np.diff(chosen._lists.starts).max() > BLOCK
 
 
 @pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])

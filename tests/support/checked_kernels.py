@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-import types
 import warnings
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"
 warnings.simplefilter("ignore", RuntimeWarning)
@@ -57,11 +58,19 @@ def checked(value):
     return value.view(Checked) if isinstance(value, np.ndarray) else value
 
 
+def machine():
+    """The module of machine instructions, loaded before anything imports it, with words that are checked."""
+    path = Path(find_spec("stream_masker").origin).parent / "core" / "machine.py"
+    spec = spec_from_file_location("stream_masker.core.machine", path)
+    made = module_from_spec(spec)
+    spec.loader.exec_module(made)
+    made.word_at, made.put_word, made.lowest_bit = word_at, put_word, lowest_bit
+    return made
+
+
 def replace_kernels():
     """Puts checked kernels in the place of those that are called from Python."""
-    machine = types.ModuleType("stream_masker.core.machine")
-    machine.word_at, machine.put_word, machine.lowest_bit = word_at, put_word, lowest_bit
-    sys.modules[machine.__name__] = machine
+    sys.modules["stream_masker.core.machine"] = machine()
     from stream_masker.pipeline.compiled import reader, written
 
     for module, names in (

@@ -21,8 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from stream_masker.core.distance.bits import highest_bit, popcount, prefetch
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
+from stream_masker.core.machine import highest_bit, popcount, prefetch
 from stream_masker.core.ontology.taxonomy import Int32, Taxonomy
 from stream_masker.errors import ParameterError
 

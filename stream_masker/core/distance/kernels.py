@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from stream_masker.core.distance.bits import prefetch
+from stream_masker.core.machine import prefetch
 
 WU_PALMER = 0
 LOG_TAXONOMIC = 1

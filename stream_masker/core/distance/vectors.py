@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from stream_masker.core.distance.bits import prefetch_line
+from stream_masker.core.machine import prefetch_line
 
 LANES = 32
 LINE = 64

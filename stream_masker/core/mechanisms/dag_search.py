@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.compiling import inlined, part
-from stream_masker.core.distance.bits import prefetch
+from stream_masker.core.machine import prefetch
 from stream_masker.core.mechanisms.candidates import index_below
 from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
 from stream_masker.core.mechanisms.dag_bounds import (

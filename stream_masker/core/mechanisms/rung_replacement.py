@@ -17,8 +17,7 @@ import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel, part
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.bits import highest_bit, prefetch
-from stream_masker.core.machine import lowest_bit
+from stream_masker.core.machine import highest_bit, lowest_bit, prefetch
 from stream_masker.core.mechanisms.candidates import (
     TRUNCATED,
     UNSIGNED,

@@ -13,6 +13,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service import local
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.cycles import rare_searches
 from stream_masker.service.logs import configure_logs
 
 
@@ -44,8 +45,9 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
     """
     configure_logs("warning")
-    masking = local.FileMasking(load_configuration(config))
-    with ExitStack() as files:
+    configuration = load_configuration(config)
+    masking = local.FileMasking(configuration)
+    with ExitStack() as files, rare_searches(configuration.worker.batch_records):
         lines = local.numbered_lines(files.enter_context(local.open_input(source)))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))

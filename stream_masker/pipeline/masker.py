@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
 from typing import Final
@@ -121,10 +119,9 @@ class RecordMasker:
         and otherwise its records are rejected. Raises StatisticsError when the mechanism has no statistics.
         """
         run = _Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
-        with _no_cycle_search():
-            if self._mechanism.needs_group and len(run.records):
-                return self._mask_group(replace(run, stamp=[*run.stamp, group_header(run.records)]), hold)
-            return Result.joined([self._mask_run(part) for part in run.parts()])
+        if self._mechanism.needs_group and len(run.records):
+            return self._mask_group(replace(run, stamp=[*run.stamp, group_header(run.records)]), hold)
+        return Result.joined([self._mask_run(part) for part in run.parts()])
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Masks records of several partitions, none of them empty: each partition's as ``mask`` does, but faster.
@@ -137,10 +134,9 @@ class RecordMasker:
         own = self._stamp(statistics_version)
         runs = [p for k, i in records.items() for p in _Run(topic, k, i, statistics_version, own).parts()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
-        with _no_cycle_search():
-            for pack in packed(runs, TOGETHER):
-                for run, result in zip(pack, self._mask_runs(pack), strict=True):
-                    results[run.partition].append(result)
+        for pack in packed(runs, TOGETHER):
+            for run, result in zip(pack, self._mask_runs(pack), strict=True):
+                results[run.partition].append(result)
         return {partition: Result.joined(parts) for partition, parts in results.items()}
 
     def _stamp(self, statistics_version: int) -> list[Header]:
@@ -309,18 +305,6 @@ def _spans(runs: Sequence[_Run]) -> Iterator[tuple[_Run, tuple[int, int]]]:
 def _same(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
     if plan != mechanism:
         raise ParameterError(f"the plan's {what} are {plan}, the mechanism's {mechanism}")
-
-
-@contextmanager
-def _no_cycle_search() -> Iterator[None]:
-    """Holds back Python's search for reference cycles: a batch of records has none, but objects that cause searches."""
-    searching = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searching:
-            gc.enable()
 
 
 def _check(before: Column, after: Column, size: int) -> None:

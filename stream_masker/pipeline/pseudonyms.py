@@ -43,18 +43,17 @@ class Pseudonyms:
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """The pseudonyms of texts' bytes, in bytes; none stays none."""
-        missing = values.count(None)
-        if missing == len(values):
-            return list(values)
-        if missing:
-            there = iter(self._of_texts([value for value in values if value is not None]))
-            return [None if value is None else next(there) for value in values]
-        return list(self._of_texts(values))  # type: ignore[arg-type]
+        there = [value for value in values if value is not None]
+        found = self._of_texts(there)
+        if len(there) == len(values):
+            return found
+        rest = iter(found)
+        return [None if value is None else next(rest) for value in values]
 
-    def _of_texts(self, texts: Sequence[bytes]) -> list[bytes]:
+    def _of_texts(self, texts: Sequence[bytes]) -> list[bytes | None]:
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), np.uint8)
-        found: list[bytes] = self.of_pieces(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
+        found: list[bytes | None] = self.of_pieces(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
         return found
 
     def of_pieces(self, data: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Bytes:

@@ -40,12 +40,12 @@ class Lookup:
 
     def find_all(self, texts: Sequence[object]) -> Int32:
         """(n,) int32: each text's index, or -1."""
-        if len(texts) >= MANY:
-            try:
-                return self.find_texts(texts)  # type: ignore[arg-type]
-            except TypeError:
-                pass
-        return self._find_pieces(texts)
+        if len(texts) < MANY:
+            return self._find_pieces(texts)
+        try:
+            return self.find_texts(texts)  # type: ignore[arg-type]
+        except TypeError:
+            return self._find_pieces(texts)
 
     def find_texts(self, texts: Sequence[str]) -> Int32:
         """As ``find_all``, fast for many texts. Raises TypeError for what is no text."""

@@ -30,7 +30,7 @@ from stream_masker.pipeline.parts import cut, tombstones
 from stream_masker.pipeline.records import Block
 from stream_masker.service.calibrator_parts import Parts, build_parts
 from stream_masker.service.calibrator_publisher import Publisher
-from stream_masker.service.calibrator_recovery import Recovery, resume_from
+from stream_masker.service.calibrator_recovery import Recovery
 from stream_masker.service.calibrator_session import TOLD_BLOCKS, WAITING_CUTS, Session, prepare
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.metrics import Metrics
@@ -307,36 +307,6 @@ def test_versions_without_all_their_parts_are_refused_and_their_number_stays_tak
 def test_parts_without_a_head_are_nothing(world: World) -> None:
     history = read_back(world, *in_parts(published(world))[:-1])
     assert (history.newest, history.versions, history.refused) == (0, set(), 0)
-
-
-class FakeConsumer:
-    def __init__(self, low: int, high: int) -> None:
-        self.extent = low, high
-
-    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
-        return self.extent
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "start", "kept", "told"),
-    [
-        (0, 50, 10, True, ""),
-        (15, 50, 15, True, "retention is too short"),
-        (0, 21, 10, True, ""),
-        (0, 20, -2, False, "a new topic"),
-    ],
-)
-def test_reading_resumes_at_the_first_block_of_the_window(
-    low: int, high: int, start: int, kept: bool, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    windowed = BlockRange(10, 20, 3)
-    found = resume_from(FakeConsumer(low, high), "stream-masker.calibration", windowed)
-    assert found == (start, windowed if kept else None)
-    assert (told in caplog.text) if told else not caplog.records
-
-
-def test_without_a_window_reading_starts_at_the_beginning() -> None:
-    assert resume_from(FakeConsumer(3, 50), "stream-masker.calibration", None) == (-2, None)
 
 
 class FakeProducer:

@@ -1,4 +1,9 @@
-"""How kernels are compiled."""
+"""How kernels are compiled.
+
+On disk a compiled kernel is known by the time of the file that it stands in, not of those that its parts stand in. So
+after a change to a part, the kernels of other files stay as they were, in speed and in meaning, until the ``*.nbi``
+files in their ``__pycache__`` are removed. An installation, whose files are all new, and a new clone are not concerned.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.compiling import kernel
 from stream_masker.core.numeric import Moments, merge_moments, subtract_moments
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -92,9 +93,21 @@ def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
 
 def count_keys(keys: Ints) -> SparseCounts:
     """How often each key occurs; ``keys``: (n,) int64 in any order."""
-    ordered = np.sort(keys)
-    starts = _run_starts(ordered)
-    return SparseCounts(ordered[starts], np.diff(starts, append=len(ordered)))
+    return SparseCounts(*run_lengths(np.sort(keys)))
+
+
+@kernel
+def run_lengths(ordered):  # type: ignore[no-untyped-def]
+    """The different keys of a sorted (n,) int64 array, and how often each occurs."""
+    keys = np.empty(ordered.size, np.int64)
+    counts = np.zeros(ordered.size, np.int64)
+    size = 0
+    for i in range(ordered.size):
+        if i == 0 or ordered[i] != ordered[i - 1]:
+            keys[size] = ordered[i]
+            size += 1
+        counts[size - 1] += 1
+    return keys[:size].copy(), counts[:size].copy()
 
 
 def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> SparseCounts:

@@ -110,13 +110,22 @@ class Codes(dict[int, bytes]):
 
     def text(self, key: int) -> bytes:
         """A written code; not kept."""
-        return orjson.dumps(self._write(key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)))
+        return self.texts([key])[0]
 
-    def _write(self, position: int, style: int) -> str:
-        if not 0 <= position < len(self._concepts.taxonomy):
+    def texts(self, keys: Sequence[int]) -> list[bytes]:
+        """Written codes; not kept."""
+        ids = self._concepts.taxonomy.ids
+        if keys and not 0 <= min(keys) <= max(keys) < len(ids) << STYLE_BITS:
             raise IndexError("a position outside the taxonomy")
-        concept = self._concepts.taxonomy.ids[position]
-        if not style & _CHANGES or position == 0 or _RANGE.fullmatch(concept):
+        concepts = [ids[key >> STYLE_BITS] for key in keys]
+        return [
+            orjson.dumps(self._write(concept, key) if key & _CHANGES else concept)
+            for concept, key in zip(concepts, keys, strict=True)
+        ]
+
+    def _write(self, concept: str, key: int) -> str:
+        position, style = key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)
+        if position == 0 or _RANGE.fullmatch(concept):
             return concept
         written = self._ways(concept, position, style)
         return next((text for text in written if self._leads_back(text, position)), concept)
@@ -148,8 +157,12 @@ class Labels(dict[int, bytes]):
 
     def text(self, key: int) -> bytes:
         """A written label; not kept."""
-        label = self._labels[key >> STYLE_BITS]
-        return orjson.dumps(in_case(label, key) if label else None)
+        return self.texts([key])[0]
+
+    def texts(self, keys: Sequence[int]) -> list[bytes]:
+        """Written labels; not kept."""
+        labels = [self._labels[key >> STYLE_BITS] for key in keys]
+        return [orjson.dumps(in_case(label, key) or None) for label, key in zip(labels, keys, strict=True)]
 
 
 def _case(text: str, concept: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -40,7 +41,7 @@ class WrittenTexts:
     """Every text that was written so far, up to a bound; it starts anew with a batch when it is full."""
 
     def __init__(self, attributes: Sequence[Attribute]) -> None:
-        self._writers = [writer for one in attributes for writer in (one.codes.text, one.labels.text)]
+        self._writers = [writer for one in attributes for writer in (one.codes.texts, one.labels.texts)]
         self._filled = 0
         self.table = nothing_written(FIRST_SLOTS, FIRST_SLOTS * BYTES_EACH)
 
@@ -69,7 +70,8 @@ class WrittenTexts:
 
     def _write(self, slots: Longs) -> None:
         rows = self.table.rows
-        texts = [self._text(int(key)) for key in rows[slots, KEY]]
+        slots = slots[np.argsort(rows[slots, KEY])]
+        texts = self._texts(rows[slots, KEY])
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         whole = np.frombuffer(b"".join(texts), np.uint8)
         self._make_room(len(whole))
@@ -78,9 +80,12 @@ class WrittenTexts:
         rows[slots, SIZE] = sizes
         self._filled += len(whole)
 
-    def _text(self, key: int) -> bytes:
-        owner, what = divmod(key, 1 << OWNER_SHIFT)
-        return self._writers[owner](what)
+    def _texts(self, keys: Longs) -> list[bytes]:
+        """What each of some keys, ascending, stands for."""
+        owners, what = np.divmod(keys, 1 << OWNER_SHIFT)
+        bounds = np.searchsorted(owners, np.arange(len(self._writers) + 1)).tolist()
+        parts = zip(self._writers, pairwise(bounds), strict=True)
+        return [text for writer, (start, end) in parts for text in writer(what[start:end].tolist())]
 
     def _make_room(self, more: int) -> None:
         texts = self.table.texts

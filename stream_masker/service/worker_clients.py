@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections import Counter
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration
@@ -106,9 +105,7 @@ def producer_properties(configuration: Configuration, identity: str) -> Properti
         "compression.type": "lz4",
         "linger.ms": LINGER_MS[worker.profile],
     }
-    own = confluent_properties(
-        configuration, transactional_id=identity, enable_idempotence=True, delivery_report_only_error=True
-    )
+    own = confluent_properties(configuration, transactional_id=identity, enable_idempotence=True)
     return {**defaults, **own}
 
 
@@ -118,8 +115,11 @@ def connect_consumer(properties: Properties) -> Consumer:
 
 
 def connect_producer(properties: Properties) -> Producer:
-    """A producer that logs failed deliveries, by topic and error. Raises ConfigurationError like the consumer."""
-    return _made(Producer, {"error_cb": _log_error, "on_delivery": FailedDeliveries(), **properties})
+    """A producer without delivery reports: a failed delivery fails its transaction, whose error names the topic.
+
+    Raises ConfigurationError like the consumer.
+    """
+    return _made(Producer, {"error_cb": _log_error, **properties})
 
 
 def _made(client: type[Any], properties: Properties) -> Any:
@@ -131,20 +131,3 @@ def _made(client: type[Any], properties: Properties) -> Any:
 
 def _log_error(error: KafkaError) -> None:
     log.warning("%s", error.str())
-
-
-class FailedDeliveries:
-    """Logs why messages could not be written: each topic and error once in a row, and how often so far."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
-        self._last: tuple[str, str] | None = None
-
-    def __call__(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            return
-        failure = (str(message.topic()), error.str())
-        self.counts[failure] += 1
-        if failure != self._last:
-            log.warning("not written to %s: %s (%d so far)", *failure, self.counts[failure])
-        self._last = failure

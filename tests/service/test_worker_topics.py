@@ -12,7 +12,6 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.model import Topics
 from stream_masker.service.worker_clients import (
-    FailedDeliveries,
     connect_consumer,
     connect_producer,
     consumer_properties,
@@ -157,13 +156,3 @@ def test_a_property_that_librdkafka_refuses_is_a_configuration_error() -> None:
     given = configuration("kafka: {properties: {no.such.property: 1}}")
     with pytest.raises(ConfigurationError, match=r"kafka\.properties cannot be used: .*no\.such\.property"):
         connect_consumer(consumer_properties(given))
-
-
-def test_failed_deliveries_are_told_once_by_topic_and_error(caplog: pytest.LogCaptureFixture) -> None:
-    failed = FailedDeliveries()
-    error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
-    for _ in range(3):
-        failed(error, SimpleNamespace(topic=lambda: "out"))
-    failed(None, SimpleNamespace(topic=lambda: "out"))
-    assert [record.getMessage() for record in caplog.records] == ["not written to out: too large (1 so far)"]
-    assert failed.counts == {("out", "too large"): 3}

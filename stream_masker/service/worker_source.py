@@ -25,6 +25,9 @@ IDLE = 0.2
 AHEAD = 0.001
 """Seconds of one read while something else is waited for: how late its end is noticed."""
 
+AHEAD_RECORDS = 500
+"""Records of one such read, at most: while the client makes their messages, no other thread of Python runs."""
+
 LONGEST_AHEAD = 1.0
 """Seconds after which reading ahead ends, whatever is waited for: then it may be stuck."""
 
@@ -180,7 +183,7 @@ class Source:
         while not (self._held or done()) and (room := self._gathering.room()) and self._turn():
             if self._clock() >= until:
                 break
-            self._take(self._client.consume(room, AHEAD))
+            self._take(self._client.consume(min(room, AHEAD_RECORDS), AHEAD))
 
     def put_back(self, batch: Gathered, short: Mapping[int, TooFew]) -> None:
         """Gathers again what is too small a group in the batch gathered last, and what came behind it.

@@ -3,17 +3,18 @@
 Run by hand: ``python tests/benchmarks/bench_scaling.py [--shape nested|flat] [--records 500000] [--batch 10000]``.
 
 Starts a broker of its own and measures one worker, then two, each a process, of four partitions: free to run anywhere,
-and then each on a core of its own (one worker on one core as their base; the broker and this reader on all of them).
-Workers first mask a few records and are stopped while the topic is filled; then all go on at once. The rate is that
+and then each on a core of its own (one worker on one core as their base; the broker on all of them). Workers first mask
+a few records and are stopped while the topic is filled; then all go on at once. The rate is that of committed offsets,
 from when every partition moves until the first is done, so that no start and no end is in it. Beside it stands the
 processor time that a record takes, and the rate at which that alone would keep all cores busy: no number of workers
-beside this broker and this reader can be faster.
+beside this broker can be faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import operator
 import os
 import secrets
 import signal
@@ -21,22 +22,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from confluent_kafka import Consumer, TopicPartition
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, Watch, configured, fill, run
+from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run
 from kafka_broker import running
 from measuring import table
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
+from stream_masker.service.worker_clients import group_of
 
 WARM = 20_000
 """Records that are masked before."""
@@ -44,8 +46,11 @@ WARM = 20_000
 DONE = 0.95
 """A partition is done at this share of its records: what its reader still has to read counts no more."""
 
-SETTLED = 15.0
+SHARED = 15.0
 """Seconds after which workers that were started have shared the partitions."""
+
+LOOK = 0.02
+"""Seconds between two looks at what is committed."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -57,11 +62,10 @@ class Spent:
     clock: float
     workers: float
     broker: float
-    reader: float
 
     @classmethod
     def now(cls, workers: Sequence[int], broker: int) -> Spent:
-        return cls(time.perf_counter(), sum(map(seconds_of, workers)), seconds_of(broker), time.process_time())
+        return cls(time.perf_counter(), sum(map(seconds_of, workers)), seconds_of(broker))
 
 
 def seconds_of(process: int) -> float:
@@ -86,7 +90,7 @@ def main() -> None:
             bench.row("two workers on a core each", [cores[0], cores[-1]]),
         ]
     title = f"{options.records:,} {options.shape} events, transactions of {options.batch:,}, {len(cores)} cores"
-    table(title, ("", "records/s", "µs a record: worker", "broker", "reader", "all cores busy at"), rows)
+    table(title, ("", "records/s", "µs a record: worker", "broker", "all cores busy at"), rows)
 
 
 class Bench:
@@ -108,27 +112,28 @@ class Bench:
         fill(configuration, WARM)
         with contextlib.ExitStack() as ending:
             workers = [ending.enter_context(worker(path, core)) for core in cores]
-            watch = ending.enter_context(contextlib.closing(Steady(configuration)))
-            time.sleep(SETTLED)
-            watch.until(workers, lambda counts: counts.total() >= WARM)
+            settled = ending.enter_context(contextlib.closing(Settled(configuration)))
+            time.sleep(SHARED)
+            before = settled.until(workers, lambda now: sum(now) >= WARM)
             for process in workers:
                 process.send_signal(signal.SIGSTOP)
             fill(configuration, self.records)
             for process in workers:
                 process.send_signal(signal.SIGCONT)
-            return (name, *self.measured(watch, workers))
+            return (name, *self.measured(settled, workers, before))
 
-    def measured(self, watch: Steady, workers: list[subprocess.Popen[bytes]]) -> tuple[float, ...]:
-        """Rate, microseconds of worker, broker and reader by record, and the rate that keeps all cores busy."""
+    def measured(
+        self, settled: Settled, workers: list[subprocess.Popen[bytes]], before: list[int]
+    ) -> tuple[float, ...]:
+        """Rate, microseconds of worker and broker by record, and the rate that keeps all cores busy."""
         pids, each = [process.pid for process in workers], self.records / PARTITIONS
-        watch.counts.clear()
-        watch.until(workers, lambda counts: len(counts) == PARTITIONS)
-        first, start = watch.counts.total(), Spent.now(pids, self.broker)
-        watch.until(workers, lambda counts: max(counts.values()) >= DONE * each)
-        records, end = watch.counts.total() - first, Spent.now(pids, self.broker)
+        start_at = settled.until(workers, lambda now: all(map(operator.lt, before, now)))
+        start = Spent.now(pids, self.broker)
+        end_at = settled.until(workers, lambda now: any(n - b >= DONE * each for n, b in zip(now, before, strict=True)))
+        records, end = sum(end_at) - sum(start_at), Spent.now(pids, self.broker)
         spent = [
-            1e6 * (after - before) / records
-            for before, after in ((start.workers, end.workers), (start.broker, end.broker), (start.reader, end.reader))
+            1e6 * (after - earlier) / records
+            for earlier, after in ((start.workers, end.workers), (start.broker, end.broker))
         ]
         return (records / (end.clock - start.clock), *spent, 1e6 * len(os.sched_getaffinity(0)) / sum(spent))
 
@@ -146,19 +151,27 @@ class Bench:
         return path, configuration
 
 
-class Steady(Watch):
-    """Counts committed records by partition."""
+class Settled:
+    """What the group of the workers has committed, by partition: asked for, so that no reader shares the processors."""
 
     def __init__(self, configuration: Configuration) -> None:
-        super().__init__(
-            configuration.kafka.bootstrap_servers, [configuration.topics.output, configuration.topics.rejected]
-        )
-        self.counts: Counter[int] = Counter()
+        bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
+        settings = {"bootstrap.servers": bootstrap, "group.id": group_of(configuration), "enable.auto.commit": False}
+        self.client = Consumer(settings)
+        self.partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
 
-    def until(self, workers, enough) -> None:
-        while not enough(self.counts):
+    def records(self) -> list[int]:
+        return [max(0, there.offset) for there in self.client.committed(self.partitions, 30)]
+
+    def until(self, workers: list[subprocess.Popen[bytes]], enough: Callable[[list[int]], bool]) -> list[int]:
+        """Waits for as many; what there is then."""
+        while not enough(records := self.records()):
             assert all(process.poll() is None for process in workers), "a worker ended"
-            self.counts.update(m.partition() for m in self.consumer.consume(20_000, 0.05) if m.error() is None)
+            time.sleep(LOOK)
+        return records
+
+    def close(self) -> None:
+        self.client.close()
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
@@ -113,14 +113,11 @@ def _as_words(data: bytes) -> Words:
     return np.frombuffer(data, dtype="<u8").reshape(-1, BLOCK // 8)
 
 
-def _runs(offsets: Rows) -> Iterable[tuple[int, int]]:
+def _runs(offsets: Rows) -> Iterator[tuple[int, int]]:
     """Slices of ascending offsets with small gaps and equal high bits; each is one call of the cipher."""
     before, after = offsets[:-1], offsets[1:]
     step = after - before
-    apart = (step < 1) | (step > LARGEST_GAP)
-    if not apart.any() and len(offsets) and int(offsets[0]) >> 32 == int(offsets[-1]) >> 32:
-        return [(0, len(offsets))]
-    apart |= before >> 32 != after >> 32
+    apart = (step < 1) | (step > LARGEST_GAP) | (before >> 32 != after >> 32)
     return pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(offsets)])
 
 

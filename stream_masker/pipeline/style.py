@@ -117,15 +117,11 @@ class Codes(dict[int, bytes]):
         ids = self._concepts.taxonomy.ids
         if keys and not 0 <= min(keys) <= max(keys) < len(ids) << STYLE_BITS:
             raise IndexError("a position outside the taxonomy")
-        concepts = [ids[key >> STYLE_BITS] for key in keys]
-        return [
-            orjson.dumps(self._write(concept, key) if key & _CHANGES else concept)
-            for concept, key in zip(concepts, keys, strict=True)
-        ]
+        return [orjson.dumps(self._write(ids[key >> STYLE_BITS], key)) for key in keys]
 
     def _write(self, concept: str, key: int) -> str:
         position, style = key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)
-        if position == 0 or _RANGE.fullmatch(concept):
+        if not style & _CHANGES or position == 0 or _RANGE.fullmatch(concept):
             return concept
         written = self._ways(concept, position, style)
         return next((text for text in written if self._leads_back(text, position)), concept)
@@ -161,8 +157,7 @@ class Labels(dict[int, bytes]):
 
     def texts(self, keys: Sequence[int]) -> list[bytes]:
         """Written labels; not kept."""
-        labels = [self._labels[key >> STYLE_BITS] for key in keys]
-        return [orjson.dumps(in_case(label, key) or None) for label, key in zip(labels, keys, strict=True)]
+        return [orjson.dumps(in_case(self._labels[key >> STYLE_BITS], key) or None) for key in keys]
 
 
 def _case(text: str, concept: str) -> int:

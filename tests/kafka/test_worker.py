@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -13,16 +15,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_records import Record, write
 from processes import Processes, terminate
-from workers import CODES, START, Setting, event, get, http_port, running, setting, value, wait
+from workers import CODES, START, Setting, event, get, http_port, producer_of, running, setting, value, wait, write_one
 
 from stream_masker.service import worker_run
 from stream_masker.service.producer import Outcome, Outgoing, StepError, TransactionalProducer, Verdict
 from stream_masker.service.worker_batch import Gathered, Limits
 from stream_masker.service.worker_clients import (
     connect_consumer,
-    connect_producer,
     consumer_properties,
-    producer_properties,
 )
 from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import Source
@@ -247,26 +247,6 @@ def test_a_commit_without_a_known_result_loses_and_doubles_nothing(
     assert sorted(ids(here.read("output"))) == list(range(120))
 
 
-def producer_of(here: Setting) -> TransactionalProducer:
-    """Of this test's own transactional id, however often it is called."""
-    identity = here.topics["input"]
-    properties = producer_properties(here.configuration(), identity)
-    made = TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True, expiry=20
-    )
-    assert made.open()
-    return made
-
-
-def write_one(producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object) -> Outcome:
-    """A transaction of one record."""
-    filled = producer.fill(lambda send: send(topic, 0, [(value, None, 0, [])]))
-    outcome = filled or producer.commit(offsets, group, lambda: None)
-    if not producer.ready:
-        producer.open()
-    return outcome
-
-
 def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -> None:
     here.create()
     zombie, successor = producer_of(here), producer_of(here)
@@ -278,6 +258,21 @@ def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -
     assert write_one(successor, output, b"alive", [], group) is Outcome.COMMITTED
     assert [record.value for record in here.read("output")] == [b"alive"]
     consumer.close()
+
+
+def test_a_record_that_its_broker_refuses_fails_the_transaction_which_names_the_topic(
+    here: Setting, caplog: pytest.LogCaptureFixture
+) -> None:
+    here.create()
+    here.alter("output", max_message_bytes="2000")
+    consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
+    group = consumer.consumer_group_metadata()
+    with caplog.at_level(logging.WARNING, "stream_masker.service.producer"):
+        assert write_one(producer_of(here), here.topics["output"], os.urandom(3000), [], group) is Outcome.ABORTED
+    consumer.close()
+    [failure] = [record.getMessage() for record in caplog.records if record.name == "stream_masker.service.producer"]
+    assert here.topics["output"] in failure
+    assert "too large" in failure
 
 
 def source_of(here: Setting) -> Source:

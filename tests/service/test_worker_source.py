@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage
 
-from stream_masker.service import worker_source
 from stream_masker.service.worker_batch import Gathered, Limits, TooFew
 from stream_masker.service.worker_gather import Batches
 from stream_masker.service.worker_source import LONGEST_AHEAD, REQUEST, SEEKS, SOON, Source
@@ -98,10 +97,8 @@ def test_reading_ahead_ends_with_what_it_is_done_beside(client: FakeClient, sour
     assert len(client.events) == 3
 
 
-def test_reading_ahead_takes_a_batch_in_small_reads(
-    client: FakeClient, source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_source, "AHEAD_RECORDS", 2)
+def test_reading_ahead_is_in_small_reads(client: FakeClient, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_masker.service.worker_source.AHEAD_RECORDS", 2)
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(4)]
     left: list[int] = []

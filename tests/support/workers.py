@@ -28,6 +28,8 @@ from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.health import Health
 from stream_masker.service.masking import Masking
+from stream_masker.service.producer import Outcome, TransactionalProducer
+from stream_masker.service.worker_clients import connect_producer, producer_properties
 from stream_masker.service.worker_run import run_worker
 
 SECRET = b"a secret of the worker's tests"
@@ -146,6 +148,26 @@ def setting(bootstrap: str, folder: Path) -> Setting:
     made = Setting(bootstrap, folder, data)
     made.configuration()
     return made
+
+
+def producer_of(here: Setting) -> TransactionalProducer:
+    """Of this setting's own transactional id, however often it is called."""
+    identity = here.topics["input"]
+    properties = producer_properties(here.configuration(), identity)
+    made = TransactionalProducer(
+        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True, expiry=20
+    )
+    assert made.open()
+    return made
+
+
+def write_one(producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object) -> Outcome:
+    """A transaction of one record."""
+    filled = producer.fill(lambda send: send(topic, 0, [(value, None, 0, [])]))
+    outcome = filled or producer.commit(offsets, group, lambda: None)
+    if not producer.ready:
+        producer.open()
+    return outcome
 
 
 def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:

@@ -11,176 +11,48 @@ counts once). What cannot be admissible:
   c reaches u by at most depth(c) - depth(u) links, so that depth(c) must exceed a bound, the least over all u: one
   bound over what a and r share, and one over the rest, of which c's bits tell whether it may share any.
 * Nearer (sign < 0). If c and r share nothing but what a and r do, at most as deep as s, then for some such u the path
-  from c up to u is at least root_path(c) - root_path(u) long; so root_path(c) has a greatest value.
+  from c up to u is at least root_path(c) - root_path(u) long; so root_path(c) has a greatest value. So it has if c lies
+  below another ancestor u of r, of which again c's bits tell. Neither value exceeds that of all descendants of u.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined, part
-from stream_masker.core.distance.kernels import WU_PALMER
-from stream_masker.core.mechanisms.candidates import Int64
 from stream_masker.core.mechanisms.dag_bits import ROW_WORDS, has_common_bit
-from stream_masker.core.mechanisms.dag_tables import BLOCK, COVER, DEEPEST, Words
-from stream_masker.core.mechanisms.levels import (
-    first_links,
-    is_beyond,
-    slope,
-    wu_palmer_level,
+from stream_masker.core.mechanisms.dag_marks import (
+    BOUNDED,
+    BY_OTHERS,
+    BY_SHARED,
+    COUNT,
+    DEPTH,
+    ENOUGH,
+    FIRST,
+    LIMIT,
+    LINKS,
+    LONGEST,
+    MARKED,
+    READY,
+    REFERENCE,
+    ROOT_PATH,
+    SECOND,
+    SELF,
+    SHARED,
+    VALUE,
+    mark,
 )
-
-SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
-"""Columns of ``Work.steps``."""
-COLUMNS = 9
-
-FIRST, SECOND, LIMIT, COUNT = range(4)
-"""Columns of ``Work.others``; their number stands in the first row."""
-
-MARKED, BOUNDED = 1, 2
-"""What ``Work`` holds: the ancestors of a case, and also what rules concepts out."""
-
-LARGEST_BALL = 1 << 14
-"""Concepts near a reference that are looked at instead of a level."""
+from stream_masker.core.mechanisms.dag_tables import COVER, DEEPEST, LINE, next_above
 
 BEYOND = np.int64(1 << 60)
-FEW = 2
-"""Members of a block that are rather looked at than asked for by what covers them."""
-
-
-class Work(NamedTuple):
-    """Room for one value at a time.
-
-    marks: (2m,) links + 1 up to each ancestor of a (even places) and of r (odd ones), 0 for what is none; all 0 between
-    values. step_of: (m,) the step of each ancestor of a. ready: 0, ``MARKED`` or ``BOUNDED``.
-
-    steps: (ancestors of a, 9), deepest first: the position, depth and path of each; the depth and links that it shares
-    with r; the fewest links from which on sharing these is far enough; the two bounds of depth; that of root_path.
-    others: (ancestors of r, 4) those that a has not, with their bits, and the greatest root_path (sign < 0) or minus
-    the least depth (sign > 0) of a concept to which they matter; mask: (8,) the first bits of all. links, by_others: by
-    depth, and common: by ancestor of r, what bounds are made of. entries, kept: room for lists.
-    """
-
-    marks: NDArray[np.int16]
-    step_of: NDArray[np.int16]
-    ready: Int64
-    steps: Int64
-    others: Int64
-    mask: Words
-    links: Int64
-    by_others: Int64
-    common: Int64
-    entries: Int64
-    kept: Int64
-
-
-def new_work(concepts: int, ancestors: int, depths: int) -> Work:
-    """Room for values of a taxonomy where none has more ancestors, itself included, or is deeper."""
-    return Work(
-        marks=np.zeros(2 * concepts, np.int16),
-        step_of=np.zeros(concepts, np.int16),
-        ready=np.zeros(1, np.int64),
-        steps=np.zeros((ancestors, COLUMNS), np.int64),
-        others=np.zeros((ancestors, 4), np.int64),
-        mask=np.zeros(ROW_WORDS, np.uint64),
-        links=np.zeros(depths + 1, np.int64),
-        by_others=np.zeros(depths + 1, np.int64),
-        common=np.zeros((ancestors, 2), np.int64),
-        entries=np.zeros(LARGEST_BALL, np.int64),
-        kept=np.zeros(BLOCK, np.int64),
-    )
-
-
-@inlined
-def shared(graph, work, c, side, last):  # type: ignore[no-untyped-def]
-    """(position, depth, links) of the least common subsumer of c and a (side 0) or r (side 1), of marked ancestors; or
-    of any subsumer beyond the position ``last``."""
-    found = np.int64(-1)
-    links = np.int64(0)
-    begin = np.int64(0)
-    for j in range(graph.offsets[c], graph.offsets[c + 1]):
-        x = np.int64(graph.ancestors[j])
-        if x < begin:
-            break
-        mark = np.int64(work.marks[2 * x + side])
-        if mark > 0:
-            total = mark - 1 + graph.paths[j]
-            if found < 0:
-                begin = graph.begins[graph.depth[x]]
-            if found < 0 or total < links:
-                found = x
-                links = total
-            if x > last:
-                break
-    return found, np.int64(graph.depth[found]), links
-
-
-@inlined
-def fits(graph, work, case, c, s, links):  # type: ignore[no-untyped-def]
-    """Whether c, so many links from a over s in all, has s for its least common subsumer with a and is admissible."""
-    sign, own = case[2], case[3]
-    begin = graph.begins[graph.depth[s]]
-    end = graph.begins[graph.depth[s] + 1]
-    to_r = np.int64(-1)
-    begin_r = np.int64(0)
-    for j in range(graph.offsets[c], graph.offsets[c + 1]):
-        x = np.int64(graph.ancestors[j])
-        if x < begin and (sign == 0 or (to_r >= 0 and x < begin_r)):
-            break
-        mark = np.int64(work.marks[2 * x])
-        if mark > 0 and x >= begin and x != s:
-            total = mark - 1 + graph.paths[j]
-            if x >= end or total < links or (total == links and x > s):
-                return False
-        mark = np.int64(work.marks[2 * x + 1])
-        if mark > 0 and x >= begin_r:
-            total = mark - 1 + graph.paths[j]
-            if to_r < 0:
-                begin_r = graph.begins[graph.depth[x]]
-                to_r = total
-            to_r = min(to_r, total)
-    return sign == 0 or is_beyond(sign, wu_palmer_level(graph.depth[begin_r], to_r), own)
-
-
-@part
-def mark(graph, work, case):  # type: ignore[no-untyped-def]
-    """Marks the ancestors of a case (a, r, sign, own), and writes the steps of a."""
-    a, r, sign = case[0], case[1], case[2]
-    work.ready[0] = MARKED
-    offset = graph.offsets[a]
-    for i in range(graph.offsets[a + 1] - offset):
-        s = np.int64(graph.ancestors[offset + i])
-        path = np.int64(graph.paths[offset + i])
-        work.marks[2 * s] = path + 1
-        work.step_of[s] = i
-        work.steps[i, SELF], work.steps[i, DEPTH], work.steps[i, PATH] = s, graph.depth[s], path
-    if sign != 0:
-        for j in range(graph.offsets[r], graph.offsets[r + 1]):
-            work.marks[2 * np.int64(graph.ancestors[j]) + 1] = graph.paths[j] + 1
-
-
-@part
-def clean(graph, work, case):  # type: ignore[no-untyped-def]
-    """Empties the room, if it was filled."""
-    if work.ready[0] != 0:
-        a, r, sign = case[0], case[1], case[2]
-        for j in range(graph.offsets[a], graph.offsets[a + 1]):
-            work.marks[2 * np.int64(graph.ancestors[j])] = 0
-        if sign != 0:
-            for j in range(graph.offsets[r], graph.offsets[r + 1]):
-                work.marks[2 * np.int64(graph.ancestors[j]) + 1] = 0
-        work.ready[0] = 0
 
 
 @part
 def bound(graph, work, case):  # type: ignore[no-untyped-def]
-    """Fills what rules concepts out, after ``mark``."""
+    """Marks a case, and fills what rules concepts out, unless that is done."""
+    mark(graph, work, case)
     a, r, sign, own = case
-    work.ready[0] = BOUNDED
-    if sign != 0:
+    if work.state[READY] == MARKED and sign != 0:
         count = graph.offsets[a + 1] - graph.offsets[a]
         fill_links(graph, work, own, sign > 0)
         work.others[0, COUNT] = 0
@@ -191,14 +63,20 @@ def bound(graph, work, case):  # type: ignore[no-untyped-def]
         else:
             bound_root_paths(graph, work, count)
             list_others(graph, work, r)
+    work.state[READY] = BOUNDED
 
 
 @inlined
 def fill_links(graph, work, own, beyond):  # type: ignore[no-untyped-def]
     """Writes for each depth the fewest links at a distance of at least ``own`` (``beyond``: of more)."""
-    ratio = slope(WU_PALMER, own)
+    links = np.int64(0)
+    rest = np.int64(0) if beyond else own[0] - 1
     for depth in range(1, graph.begins.size - 1):
-        work.links[depth] = first_links(WU_PALMER, depth, own, ratio, beyond)
+        rest += own[1]
+        while rest >= own[0]:
+            rest -= own[0]
+            links += 1
+        work.links[depth] = links + 1 if beyond else links
 
 
 @inlined
@@ -206,7 +84,7 @@ def relate(graph, work, i):  # type: ignore[no-untyped-def]
     """Writes what step i shares with r, from what its parents do, which are later steps."""
     steps = work.steps
     s = steps[i, SELF]
-    links = np.int64(work.marks[2 * s + 1]) - 1
+    links = np.int64(work.marks[2 * s + REFERENCE]) - 1
     depth = steps[i, DEPTH]
     if links < 0:
         depth = np.int64(0)
@@ -228,7 +106,7 @@ def bound_depths(graph, work, count, r):  # type: ignore[no-untyped-def]
         u = np.int64(graph.ancestors[j])
         depth = np.int64(graph.depth[u])
         far = work.links[depth] - 1 + depth - graph.paths[j]
-        if work.marks[2 * u] == 0:
+        if work.marks[2 * u + VALUE] == 0:
             add_other(graph, work, u, -far - 1)
             work.by_others[depth - 1] = min(work.by_others[depth - 1], far)
         else:
@@ -255,10 +133,11 @@ def bound_root_paths(graph, work, count):  # type: ignore[no-untyped-def]
     while i >= 0:
         h = i
         while h >= 0 and steps[h, DEPTH] == steps[i, DEPTH]:
-            marked = np.int64(work.marks[2 * steps[h, SELF] + 1])
+            s = steps[h, SELF]
+            marked = np.int64(work.marks[2 * s + REFERENCE])
             most = work.links[steps[h, DEPTH]] - marked
             if marked > 0 and most >= 0:
-                greatest = max(greatest, most + graph.root_path[steps[h, SELF]])
+                greatest = max(greatest, min(most + graph.root_path[s], graph.longest[s]))
             h -= 1
         for j in range(h + 1, i + 1):
             steps[j, ROOT_PATH] = greatest
@@ -269,11 +148,20 @@ def bound_root_paths(graph, work, count):  # type: ignore[no-untyped-def]
 def list_others(graph, work, r):  # type: ignore[no-untyped-def]
     """Lists, for sign < 0, the ancestors of r that a has not, each with the greatest root_path with which a concept
     below it may be near enough over it."""
+    work.state[LONGEST] = -1
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         u = np.int64(graph.ancestors[j])
         most = work.links[graph.depth[u]] - 1 - graph.paths[j]
-        if work.marks[2 * u] == 0 and most >= 0:
-            add_other(graph, work, u, most + graph.root_path[u])
+        if work.marks[2 * u + VALUE] == 0 and most >= 0:
+            limit = min(most + graph.root_path[u], graph.longest[u])
+            work.state[LONGEST] = max(work.state[LONGEST], limit)
+            add_other(graph, work, u, limit)
+
+
+@inlined
+def longest(work, i):  # type: ignore[no-untyped-def]
+    """For sign < 0: the longest path up to the root that a member of a list of step i may have."""
+    return max(work.steps[i, ROOT_PATH], work.state[LONGEST])
 
 
 @inlined
@@ -329,20 +217,32 @@ def is_hopeless(graph, work, sign, i, k, c):  # type: ignore[no-untyped-def]
             return False
         return depth <= steps[i, BY_OTHERS] or not may_share(graph.rows, ROW_WORDS * c, work, -depth)
     root_path = np.int64(graph.root_path[c])
-    return root_path > steps[i, ROOT_PATH] and not may_share(graph.rows, ROW_WORDS * c, work, root_path)
+    if root_path <= steps[i, ROOT_PATH]:
+        return False
+    return root_path > work.state[LONGEST] or not may_share(graph.rows, ROW_WORDS * c, work, root_path)
 
 
 @inlined
 def is_covered(graph, lists, work, i, block):  # type: ignore[no-untyped-def]
     """Whether all members of a block lie below an ancestor of a that is deeper than step i."""
-    cover = np.int64(lists.blocks[block + COVER])
     end = graph.begins[work.steps[i, DEPTH] + 1]
-    for j in range(graph.offsets[cover], graph.offsets[cover + 1]):
-        if graph.ancestors[j] < end:
-            break
-        if work.marks[2 * np.int64(graph.ancestors[j])] > 0:
+    at, x = LINE * np.int64(lists.blocks[block + COVER]), end
+    while x >= end:
+        x, _, at = next_above(graph, at)
+        if x >= end and work.marks[2 * x + VALUE] > 0:
             return True
     return False
+
+
+@inlined
+def is_list_hopeless(graph, lists, work, sign, x, i):  # type: ignore[no-untyped-def]
+    """Whether no member of a list x of step i can be admissible: all have too long a path up to the root (sign < 0), or
+    none is deep enough to be farther over another subsumer (sign > 0)."""
+    if sign == 0 or (sign > 0 and x - lists.first[work.steps[i, SELF]] >= work.steps[i, ENOUGH]):
+        return False
+    if sign > 0:
+        return graph.deepest[work.steps[i, SELF]] <= min(work.steps[i, BY_SHARED], work.steps[i, BY_OTHERS])
+    return graph.root_path[lists.members[lists.starts[x]]] > longest(work, i)
 
 
 @inlined

@@ -24,9 +24,10 @@ VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND = range(6)
 
 KEY, START, OWN, BALL = range(4)
 """Columns of ``Memo.cases``."""
+COLUMNS = 4
 
 UNKNOWN, EMPTY, THERE, LISTED = range(4)
-"""What a status says: nothing; no admissible candidate; some; LISTED + i: those that are listed at ``found[i]``."""
+"""What a status says: nothing; no admissible candidate; some; LISTED + i: those that ``found[i]`` begins to list."""
 
 MOST_LISTED = 1 << 14
 """Admissible candidates of one level that are listed; more are so many that tries find one."""
@@ -38,9 +39,10 @@ class Memo(NamedTuple):
 
     levels: distances; sizes: members of all of a level's groups, ``groups[first_group[l]:first_group[l + 1]]``, each a
     list and the index of the ancestor in the value's row of the closure.
-    cases: a hash table by open addressing, ``KEY`` 0 where empty; owns are the same bits as float64. statuses of the
-    levels of a case from its ``START`` on. found: for a listed level the number of its admissible members, and their
-    places, ascending, among the level's members. used: how much of each there is.
+    cases: a hash table by open addressing, ``KEY`` 0 where empty; ``OWN`` is depth · 2³² + links between value and
+    reference; flat: the same memory. statuses of the levels of a case from its ``START`` on. found: for a listed level
+    the number of its admissible members, and their places, ascending, among the level's members; or minus that number,
+    and the members themselves in any order. used: how much of each there is.
     """
 
     value_at: Int32
@@ -50,7 +52,7 @@ class Memo(NamedTuple):
     first_group: Int32
     groups: Int32
     cases: Int64
-    owns: Floats
+    flat: Int64
     statuses: Int32
     found: Int32
     most: Int64
@@ -63,7 +65,8 @@ def new_memo(concepts: int, most: int, size: int) -> Memo:
     Memory is taken as it is filled: about 120 bytes for each of ``size``.
     """
     levels = max(size, 2 * most + 2)
-    cases = np.zeros((1 << max(4, (levels // 4).bit_length()), 4), np.int64)
+    cases = np.empty((1 << max(4, (levels // 4).bit_length()), COLUMNS), np.int64)
+    cases[:] = 0
     return Memo(
         value_at=np.zeros(concepts, np.int32),
         first_level=np.zeros(levels + 2, np.int64),
@@ -72,7 +75,7 @@ def new_memo(concepts: int, most: int, size: int) -> Memo:
         first_group=np.zeros(levels + 1, np.int32),
         groups=np.empty(4 * levels, np.int32),
         cases=cases,
-        owns=cases.view(np.float64),
+        flat=cases.reshape(-1),
         statuses=np.empty(12 * levels, np.int32),
         found=np.empty(4 * levels + 2 * MOST_LISTED, np.int32),
         most=np.array([most], np.int64),
@@ -157,10 +160,16 @@ def case_key(concepts, a, r, sign):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def home_of(memo, key):  # type: ignore[no-untyped-def]
+    """Where the case of that key is, unless others were there before."""
+    return np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & (memo.cases.shape[0] - 1)
+
+
+@inlined
 def slot_of(memo, key):  # type: ignore[no-untyped-def]
     """Where the case of that key is, or is to be put."""
     mask = memo.cases.shape[0] - 1
-    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & mask
+    slot = home_of(memo, key)
     while memo.cases[slot, KEY] != 0 and memo.cases[slot, KEY] != key:
         slot = (slot + 1) & mask
     return slot
@@ -168,16 +177,28 @@ def slot_of(memo, key):  # type: ignore[no-untyped-def]
 
 @inlined
 def add_case(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-def]
-    """Puts a case of so many levels, of which nothing is known."""
+    """Puts a case of so many levels, of which nothing is known. own: (depth, links)."""
     start = memo.used[STATUSES]
     memo.cases[slot, KEY] = key
     memo.cases[slot, START] = start
-    memo.owns[slot, OWN] = own
+    memo.cases[slot, OWN] = (own[0] << 32) + own[1]
     memo.cases[slot, BALL] = ball
     for j in range(start, start + levels):
         memo.statuses[j] = UNKNOWN
     memo.used[STATUSES] = start + levels
     memo.used[CASES] += 1
+
+
+@inlined
+def own_of(memo, slot):  # type: ignore[no-untyped-def]
+    """(depth, links) between a case's value and its reference."""
+    return memo.cases[slot, OWN] >> 32, memo.cases[slot, OWN] & np.int64(0xFFFFFFFF)
+
+
+@inlined
+def has_place(memo, count):  # type: ignore[no-untyped-def]
+    """Whether a list of so many has room."""
+    return memo.used[FOUND] + count < memo.found.size
 
 
 @inlined

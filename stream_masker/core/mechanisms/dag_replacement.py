@@ -2,7 +2,9 @@
 
 The levels of a value are known from its ancestors (``dag_memo``), and a level is drawn from by trying its members
 (``dag_search``), so that nothing on the way depends on the size of the graph. Only where tries fail are a level's
-members looked at, less those that whole blocks are ruled out of (``dag_bounds``), once while they are remembered.
+members looked at, or what is near to the reference (``dag_listing``), less what bounds rule out (``dag_bounds``), once
+while it is remembered. Most of the time goes into waiting for memory, so that what a concept's ancestors are stands in
+one cache line (``dag_tables``), and the lines of many values are asked for together (``dag_ahead``).
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from stream_masker.core.mechanisms.candidates import (
     Task,
     uniform,
 )
-from stream_masker.core.mechanisms.dag_bounds import clean, mark, new_work, shared
+from stream_masker.core.mechanisms.dag_ahead import AHEAD, ask_for_cases, ask_for_draws, sign_of
+from stream_masker.core.mechanisms.dag_bounds import bound
+from stream_masker.core.mechanisms.dag_listing import ball_size, reach
+from stream_masker.core.mechanisms.dag_marks import REFERENCE, VALUE, clean, let_go, mark, new_work, shared
 from stream_masker.core.mechanisms.dag_memo import (
     EMPTY,
     KEY,
-    OWN,
     START,
     THERE,
     UNKNOWN,
@@ -36,16 +40,20 @@ from stream_masker.core.mechanisms.dag_memo import (
     forget,
     has_room,
     new_memo,
+    own_of,
     slot_of,
 )
-from stream_masker.core.mechanisms.dag_search import ball_size, draw
+from stream_masker.core.mechanisms.dag_search import draw
 from stream_masker.core.mechanisms.dag_tables import graph_of, lists_of
-from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, is_beyond, wu_palmer_level
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, passes, wu_palmer_level
 from stream_masker.errors import ParameterError
 
 REMEMBERED = 1 << 20
 """Levels of values that are remembered: of some ten thousand values, with a quarter of a million cases, in at most
 130 MB."""
+
+WITNESSES = 4
+"""Ancestors of a reference of whose lists a few concepts are looked at."""
 
 
 class DagReplacer:
@@ -61,7 +69,8 @@ class DagReplacer:
         self._lists = lists_of(self._graph, Candidates.of(tau, candidates))
         most = int(most_groups(self._graph, self._lists))
         self._memo = new_memo(len(tau), most, min(remembered, len(tau) * most))
-        self._work = new_work(len(tau), int(np.diff(self._graph.offsets).max()), int(tau.depth.max()))
+        ancestors = int(np.diff(self._graph.offsets).max())
+        self._work = new_work(len(tau), ancestors, int(tau.depth.max()), ahead=AHEAD)
         self._lock = Lock()
 
     def replace(self, task: Task) -> Replacement:
@@ -87,8 +96,8 @@ def most_groups(graph, lists):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def distance_of(graph, a, b):  # type: ignore[no-untyped-def]
-    """sd(a, b), by what is common to both rows of the closure."""
+def between(graph, a, b):  # type: ignore[no-untyped-def]
+    """(depth, links) of the least common subsumer of two concepts, by what is common to both rows of the closure."""
     p, q = graph.offsets[a], graph.offsets[b]
     depth, links = np.int64(0), np.int64(0)
     while p < graph.offsets[a + 1] and q < graph.offsets[b + 1]:
@@ -101,7 +110,7 @@ def distance_of(graph, a, b):  # type: ignore[no-untyped-def]
             depth = np.int64(graph.depth[one])
         p += one >= other
         q += other >= one
-    return wu_palmer_level(depth, links)
+    return depth, links
 
 
 @inlined
@@ -110,7 +119,7 @@ def case_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-un
     key = case_key(graph.depth.size, a, r, sign)
     slot = slot_of(memo, key)
     if memo.cases[slot, KEY] == 0:
-        own = distance_of(graph, a, r) if sign != 0 else 0.0
+        own = between(graph, a, r) if sign != 0 else (np.int64(1), np.int64(0))
         ball = ball_size(graph, lists, work, r, own) if sign < 0 else np.int64(0)
         add_case(memo, slot, key, levels, own, ball)
     return slot
@@ -120,13 +129,15 @@ def case_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-un
 def is_any(graph, lists, memo, work, case, slot, first, j, levels, target):  # type: ignore[no-untyped-def]
     """Whether the levels from j on, those of ``target`` and beyond, have any admissible concept."""
     r, sign, own = case[1], case[2], case[3]
-    if sign < 0 and own >= target and lists.eligible[r]:
+    if sign < 0 and wu_palmer_level(own[0], own[1]) >= target and lists.eligible[r]:
         return True
     start = memo.cases[slot, START]
     for h in range(start + j, start + levels):
         if memo.statuses[h] != UNKNOWN and memo.statuses[h] != EMPTY:
             return True
     if sign >= 0 and is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):
+        return True
+    if sign < 0 and is_near_admissible(graph, lists, memo, work, case, slot, first, levels, target):
         return True
     while j < levels:
         if draw(graph, lists, memo, work, case, slot, first, j, np.uint64(0)) >= 0:
@@ -137,22 +148,45 @@ def is_any(graph, lists, memo, work, case, slot, first, j, levels, target):  # t
 
 @part
 def is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
-    """Whether one of ``Lists.remote``, not nearer than the target, is admissible; if so, its level is known to be."""
-    a, sign, own = case[0], case[2], case[3]
-    if work.ready[0] == 0:
-        mark(graph, work, case)
-    for z in lists.remote:
-        depth, links = shared(graph, work, z, 0, graph.depth.size)[1:]
-        distance = wu_palmer_level(depth, links)
-        admissible = z != a and distance >= target
-        if admissible and sign > 0:
-            depth, links = shared(graph, work, z, 1, graph.depth.size)[1:]
-            admissible = is_beyond(sign, wu_palmer_level(depth, links), own)
-        if admissible:
-            level = first_level_at(memo, first, first + levels, distance) - first
-            memo.statuses[memo.cases[slot, START] + level] = THERE
-            return True
+    """Whether one of ``Lists.remote``, not nearer than the target, is admissible."""
+    mark(graph, work, case)
+    found, j = False, 0
+    while j < lists.remote.size and not found:
+        found = is_witness(graph, memo, work, case, slot, first, levels, target, np.int64(lists.remote[j]))
+        j += 1
+    return found
+
+
+@part
+def is_near_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
+    """Whether, for sign < 0, a concept not nearer than the target is admissible: of a few ancestors of the reference,
+    the first and the last one of the farthest list that may hold such."""
+    bound(graph, work, case)
+    begin = graph.offsets[case[1]]
+    for j in range(begin, min(graph.offsets[case[1] + 1], begin + WITNESSES)):
+        x = lists.first[graph.ancestors[j]] + reach(graph, lists, work, j) - 1
+        if x >= lists.first[graph.ancestors[j]] and lists.starts[x + 1] > lists.starts[x]:
+            for y in (np.int64(lists.starts[x]), np.int64(lists.starts[x + 1]) - 1):
+                if is_witness(graph, memo, work, case, slot, first, levels, target, np.int64(lists.members[y])):
+                    return True
     return False
+
+
+@inlined
+def is_witness(graph, memo, work, case, slot, first, levels, target, z):  # type: ignore[no-untyped-def]
+    """Whether a candidate is admissible and not nearer than the target; if so, its level is known to have some."""
+    a, sign, own = case[0], case[2], case[3]
+    _, depth, links = shared(graph, work, z, VALUE)
+    distance = wu_palmer_level(depth, links)
+    if z == a or distance < target:
+        return False
+    if sign != 0:
+        _, depth, links = shared(graph, work, z, REFERENCE)
+        if not passes(sign, depth, links, own):
+            return False
+    at = memo.cases[slot, START] + first_level_at(memo, first, first + levels, distance) - first
+    memo.statuses[at] = max(memo.statuses[at], THERE)
+    return True
 
 
 @part
@@ -196,7 +230,7 @@ def settle_case(graph, lists, memo, work, a, r, sign, rule, words):  # type: ign
     """``settled`` for a case that may be new."""
     value = memo.value_at[a]
     slot = case_of(graph, lists, memo, work, a, r, sign, memo.first_level[value + 1] - memo.first_level[value])
-    case = (a, r, sign, memo.owns[slot, OWN])
+    case = (a, r, sign, own_of(memo, slot))
     result = settled(graph, lists, memo, work, case, slot, rule, words)
     clean(graph, work, case)
     return result
@@ -210,7 +244,15 @@ def replace_all(  # type: ignore[no-untyped-def]
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
-    for n in order:
+    ask_for_cases(graph, memo, order, 0, AHEAD, codes, references, noise)
+    for at in range(order.size):
+        if at % AHEAD == 0:
+            stop = min(at + AHEAD, order.size)
+            ask_for_draws(
+                graph, lists, memo, work, calibrated, order, at, stop, codes, references, noise, rounding, ties
+            )
+            ask_for_cases(graph, memo, order, stop, stop + AHEAD, codes, references, noise)
+        n = order[at]
         a = np.int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
             if not has_room(memo):
@@ -218,7 +260,7 @@ def replace_all(  # type: ignore[no-untyped-def]
             if memo.value_at[a] == 0:
                 add_value(graph, lists, memo, a)
             r = np.int64(references[n])
-            sign = np.int64(0) if r < 0 or r == a else (np.int64(1) if noise[n] > 0.0 else np.int64(-1))
+            sign = sign_of(a, r, noise[n])
             rule = (abs(noise[n]), calibrated, lists.eligible[a])
             words = (rounding[n], ties[n])
             found, distances[n], flag = settle_case(
@@ -232,4 +274,5 @@ def replace_all(  # type: ignore[no-untyped-def]
             flags[n] = TRUNCATED if flag < 0 else flag
             if found >= 0:
                 chosen[n] = found
+    let_go(graph, work)
     return chosen, distances, flags

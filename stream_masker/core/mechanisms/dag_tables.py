@@ -10,22 +10,30 @@ member can be, so that most members that will not do need not be looked at.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.compiling import kernel
+from stream_masker.core.compiling import inlined, kernel
 from stream_masker.core.mechanisms.candidates import Candidates, Int32, Int64
 from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
 from stream_masker.core.ontology import Taxonomy
 
 Words = NDArray[np.uint64]
+Array = TypeVar("Array", bound=np.generic)
 
 BLOCK = 32
 COVER, DEEPEST = ROW_WORDS, ROW_WORDS + 1
 BLOCK_WORDS = ROW_WORDS + 2
 """Words of a block: the bits of any of its members, the concept that covers it, the greatest depth."""
+
+LINE, LINE_BYTES = 16, 64
+"""Numbers of a concept's line in ``Graph.up``, a cache line."""
+PATH_BITS = 8
+PATH_MASK = np.int64((1 << PATH_BITS) - 1)
+MOST_CONCEPTS, MOST_LEVELS = 1 << (31 - PATH_BITS), (1 << PATH_BITS) - 1
+"""What a number of ``Graph.up`` and one of ``Work.marks`` can hold; larger taxonomies are not for these kernels."""
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -41,7 +49,9 @@ class Graph(NamedTuple):
     """The taxonomy. Its closure: (m + 1,) ``offsets``, ``ancestors``, ``paths``; its ``parents`` likewise.
 
     depth: (m,); begins: the first position of each depth, from 0 on, and m for the depth beyond the last.
-    root_path: (m,) links of the shortest path up to the root. deepest: (m,) the greatest depth of any descendant.
+    root_path: (m,) links of the shortest path up to the root. deepest, longest: (m,) the greatest depth and root_path
+    of any descendant. up: the closure once more, a line of 16 numbers for each concept, its ancestors with their paths
+    from the deepest to the root (``next_above``); what finds no room in a line goes on behind all lines.
     bits: (m, 2) each concept's bits in rows. rows: (m · 8,) the bits of what subsumes a concept, itself included: what
     has not both bits of another one is not subsumed by that.
     """
@@ -55,6 +65,8 @@ class Graph(NamedTuple):
     begins: Int64
     root_path: Int32
     deepest: Int32
+    longest: Int32
+    up: Int32
     bits: Int32
     rows: Words
 
@@ -80,8 +92,9 @@ class Lists(NamedTuple):
 def graph_of(taxonomy: Taxonomy) -> Graph:
     """What kernels need of a taxonomy."""
     up = taxonomy.closure
-    depth = taxonomy.depth
+    depth, links = taxonomy.depth, (taxonomy.parent_offsets, taxonomy.parents)
     bits = bits_of(np.bincount(up.ancestors, minlength=len(taxonomy)))
+    root_path = up.paths[up.offsets[1:] - 1].astype(np.int32)
     return Graph(
         offsets=up.offsets,
         ancestors=up.ancestors,
@@ -90,11 +103,41 @@ def graph_of(taxonomy: Taxonomy) -> Graph:
         parents=taxonomy.parents,
         depth=depth,
         begins=np.searchsorted(depth, np.arange(int(depth.max()) + 2)).astype(np.int64),
-        root_path=up.paths[up.offsets[1:] - 1].astype(np.int32),
-        deepest=deepest_below(taxonomy.parent_offsets, taxonomy.parents, depth),
+        root_path=root_path,
+        deepest=greatest_below(*links, depth),
+        longest=greatest_below(*links, root_path),
+        up=_lines_of(up.offsets, up.ancestors, up.paths),
         bits=bits,
-        rows=subsumer_rows(bits, taxonomy.parent_offsets, taxonomy.parents),
+        rows=_rows_of(bits, *links),
     )
+
+
+def is_in_range(taxonomy: Taxonomy) -> bool:
+    """Whether the numbers of ``Graph.up`` can hold the taxonomy."""
+    return len(taxonomy) <= MOST_CONCEPTS and int(taxonomy.depth.max()) <= MOST_LEVELS
+
+
+def _lines_of(offsets: Int64, ancestors: Int32, paths: NDArray[np.integer]) -> Int32:
+    counts = np.diff(offsets)
+    behind = np.where(counts > LINE, counts - LINE + 1, 0).sum()
+    up = _room(LINE * counts.size + int(behind), np.int32)
+    write_lines(offsets, ancestors, paths, up)
+    return up
+
+
+def _rows_of(bits: Int32, parent_offsets: Int64, parents: Int32) -> Words:
+    rows = _room(len(bits) * ROW_WORDS, np.uint64)
+    rows[:] = 0
+    write_rows(bits, parent_offsets, parents, rows)
+    return rows
+
+
+def _room(size: int, kind: type[Array]) -> NDArray[Array]:
+    """An array from the start of a cache line on. NumPy, other than a kernel, puts large ones on large pages."""
+    spare = LINE_BYTES // np.dtype(kind).itemsize
+    room = np.empty(size + spare, kind)
+    start = -(room.ctypes.data // room.itemsize) % spare
+    return room[start : start + size]
 
 
 def lists_of(graph: Graph, candidates: Candidates) -> Lists:
@@ -104,12 +147,12 @@ def lists_of(graph: Graph, candidates: Candidates) -> Lists:
     order = np.lexsort((preorder, graph.root_path))
     eligible = np.zeros(len(preorder), np.bool_)
     eligible[candidates.positions] = True
-    first, starts, members = transposed(
-        graph.offsets, graph.ancestors, graph.paths, order[eligible[order]].astype(np.int32)
-    )
-    blocks = summed_blocks(members, graph.rows, graph.depth, preorder, above)
-    ordered = order[eligible[order]][::-1].astype(np.int32)
-    remote = apart(graph.offsets, graph.ancestors, ordered, REMOTE)
+    chosen = order[eligible[order]].astype(np.int32)
+    members = _room(int(np.diff(graph.offsets)[chosen].sum()), np.int32)
+    first, starts = transposed(graph.offsets, graph.ancestors, graph.paths, chosen, members)
+    blocks = _room(-(-members.size // BLOCK) * BLOCK_WORDS, np.uint64)
+    write_blocks(members, graph.rows, graph.depth, preorder, above, blocks)
+    remote = apart(graph.offsets, graph.ancestors, chosen[::-1].copy(), REMOTE)
     return Lists(eligible, first, starts, members, preorder, blocks, remote)
 
 
@@ -124,17 +167,41 @@ def bits_of(descendants: NDArray[np.integer]) -> Int32:
 
 
 @kernel
-def subsumer_rows(bits, parent_offsets, parents):  # type: ignore[no-untyped-def]
-    """(m · 8,) the bits of each concept and of all that subsumes it."""
-    m = bits.shape[0]
-    rows = np.zeros(m * ROW_WORDS, np.uint64)
-    for c in range(m):
+def write_lines(offsets, ancestors, paths, up):  # type: ignore[no-untyped-def]
+    """Fills ``Graph.up``: a negative number at the end of a line says where it goes on."""
+    free = LINE * (offsets.size - 1)
+    for c in range(offsets.size - 1):
+        at = LINE * c
+        count = offsets[c + 1] - offsets[c]
+        for i in range(count):
+            if i == LINE - 1 and count > LINE:
+                up[at] = -free
+                at = free
+                free += count - i
+            j = offsets[c] + i
+            up[at] = (np.int64(ancestors[j]) << PATH_BITS) | np.int64(paths[j])
+            at += 1
+
+
+@inlined
+def next_above(graph, at):  # type: ignore[no-untyped-def]
+    """(an ancestor, the path up to it, where the next one stands), from ``LINE`` · c on; the last is the root, 0."""
+    entry = np.int64(graph.up[at])
+    if entry < 0:
+        at = -entry
+        entry = np.int64(graph.up[at])
+    return entry >> PATH_BITS, entry & PATH_MASK, at + 1
+
+
+@kernel
+def write_rows(bits, parent_offsets, parents, rows):  # type: ignore[no-untyped-def]
+    """Fills (m · 8,) zeros with the bits of each concept and of all that subsumes it."""
+    for c in range(bits.shape[0]):
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
             for w in range(ROW_WORDS):
                 rows[c * ROW_WORDS + w] |= rows[parents[k] * ROW_WORDS + w]
         for bit in bits[c]:
             rows[c * ROW_WORDS + (bit >> 6)] |= np.uint64(1) << np.uint64(bit & 63)
-    return rows
 
 
 @kernel
@@ -156,13 +223,13 @@ def apart(offsets, ancestors, order, most):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def deepest_below(parent_offsets, parents, depth):  # type: ignore[no-untyped-def]
-    """(m,) int32: the greatest depth of each concept's descendants, itself included."""
-    deepest = depth.copy()
-    for c in range(depth.size - 1, 0, -1):
+def greatest_below(parent_offsets, parents, numbers):  # type: ignore[no-untyped-def]
+    """(m,) int32: the greatest of the numbers of each concept's descendants, itself included."""
+    greatest = numbers.copy()
+    for c in range(numbers.size - 1, 0, -1):
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
-            deepest[parents[k]] = max(deepest[parents[k]], deepest[c])
-    return deepest
+            greatest[parents[k]] = max(greatest[parents[k]], greatest[c])
+    return greatest
 
 
 @kernel
@@ -182,8 +249,8 @@ def walk_order(above):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def transposed(offsets, ancestors, paths, order):  # type: ignore[no-untyped-def]
-    """The closure by ancestor and path, the concepts of a list in the given order: (first, starts, members)."""
+def transposed(offsets, ancestors, paths, order, members):  # type: ignore[no-untyped-def]
+    """(first, starts) of the closure by ancestor and path; writes the members, those of a list in the given order."""
     m = offsets.size - 1
     first = np.zeros(m + 1, np.int64)
     for c in order:
@@ -198,23 +265,21 @@ def transposed(offsets, ancestors, paths, order):  # type: ignore[no-untyped-def
             starts[first[ancestors[k]] + paths[k] + 2] += 1
     for i in range(2, starts.size):
         starts[i] += starts[i - 1]
-    members = np.empty(starts[starts.size - 1], np.int32)
     for c in order:
         for k in range(offsets[c], offsets[c + 1]):
             i = first[ancestors[k]] + paths[k] + 1
             members[starts[i]] = c
             starts[i] += 1
-    return first, starts[:-1].copy(), members
+    return first, starts[:-1].copy()
 
 
 @kernel
-def summed_blocks(members, rows, depth, preorder, above):  # type: ignore[no-untyped-def]
-    """The blocks' words. What covers a block is the least common concept above its members in the first parents'
+def write_blocks(members, rows, depth, preorder, above, blocks):  # type: ignore[no-untyped-def]
+    """Writes the blocks' words. What covers a block is the least common concept above its members in the first parents'
     tree: every member is the same or below it."""
-    count = (members.size + BLOCK - 1) // BLOCK
-    blocks = np.zeros(count * BLOCK_WORDS, np.uint64)
-    for j in range(count):
+    for j in range(blocks.size // BLOCK_WORDS):
         at = j * BLOCK_WORDS
+        blocks[at : at + ROW_WORDS] = 0
         low = members[j * BLOCK]
         high = low
         deepest = 0
@@ -232,4 +297,3 @@ def summed_blocks(members, rows, depth, preorder, above):  # type: ignore[no-unt
                 high = above[high]
         blocks[at + COVER] = low
         blocks[at + DEEPEST] = deepest
-    return blocks

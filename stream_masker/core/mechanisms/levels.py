@@ -36,6 +36,13 @@ def is_beyond(sign, distance, own):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def passes(sign, depth, links, own):  # type: ignore[no-untyped-def]
+    """The sign condition by Wu-Palmer, in whole numbers; sign is not 0: of a candidate so many links from the reference
+    over a subsumer at that depth. own: (depth, links) between the value and the reference."""
+    return links * own[0] > own[1] * depth if sign > 0 else links * own[0] < own[1] * depth
+
+
+@inlined
 def slope(kind, target):  # type: ignore[no-untyped-def]
     """About how many links, for each unit of depth, make a distance of ``target``."""
     if target >= 1.0:

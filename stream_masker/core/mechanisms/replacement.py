@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stream_masker.core.distance import DISTANCES, Distance, WuPalmer
 from stream_masker.core.mechanisms.candidates import ROUNDINGS, Replacer, require_one_of
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
+from stream_masker.core.mechanisms.dag_tables import is_in_range
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
 from stream_masker.core.mechanisms.rung_replacement import RungReplacer
 from stream_masker.core.mechanisms.rungs import HIGHEST
@@ -34,9 +35,10 @@ def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) 
 
 
 def _kind(distance: Distance) -> type[RungReplacer | TreeReplacer | DagReplacer | LevelReplacer]:
-    """Trees and Wu-Palmer have their own; an unknown distance, and the logarithmic one in a DAG, have not."""
+    """Trees and Wu-Palmer have their own; an unknown distance, and the logarithmic one in a DAG, have not, nor has
+    a DAG of millions of concepts or hundreds of levels."""
     if type(distance) not in DISTANCES.values():
         return LevelReplacer
     if distance.taxonomy.is_tree:
         return RungReplacer if distance.taxonomy.depth.max() <= HIGHEST else TreeReplacer
-    return DagReplacer if type(distance) is WuPalmer else LevelReplacer
+    return DagReplacer if type(distance) is WuPalmer and is_in_range(distance.taxonomy) else LevelReplacer

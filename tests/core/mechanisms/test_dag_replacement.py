@@ -8,9 +8,13 @@ from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Task
+from stream_masker.core.mechanisms.dag_marks import HELD, NO_VALUE, READY
 from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, LEVELS, STATUSES
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.dag_search import LEVEL_OF_FEW, tries_of
+from stream_masker.core.mechanisms.dag_tables import LINE, MOST_LEVELS, graph_of, is_in_range, next_above
+from stream_masker.core.mechanisms.level_replacement import LevelReplacer
+from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
 
@@ -131,7 +135,8 @@ def test_the_room_for_a_value_is_empty_afterwards(d):
     chooser = DagReplacer(d, candidates="all", calibrated=True)
     chooser.replace(values(d, 2_000))
     assert not chooser._work.marks.any()
-    assert not chooser._work.ready.any()
+    assert chooser._work.state[READY] == 0
+    assert chooser._work.state[HELD] == NO_VALUE
 
 
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
@@ -144,9 +149,40 @@ def test_remote_candidates_share_the_root_alone(d, candidates):
 
 
 def test_tries_depend_on_the_number_of_members_alone_and_end():
-    assert [tries_of(size) for size in (1, 8, 9, 64, 1_000_000)] == [0, 0, 4, 6, 256]
+    assert [tries_of(size) for size in (1, 8, 9, 64, 1_000_000)] == [0, 0, 4, 6, 4096]
 
 
 def test_negative_memory_is_refused(d):
     with pytest.raises(ParameterError, match="remembered"):
         DagReplacer(d, candidates="all", calibrated=True, remembered=-1)
+
+
+def test_lines_hold_the_closure(d):
+    """Of concepts with fewer ancestors than a line has room for, as many, and more."""
+    graph = graph_of(d.taxonomy)
+    counts = set()
+    for c in range(len(d.taxonomy)):
+        row = slice(graph.offsets[c], graph.offsets[c + 1])
+        expected = list(zip(graph.ancestors[row].tolist(), graph.paths[row].tolist(), strict=True))
+        counts.add(min(max(len(expected), LINE - 1), LINE + 2))
+        found, at = [], LINE * c
+        for _ in expected:
+            x, path, at = next_above.py_func(graph, at)
+            found.append((x, path))
+        assert found == expected
+    assert counts == {LINE - 1, LINE, LINE + 1, LINE + 2}
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(MOST_LEVELS, True), (MOST_LEVELS + 1, False)])
+def test_a_graph_of_too_many_levels_is_for_another_replacer(levels, fits):
+    """A chain with one concept of two parents."""
+    chain = [(f"c{i + 1}", f"c{i}") for i in range(levels - 1)]
+    distance = WuPalmer(Ontology.from_edges([*chain, ("x", "c1"), ("x", "c2")]).taxonomy())
+    assert is_in_range(distance.taxonomy) == fits
+    chooser = replacer(distance)
+    assert isinstance(chooser, DagReplacer if fits else LevelReplacer)
+    deepest = distance.taxonomy.encode([f"c{levels - 1}"] * 50)
+    words = np.random.default_rng(1).integers(0, TOP, (2, 50), dtype=np.uint64)
+    done = chooser.replace(Task(deepest, np.zeros(50, np.int32), np.full(50, -0.99), *words))
+    assert (done.codes != deepest).all()
+    np.testing.assert_array_equal(done.distances, distance.pairs(deepest, done.codes))

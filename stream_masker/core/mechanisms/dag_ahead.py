@@ -1,0 +1,117 @@
+"""Asking the cache for what the next values of a batch need, some values before they are replaced, so that it waits for
+many lines at once. Nothing is decided here: what is guessed wrongly is asked for in vain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.compiling import inlined, part
+from stream_masker.core.machine import prefetch
+from stream_masker.core.mechanisms.candidates import uniform
+from stream_masker.core.mechanisms.dag_listing import ask_for
+from stream_masker.core.mechanisms.dag_memo import (
+    COLUMNS,
+    KEY,
+    LISTED,
+    START,
+    UNKNOWN,
+    case_key,
+    first_level_at,
+    home_of,
+    locate,
+)
+from stream_masker.core.mechanisms.dag_search import below
+
+AHEAD = 32
+"""Values that are asked for together."""
+
+CACHE_LINE = 16
+"""Statuses in a line."""
+
+
+@inlined
+def sign_of(a, r, noise):  # type: ignore[no-untyped-def]
+    """1 for farther, -1 for nearer, 0 for no sign condition."""
+    if r < 0 or r == a:
+        return np.int64(0)
+    return np.int64(1) if noise > 0.0 else np.int64(-1)
+
+
+@inlined
+def key_of(graph, a, r, noise):  # type: ignore[no-untyped-def]
+    """The key of the case of a value."""
+    sign = sign_of(a, r, noise)
+    return case_key(graph.depth.size, a, r if sign != 0 else np.int64(-1), sign)
+
+
+@part
+def ask_for_cases(graph, memo, order, start, stop, codes, references, noise):  # type: ignore[no-untyped-def]
+    """What is found by the codes of the values from ``start`` to ``stop`` of the order alone."""
+    for at in range(start, min(stop, order.size)):
+        n = order[at]
+        a, r = np.int64(codes[n]), np.int64(references[n])
+        if a >= 0:
+            prefetch(memo.value_at, a)
+            prefetch(memo.flat, COLUMNS * home_of(memo, key_of(graph, a, r, noise[n])))
+            ask_for(graph, a)
+            if r >= 0:
+                ask_for(graph, r)
+
+
+@part
+def ask_for_draws(  # type: ignore[no-untyped-def]
+    graph, lists, memo, work, calibrated, order, start, stop, codes, references, noise, rounding, ties
+):
+    """What the first draw of these values will probably need, of those that are remembered."""
+    ahead = work.ahead
+    for at in range(start, stop):
+        n = order[at]
+        a = np.int64(codes[n])
+        if a >= 0 and memo.value_at[a] > 0:
+            prefetch(memo.first_level, np.int64(memo.value_at[a]))
+            key = key_of(graph, a, np.int64(references[n]), noise[n])
+            home = home_of(memo, key)
+            if memo.cases[home, KEY] == key:
+                prefetch(memo.statuses, memo.cases[home, START])
+                prefetch(memo.statuses, memo.cases[home, START] + CACHE_LINE - 1)
+    for at in range(start, stop):
+        n = order[at]
+        a = np.int64(codes[n])
+        ahead[at - start] = -1
+        if a >= 0 and memo.value_at[a] > 0:
+            key = key_of(graph, a, np.int64(references[n]), noise[n])
+            ahead[at - start] = first_member(lists, memo, a, key, calibrated, noise[n], rounding[n], ties[n])
+    for i in range(stop - start):
+        if ahead[i] >= 0:
+            ask_for(graph, lists.members[ahead[i]])
+
+
+@inlined
+def first_member(lists, memo, a, key, calibrated, noise, rounding, tie):  # type: ignore[no-untyped-def]
+    """The index of the member that a value will probably try first, which is asked for; -1 for none, or from a list."""
+    value = memo.value_at[a]
+    first, stop = memo.first_level[value], memo.first_level[value + 1]
+    level = supposed_level(memo, first, stop, calibrated, abs(noise), rounding)
+    if level < first:
+        return np.int64(-1)
+    home = home_of(memo, key)
+    status = np.int64(UNKNOWN)
+    if memo.cases[home, KEY] == key:
+        status = np.int64(memo.statuses[memo.cases[home, START] + level - first])
+    if status >= LISTED:
+        prefetch(memo.found, status - LISTED)
+        return np.int64(-1)
+    y = locate(lists, memo, level, below(tie, 0, memo.sizes[level]))[1]
+    prefetch(lists.members, y)
+    return y
+
+
+@inlined
+def supposed_level(memo, first, stop, calibrated, target, rounding):  # type: ignore[no-untyped-def]
+    """The level that is taken if all have admissible concepts; less than ``first`` for the value itself."""
+    up = first_level_at(memo, first, stop, target)
+    above = memo.levels[up] if up < stop else np.inf
+    lo = memo.levels[up - 1] if up > first else 0.0
+    is_up = not calibrated or uniform(rounding) * (above * above - lo * lo) < target * target - lo * lo
+    return up if is_up and up < stop else up - 1

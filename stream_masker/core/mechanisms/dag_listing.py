@@ -1,0 +1,356 @@
+"""Listing what is admissible on a level of a case, once while it is remembered.
+
+* A level of few members: they are looked at one by one.
+* A larger one: its lists are swept, less the blocks and members that bounds rule out (``dag_bounds``).
+* With sign < 0, and fewer concepts that may be nearer to the reference than members: these are looked at, for all
+  levels at once. Such lists are of concepts; one that is drawn from is made one of places in order before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.compiling import inlined, part
+from stream_masker.core.machine import prefetch
+from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
+from stream_masker.core.mechanisms.dag_bounds import (
+    bound,
+    fill_links,
+    first_after,
+    is_covered,
+    is_deep_enough,
+    is_hopeless,
+    is_list_hopeless,
+    longest,
+    may_share,
+)
+from stream_masker.core.mechanisms.dag_marks import (
+    ENOUGH,
+    FEW_MEMBERS,
+    MARKED,
+    PATH,
+    READY,
+    REFERENCE,
+    ROOT_PATH,
+    SELF,
+    VALUE,
+    fits,
+    mark,
+    shared,
+)
+from stream_masker.core.mechanisms.dag_memo import (
+    BALL,
+    EMPTY,
+    FOUND,
+    LISTED,
+    MOST_LISTED,
+    START,
+    THERE,
+    first_level_at,
+    has_place,
+)
+from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, DEEPEST, LINE, next_above
+from stream_masker.core.mechanisms.levels import passes, wu_palmer_level
+
+LOW = np.int64(0xFFFFFFFF)
+"""The lower half of an entry: of a group and an index in ``Lists.members``, or of a level and a concept."""
+
+BALL_SHARE = 2
+"""What is nearer to the reference is looked at instead of a level of at least so many times as many members."""
+
+FEW = 2
+"""Members of a block that are rather looked at than asked for by what covers them."""
+
+
+@inlined
+def ask_for(graph, c):  # type: ignore[no-untyped-def]
+    """Asks for the ancestors of a concept that is to be looked at soon."""
+    prefetch(graph.up, LINE * np.int64(c))
+
+
+@inlined
+def is_fit(graph, lists, memo, work, case, entry):  # type: ignore[no-untyped-def]
+    """Whether a level's member is admissible. entry: its group · 2³² + its index in ``Lists.members``."""
+    g = entry >> 32
+    i = np.int64(memo.groups[2 * g + 1])
+    s = work.steps[i, SELF]
+    c = np.int64(lists.members[entry & LOW])
+    return fits(graph, work, case, c, s, work.steps[i, PATH] + memo.groups[2 * g] - lists.first[s])
+
+
+@part
+def list_admissible(graph, lists, memo, work, case, slot, first, level, at):  # type: ignore[no-untyped-def]
+    """Lists the admissible members of a level, whose status is at ``at``."""
+    if memo.sizes[level] <= FEW_MEMBERS and work.state[READY] == MARKED and has_place(memo, FEW_MEMBERS):
+        list_few(graph, lists, memo, work, case, level, at)
+    elif case[2] < 0 and memo.cases[slot, BALL] <= min(memo.sizes[level] // BALL_SHARE, work.entries.size):
+        list_ball(graph, lists, memo, work, case, slot, first)
+    else:
+        list_level(graph, lists, memo, work, case, level, at)
+
+
+@inlined
+def list_few(graph, lists, memo, work, case, level, at):  # type: ignore[no-untyped-def]
+    """Looks at all members of a level of few."""
+    begin = memo.used[FOUND]
+    size, count = 0, 0
+    for g in range(memo.first_group[level], memo.first_group[level + 1]):
+        for y in range(lists.starts[memo.groups[2 * g]], lists.starts[memo.groups[2 * g] + 1]):
+            ask_for(graph, lists.members[y])
+            work.few[size] = (np.int64(g) << 32) + y
+            size += 1
+    for place in range(size):
+        if is_fit(graph, lists, memo, work, case, work.few[place]):
+            count += 1
+            memo.found[begin + count] = place
+    keep_list(memo, at, begin, count)
+
+
+@inlined
+def keep_list(memo, at, begin, count):  # type: ignore[no-untyped-def]
+    """Writes the status of a level that has been listed after ``begin``."""
+    memo.statuses[at] = EMPTY
+    if count > 0:
+        memo.found[begin] = count
+        memo.used[FOUND] = begin + count + 1
+        memo.statuses[at] = LISTED + begin
+
+
+@inlined
+def list_level(graph, lists, memo, work, case, level, at):  # type: ignore[no-untyped-def]
+    """Sweeps a level. More than there is room for are only known to be there."""
+    bound(graph, work, case)
+    begin = memo.used[FOUND]
+    room = min(MOST_LISTED, memo.found.size - begin - 1)
+    count = sweep_level(graph, lists, memo, work, case, level, -1, room)[0]
+    if count <= room:
+        keep_list(memo, at, begin, count)
+    else:
+        memo.statuses[at] = THERE
+
+
+@part
+def sweep_level(graph, lists, memo, work, case, level, wanted, room):  # type: ignore[no-untyped-def]
+    """(the number of admissible members, the place of the wanted-th); writes the first places, as many as have room,
+    after ``memo.used[FOUND]``."""
+    count, place, before = np.int64(0), np.int64(-1), np.int64(0)
+    for g in range(memo.first_group[level], memo.first_group[level + 1]):
+        x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
+        start, stop = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+        if not is_list_hopeless(graph, lists, work, case[2], x, i):
+            count, place = sweep_list(graph, lists, memo, work, case, (x, i, before), count, place, wanted, room)
+        before += stop - start
+    return count, place
+
+
+@part
+def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room):  # type: ignore[no-untyped-def]
+    """As ``sweep_level``, of one list; goes on from count and place."""
+    x, i, before = where
+    sign = case[2]
+    s = work.steps[i, SELF]
+    k = x - lists.first[s]
+    start, stop = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+    short = first_after(graph, lists, start, stop, work.steps[i, ROOT_PATH]) if sign < 0 else stop
+    if sign < 0:
+        stop = first_after(graph, lists, short, stop, longest(work, i))
+    y = start
+    while y < stop:
+        end = min(stop, (y // BLOCK + 1) * BLOCK)
+        last = end_of_hope(graph, lists, work, sign, i, k, y, end, short)
+        for j in range(sift(graph, lists, work, sign, i, k, y, last, short)):
+            z = work.kept[j]
+            if fits(graph, work, case, np.int64(lists.members[z]), s, work.steps[i, PATH] + k):
+                if count == wanted:
+                    place = before + z - start
+                if count < room:
+                    memo.found[memo.used[FOUND] + 1 + count] = before + z - start
+                count += 1
+        y = end
+    return count, place
+
+
+@inlined
+def sift(graph, lists, work, sign, i, k, y, last, short):  # type: ignore[no-untyped-def]
+    """Keeps those of a block's members that may be admissible, asks for what is to be looked at; their number."""
+    count = 0
+    number = np.int64(graph.root_path[lists.members[y]])
+    by_depth = sign > 0 and k < work.steps[i, ENOUGH]
+    for z in range(y, last):
+        c = np.int64(lists.members[z])
+        if z + 8 < last and (by_depth or z + 8 >= short):
+            prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z + 8]))
+        hopeless = z >= short and not may_share(graph.rows, ROW_WORDS * c, work, number)
+        if not (hopeless or (by_depth and is_hopeless(graph, work, sign, i, k, c))):
+            work.kept[count] = z
+            ask_for(graph, c)
+            count += 1
+    return count
+
+
+@inlined
+def end_of_hope(graph, lists, work, sign, i, k, y, end, short):  # type: ignore[no-untyped-def]
+    """Up to where members of the block of y, which ends at ``end``, may be admissible: y if none."""
+    block = (y // BLOCK) * BLOCK_WORDS
+    last = end
+    if sign != 0:
+        number = -np.int64(lists.blocks[block + DEEPEST]) if sign > 0 else np.int64(graph.root_path[lists.members[y]])
+        touched = may_share(lists.blocks, block, work, number)
+        if sign < 0 and not touched:
+            last = max(y, min(end, short))
+        if sign > 0 and not is_deep_enough(lists, work, i, k, block, touched):
+            last = y
+    if last - y > FEW and is_covered(graph, lists, work, i, block):
+        last = y
+    return last
+
+
+@inlined
+def reach(graph, lists, work, j):  # type: ignore[no-untyped-def]
+    """How many lists of an ancestor of r, entry j of the closure, may hold concepts nearer to r, by ``Work.links``."""
+    t = np.int64(graph.ancestors[j])
+    return max(min(work.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), np.int64(0))
+
+
+@part
+def ball_size(graph, lists, work, r, own):  # type: ignore[no-untyped-def]
+    """How many members of lists, at least, hold all concepts nearer to r than own."""
+    fill_links(graph, work, own, False)
+    total = np.int64(0)
+    for j in range(graph.offsets[r], graph.offsets[r + 1]):
+        x = lists.first[graph.ancestors[j]]
+        total += lists.starts[x + reach(graph, lists, work, j)] - lists.starts[x]
+    return total
+
+
+@part
+def list_ball(graph, lists, memo, work, case, slot, first):  # type: ignore[no-untyped-def]
+    """Lists the admissible members of all levels of a case with sign < 0, by looking at what is near to r."""
+    bound(graph, work, case)
+    r, count = case[1], np.int64(0)
+    stop = memo.first_level[memo.value_at[case[0]] + 1]
+    for j in range(graph.offsets[r], graph.offsets[r + 1]):
+        t = np.int64(graph.ancestors[j])
+        start = np.int64(lists.starts[lists.first[t]])
+        end = np.int64(lists.starts[lists.first[t] + reach(graph, lists, work, j)])
+        for y in range(start, end, BLOCK):
+            count = look_at(graph, lists, memo, work, case, (t, first, stop), y, min(y + BLOCK, end), count)
+    keep_lists(memo, work, memo.cases[slot, START], stop - first, count)
+
+
+@inlined
+def look_at(graph, lists, memo, work, case, where, start, stop, count):  # type: ignore[no-untyped-def]
+    """As ``look_near``, of the members from start to stop, which are asked for together."""
+    for y in range(start, stop):
+        ask_for(graph, lists.members[y])
+    for y in range(start, stop):
+        count = look_near(graph, memo, work, case, where, np.int64(lists.members[y]), count)
+    return count
+
+
+@inlined
+def look_near(graph, memo, work, case, where, c, count):  # type: ignore[no-untyped-def]
+    """Puts down a member of a list of t, with its level, if t is its least common subsumer with r, so that it comes
+    once, and it is admissible; the number of all that are put down."""
+    t, first, stop = where
+    end = graph.begins[graph.depth[t] + 1]
+    begin, begin_r = np.int64(0), np.int64(0)
+    links, links_r = np.int64(-1), np.int64(-1)
+    found_r = np.int64(-1)
+    at, x = LINE * c, np.int64(1)
+    while x > 0:
+        x, path, at = next_above(graph, at)
+        if x < begin and x < begin_r:
+            break
+        mark = np.int64(work.marks[2 * x + REFERENCE])
+        if mark > 0 and x >= begin_r:
+            if x >= end:
+                return count
+            if links_r < 0 or mark - 1 + path < links_r:
+                found_r, begin_r = x, graph.begins[graph.depth[x]]
+                links_r = mark - 1 + path
+        mark = np.int64(work.marks[2 * x + VALUE])
+        if mark > 0 and x >= begin and (links < 0 or mark - 1 + path < links):
+            begin = graph.begins[graph.depth[x]]
+            links = mark - 1 + path
+    if found_r != t or c == case[0] or not passes(case[2], np.int64(graph.depth[t]), links_r, case[3]):
+        return count
+    level = first_level_at(memo, first, stop, wu_palmer_level(graph.depth[begin], links))
+    work.entries[count] = ((level - first) << 32) + c
+    return count + 1
+
+
+@inlined
+def keep_lists(memo, work, start, levels, count):  # type: ignore[no-untyped-def]
+    """Writes the lists of all levels from entries, level · 2³² + concept; what has no room is only known to be there.
+    The number of a list of concepts is written with a minus."""
+    entries, statuses, found = work.entries, memo.statuses, memo.found
+    for j in range(start, start + levels):
+        statuses[j] = 0
+    for i in range(count):
+        statuses[start + (entries[i] >> 32)] += 1
+    for j in range(start, start + levels):
+        size = np.int64(statuses[j])
+        begin = memo.used[FOUND]
+        statuses[j] = EMPTY if size == 0 else THERE
+        if 0 < size <= MOST_LISTED and has_place(memo, size):
+            memo.used[FOUND] = begin + 1 + size
+            statuses[j] = LISTED + begin
+            found[begin] = 0
+    for i in range(count):
+        begin = np.int64(statuses[start + (entries[i] >> 32)]) - LISTED
+        if begin >= 0:
+            found[begin] -= 1
+            found[begin - found[begin]] = entries[i] & LOW
+
+
+@part
+def put_in_order(graph, lists, memo, work, case, level, begin):  # type: ignore[no-untyped-def]
+    """Makes a list of concepts one of their places, ascending."""
+    mark(graph, work, case)
+    found = memo.found
+    count = -np.int64(found[begin])
+    for i in range(begin + 1, begin + 1 + count):
+        c = np.int64(found[i])
+        s, _, links = shared(graph, work, c, VALUE)
+        found[i] = place_of(graph, lists, memo, level, s, links - work.marks[2 * s + VALUE] + 1, c)
+    sort(found, begin + 1, count)
+    found[begin] = count
+
+
+@inlined
+def sort(entries, start, count):  # type: ignore[no-untyped-def]
+    """Sorts so many entries from ``start`` on, by the gaps of Shell and Knuth."""
+    gap = 1
+    while 3 * gap < count:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(start + gap, start + count):
+            entry = entries[i]
+            j = i
+            while j >= start + gap and entries[j - gap] > entry:
+                entries[j] = entries[j - gap]
+                j -= gap
+            entries[j] = entry
+        gap //= 3
+
+
+@inlined
+def place_of(graph, lists, memo, level, s, path, c):  # type: ignore[no-untyped-def]
+    """The place among the members of a level of c, so many links below s."""
+    x = lists.first[s] + path
+    place = np.int64(0)
+    g = memo.first_group[level]
+    while memo.groups[2 * g] != x:
+        place += lists.starts[memo.groups[2 * g] + 1] - lists.starts[memo.groups[2 * g]]
+        g += 1
+    low, high = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+    while low < high:
+        middle = (low + high) >> 1
+        other = lists.members[middle]
+        before = graph.root_path[other] < graph.root_path[c]
+        if before or (graph.root_path[other] == graph.root_path[c] and lists.preorder[other] < lists.preorder[c]):
+            low = middle + 1
+        else:
+            high = middle
+    return place + low - lists.starts[x]

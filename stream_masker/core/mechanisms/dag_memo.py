@@ -19,12 +19,17 @@ from stream_masker.core.compiling import inlined, kernel
 from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
 from stream_masker.core.mechanisms.levels import wu_palmer_level
 
-VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND = range(6)
-"""Indices of ``Memo.used``."""
+VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND, BATCHES = range(7)
+"""Indices of ``Memo.used``; the last one counts batches."""
 
 KEY, START, OWN, BALL = range(4)
 """Columns of ``Memo.cases``."""
 COLUMNS = 4
+
+AGAIN = np.int64(1)
+BATCH_SHIFT, LINKS_SHIFT, DEPTH_SHIFT = 32, 1, 16
+BATCH_MASK, LINKS_MASK, DEPTH_MASK = np.int64((1 << 31) - 1), np.int64((1 << 15) - 1), np.int64((1 << 16) - 1)
+"""Parts of the column ``OWN``: whether a later batch came with the case, links and depth, and the first batch."""
 
 UNKNOWN, EMPTY, THERE, LISTED = range(4)
 """What a status says: nothing; no admissible candidate; some; LISTED + i: those that ``found[i]`` begins to list."""
@@ -39,10 +44,10 @@ class Memo(NamedTuple):
 
     levels: distances; sizes: members of all of a level's groups, ``groups[first_group[l]:first_group[l + 1]]``, each a
     list and the index of the ancestor in the value's row of the closure.
-    cases: a hash table by open addressing, ``KEY`` 0 where empty; ``OWN`` is depth · 2³² + links between value and
-    reference; flat: the same memory. statuses of the levels of a case from its ``START`` on. found: for a listed level
-    the number of its admissible members, and their places, ascending, among the level's members; or minus that number,
-    and the members themselves in any order. used: how much of each there is.
+    cases: a hash table by open addressing, ``KEY`` 0 where empty; ``OWN`` has depth and links between value and
+    reference, and when the case came; flat: the same memory. statuses of the levels of a case from its ``START`` on.
+    found: for a listed level the number of its admissible members, and their places, ascending, among the level's
+    members; or minus that number, and the members themselves in any order. used: how much of each there is.
     """
 
     value_at: Int32
@@ -79,16 +84,8 @@ def new_memo(concepts: int, most: int, size: int) -> Memo:
         statuses=np.empty(12 * levels, np.int32),
         found=np.empty(4 * levels + 2 * MOST_LISTED, np.int32),
         most=np.array([most], np.int64),
-        used=np.zeros(6, np.int64),
+        used=np.zeros(BATCHES + 1, np.int64),
     )
-
-
-@kernel
-def forget(memo):  # type: ignore[no-untyped-def]
-    """Empties the memo."""
-    memo.value_at[:] = 0
-    memo.cases[:] = 0
-    memo.used[:] = 0
 
 
 @inlined
@@ -181,7 +178,7 @@ def add_case(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-def
     start = memo.used[STATUSES]
     memo.cases[slot, KEY] = key
     memo.cases[slot, START] = start
-    memo.cases[slot, OWN] = (own[0] << 32) + own[1]
+    memo.cases[slot, OWN] = (this_batch(memo) << BATCH_SHIFT) | (own[0] << DEPTH_SHIFT) | (own[1] << LINKS_SHIFT)
     memo.cases[slot, BALL] = ball
     for j in range(start, start + levels):
         memo.statuses[j] = UNKNOWN
@@ -192,7 +189,40 @@ def add_case(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-def
 @inlined
 def own_of(memo, slot):  # type: ignore[no-untyped-def]
     """(depth, links) between a case's value and its reference."""
-    return memo.cases[slot, OWN] >> 32, memo.cases[slot, OWN] & np.int64(0xFFFFFFFF)
+    own = memo.cases[slot, OWN]
+    return (own >> DEPTH_SHIFT) & DEPTH_MASK, (own >> LINKS_SHIFT) & LINKS_MASK
+
+
+@inlined
+def this_batch(memo):  # type: ignore[no-untyped-def]
+    """The batch's number, of which only the last bits are told."""
+    return memo.used[BATCHES] & BATCH_MASK
+
+
+@inlined
+def ask_again(memo, slot):  # type: ignore[no-untyped-def]
+    """Marks a case that an earlier batch brought."""
+    if memo.cases[slot, OWN] >> BATCH_SHIFT != this_batch(memo):
+        memo.cases[slot, OWN] |= AGAIN
+
+
+@inlined
+def came_again(memo, slot):  # type: ignore[no-untyped-def]
+    """Whether a case is marked."""
+    return memo.cases[slot, OWN] & AGAIN != 0
+
+
+@inlined
+def start_anew(memo, rows, i):  # type: ignore[no-untyped-def]
+    """Makes a case of rows like those of ``Memo.cases`` one of this batch, not marked."""
+    own = rows[i, OWN] & ((np.int64(1) << BATCH_SHIFT) - 1) & ~AGAIN
+    rows[i, OWN] = own | (this_batch(memo) << BATCH_SHIFT)
+
+
+@inlined
+def value_of(memo, key):  # type: ignore[no-untyped-def]
+    """The number of the value of a case, by its key."""
+    return np.int64(memo.value_at[(key - 1) // 3 // (memo.value_at.size + 1)])
 
 
 @inlined

@@ -25,9 +25,11 @@ from stream_masker.core.mechanisms.candidates import (
 )
 from stream_masker.core.mechanisms.dag_ahead import AHEAD, ask_for_cases, ask_for_draws, sign_of
 from stream_masker.core.mechanisms.dag_bounds import bound
+from stream_masker.core.mechanisms.dag_forgetting import make_room
 from stream_masker.core.mechanisms.dag_listing import ball_size, reach
 from stream_masker.core.mechanisms.dag_marks import REFERENCE, VALUE, clean, let_go, mark, new_work, shared
 from stream_masker.core.mechanisms.dag_memo import (
+    BATCHES,
     EMPTY,
     KEY,
     START,
@@ -35,9 +37,9 @@ from stream_masker.core.mechanisms.dag_memo import (
     UNKNOWN,
     add_case,
     add_value,
+    ask_again,
     case_key,
     first_level_at,
-    forget,
     has_room,
     new_memo,
     own_of,
@@ -122,6 +124,8 @@ def case_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-un
         own = between(graph, a, r) if sign != 0 else (np.int64(1), np.int64(0))
         ball = ball_size(graph, lists, work, r, own) if sign < 0 else np.int64(0)
         add_case(memo, slot, key, levels, own, ball)
+    else:
+        ask_again(memo, slot)
     return slot
 
 
@@ -244,6 +248,7 @@ def replace_all(  # type: ignore[no-untyped-def]
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
+    memo.used[BATCHES] += 1
     ask_for_cases(graph, memo, order, 0, AHEAD, codes, references, noise)
     for at in range(order.size):
         if at % AHEAD == 0:
@@ -256,7 +261,7 @@ def replace_all(  # type: ignore[no-untyped-def]
         a = np.int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
             if not has_room(memo):
-                forget(memo)
+                make_room(memo)
             if memo.value_at[a] == 0:
                 add_value(graph, lists, memo, a)
             r = np.int64(references[n])

@@ -9,7 +9,7 @@ from support.large import phenotypes, snomed_shaped
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Task
 from stream_masker.core.mechanisms.dag_marks import HELD, NO_VALUE, READY
-from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, LEVELS, STATUSES
+from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, KEY, LEVELS, STATUSES
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.dag_search import LEVEL_OF_FEW, tries_of
 from stream_masker.core.mechanisms.dag_tables import LINE, MOST_LEVELS, graph_of, is_in_range, next_above
@@ -81,15 +81,16 @@ def test_draws_are_uniform_among_what_is_admissible(d):
     assert min(sizes) <= LEVEL_OF_FEW < 50 < max(sizes)
 
 
+@pytest.mark.parametrize("remembered", [0, 5_000])
 @pytest.mark.parametrize("calibrated", [True, False])
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
 @pytest.mark.parametrize("taxonomy", [phenotypes, lambda: snomed_shaped(3_000)], ids=["hpo", "made up"])
-def test_memory_changes_nothing(calibrated, candidates, taxonomy):
+def test_memory_changes_nothing(remembered, calibrated, candidates, taxonomy):
     """Nor does the order, nor the batch: each value alone, by a chooser that remembers next to nothing."""
     distance = WuPalmer(taxonomy())
     task = rows(values(distance, 300), np.random.default_rng(5).integers(0, 300, 3_000))
     whole = DagReplacer(distance, candidates=candidates, calibrated=calibrated)
-    forgetful = DagReplacer(distance, candidates=candidates, calibrated=calibrated, remembered=0)
+    forgetful = DagReplacer(distance, candidates=candidates, calibrated=calibrated, remembered=remembered)
     expected = whole.replace(task)
     np.testing.assert_array_equal(whole.replace(task).codes, expected.codes)
     order = np.random.default_rng(6).permutation(3_000)
@@ -129,6 +130,46 @@ def test_memory_is_bounded(d):
         assert memo.used[FOUND] <= memo.found.size
     assert memo.levels.size < 10_000
     assert len({used.tobytes() for used in most}) > 1
+
+
+def test_what_comes_again_is_not_forgotten(d):
+    """While many others come once; and it is forgotten when it has stayed away."""
+    chooser = DagReplacer(d, candidates="all", calibrated=True, remembered=20_000)
+    memo = chooser._memo
+    regular = of_few_codes(d, 100, seed=1)
+    expected = chooser.replace(regular)
+    chooser.replace(regular)
+    kept = cases(memo)
+    made_room(chooser, d, seeds=range(10, 60))
+    assert kept <= cases(memo)
+    assert memo.used[CASES] < memo.cases.shape[0] // 4
+    again = chooser.replace(regular)
+    np.testing.assert_array_equal(again.codes, expected.codes)
+    np.testing.assert_array_equal(again.distances, expected.distances)
+    made_room(chooser, d, seeds=range(60, 110))
+    assert kept <= cases(memo)
+    made_room(chooser, d, seeds=range(110, 160))
+    assert not kept & cases(memo)
+
+
+def of_few_codes(d, size, seed) -> Task:
+    """So few that the memo has room for them all, but not for all their cases."""
+    task = values(d, size, seed)
+    return Task(2_000 + task.codes % 150, task.references, task.noise, task.rounding, task.ties)
+
+
+def cases(memo) -> set[int]:
+    return set(memo.cases[memo.cases[:, KEY] != 0, KEY].tolist())
+
+
+def made_room(chooser, d, seeds) -> None:
+    """Values that come once, until room has been made for some."""
+    for seed in seeds:
+        before = int(chooser._memo.used[CASES])
+        chooser.replace(of_few_codes(d, 200, seed))
+        if chooser._memo.used[CASES] < before:
+            return
+    raise AssertionError("there was room for all")
 
 
 def test_the_room_for_a_value_is_empty_afterwards(d):

@@ -1,0 +1,112 @@
+"""Forgetting, when a ``Memo`` is full, the cases that did not come again.
+
+Most pairs of values come once and never again. A case that a later batch asks for is marked; when room runs out, those
+that are marked stay, with what is known of them but for lists that nothing was drawn from, and have to be asked for
+anew until the next time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.compiling import inlined, kernel
+from stream_masker.core.mechanisms.dag_memo import (
+    CASES,
+    COLUMNS,
+    FOUND,
+    GROUPS,
+    KEY,
+    LEVELS,
+    LISTED,
+    START,
+    STATUSES,
+    THERE,
+    VALUES,
+    came_again,
+    has_room,
+    slot_of,
+    start_anew,
+    value_of,
+)
+
+
+@kernel
+def make_room(memo):  # type: ignore[no-untyped-def]
+    """Forgets what did not come again; all of it, if that leaves less than half of any room."""
+    kept = kept_cases(memo)
+    lists = move_statuses(memo, kept)
+    move_lists(memo, lists)
+    memo.cases[:] = 0
+    for i in range(kept.shape[0]):
+        start_anew(memo, kept, i)
+        memo.cases[slot_of(memo, kept[i, KEY])] = kept[i]
+    memo.used[CASES] = kept.shape[0]
+    if not (has_room(memo) and is_half_free(memo)):
+        forget(memo)
+
+
+@kernel
+def forget(memo):  # type: ignore[no-untyped-def]
+    """Empties the memo."""
+    memo.value_at[:] = 0
+    memo.cases[:] = 0
+    for kind in (VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND):
+        memo.used[kind] = 0
+
+
+@inlined
+def is_half_free(memo):  # type: ignore[no-untyped-def]
+    """Whether cases, statuses and lists fill no more than half of their room."""
+    return (
+        4 * memo.used[CASES] <= memo.cases.shape[0]
+        and 2 * memo.used[STATUSES] <= memo.statuses.size
+        and 2 * memo.used[FOUND] <= memo.found.size
+    )
+
+
+@kernel
+def kept_cases(memo):  # type: ignore[no-untyped-def]
+    """(n, 4): the rows of the cases that came again, by where their statuses start."""
+    count = 0
+    for slot in range(memo.cases.shape[0]):
+        count += memo.cases[slot, KEY] != 0 and came_again(memo, slot)
+    rows = np.empty((count, COLUMNS), np.int64)
+    for slot in range(memo.cases.shape[0]):
+        if memo.cases[slot, KEY] != 0 and came_again(memo, slot):
+            count -= 1
+            rows[count] = memo.cases[slot]
+    return rows[np.argsort(rows[:, START])]
+
+
+@kernel
+def move_statuses(memo, kept):  # type: ignore[no-untyped-def]
+    """Moves the statuses of the cases that are kept to the front; the places there of those that tell of a list."""
+    places = np.empty(memo.used[STATUSES], np.int64)
+    count, free = 0, np.int64(0)
+    for i in range(kept.shape[0]):
+        start = kept[i, START]
+        value = value_of(memo, kept[i, KEY])
+        kept[i, START] = free
+        for at in range(start, start + memo.first_level[value + 1] - memo.first_level[value]):
+            memo.statuses[free] = memo.statuses[at]
+            if memo.statuses[free] >= LISTED and memo.found[memo.statuses[free] - LISTED] < 0:
+                memo.statuses[free] = THERE
+            if memo.statuses[free] >= LISTED:
+                places[count] = free
+                count += 1
+            free += 1
+    memo.used[STATUSES] = free
+    return places[:count].copy()
+
+
+@kernel
+def move_lists(memo, places):  # type: ignore[no-untyped-def]
+    """Moves the lists that statuses tell of to the front."""
+    free = np.int64(0)
+    for place in places[np.argsort(memo.statuses[places])]:
+        begin = np.int64(memo.statuses[place]) - LISTED
+        memo.statuses[place] = LISTED + free
+        for at in range(begin, begin + 1 + memo.found[begin]):
+            memo.found[free] = memo.found[at]
+            free += 1
+    memo.used[FOUND] = free

@@ -136,12 +136,16 @@ def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> 
 def print_resident(source: str, codes: str, reference: str) -> None:
     """Masks all batches and prints the process's resident memory, in MB."""
     tau = Ontology.load(source).taxonomy()
-    batches = np.load(codes, mmap_mode="r")
-    noise = mechanism(tau, batches[0], reference, "calibrated")
-    for number, batch in enumerate(batches):
-        records, keys = records_of(tau, batch, number)
+    noise = mechanism(tau, batch_of(codes, 0), reference, "calibrated")
+    for number in range(len(np.load(codes, mmap_mode="r"))):
+        records, keys = records_of(tau, batch_of(codes, number), number)
         noise.mask_many(records, keys=keys)
     print(int(Folder("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) // 1024)
+
+
+def batch_of(codes: str, number: int) -> np.ndarray:
+    """A batch of those in a file, of which no other is left in memory."""
+    return np.array(np.load(codes, mmap_mode="r")[number])
 
 
 def resident(source: str, codes: Folder, reference: str) -> int:

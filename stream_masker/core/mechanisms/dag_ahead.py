@@ -12,16 +12,16 @@ from stream_masker.core.mechanisms.candidates import uniform
 from stream_masker.core.mechanisms.dag_listing import ask_for
 from stream_masker.core.mechanisms.dag_memo import (
     COLUMNS,
+    EMPTY,
     KEY,
     LISTED,
     START,
-    UNKNOWN,
     case_key,
     first_level_at,
     home_of,
     locate,
 )
-from stream_masker.core.mechanisms.dag_search import below
+from stream_masker.core.mechanisms.dag_search import FEWEST_TRIES, below, tries_of
 
 AHEAD = 32
 """Values that are asked for together."""
@@ -81,37 +81,62 @@ def ask_for_draws(  # type: ignore[no-untyped-def]
         ahead[at - start] = -1
         if a >= 0 and memo.value_at[a] > 0:
             key = key_of(graph, a, np.int64(references[n]), noise[n])
-            ahead[at - start] = first_member(lists, memo, a, key, calibrated, noise[n], rounding[n], ties[n])
-    for i in range(stop - start):
-        if ahead[i] >= 0:
-            ask_for(graph, lists.members[ahead[i]])
+            ahead[at - start] = level_to_draw(memo, a, key, calibrated, noise[n], rounding[n])
+        if ahead[at - start] >= 0:
+            ask_for_members(lists, memo, ahead[at - start], ties[n])
+    for at in range(start, stop):
+        if ahead[at - start] >= 0:
+            ask_for_lines(graph, lists, memo, ahead[at - start], ties[order[at]])
 
 
 @inlined
-def first_member(lists, memo, a, key, calibrated, noise, rounding, tie):  # type: ignore[no-untyped-def]
-    """The index of the member that a value will probably try first, which is asked for; -1 for none, or from a list."""
+def level_to_draw(memo, a, key, calibrated, noise, rounding):  # type: ignore[no-untyped-def]
+    """The level whose members a value will probably look at first; -1 for none, or for a list, which is asked for."""
     value = memo.value_at[a]
     first, stop = memo.first_level[value], memo.first_level[value + 1]
-    level = supposed_level(memo, first, stop, calibrated, abs(noise), rounding)
-    if level < first:
-        return np.int64(-1)
+    level, step = supposed_level(memo, first, stop, calibrated, abs(noise), rounding)
     home = home_of(memo, key)
-    status = np.int64(UNKNOWN)
-    if memo.cases[home, KEY] == key:
-        status = np.int64(memo.statuses[memo.cases[home, START] + level - first])
+    if memo.cases[home, KEY] != key:
+        return level if level >= first else np.int64(-1)
+    start = memo.cases[home, START] - first
+    while first <= level < stop and memo.statuses[start + level] == EMPTY:
+        level += step
+    if not first <= level < stop:
+        return np.int64(-1)
+    status = np.int64(memo.statuses[start + level])
     if status >= LISTED:
         prefetch(memo.found, status - LISTED)
-        return np.int64(-1)
-    y = locate(lists, memo, level, below(tie, 0, memo.sizes[level]))[1]
-    prefetch(lists.members, y)
-    return y
+    return level if status < LISTED else np.int64(-1)
+
+
+@inlined
+def ask_for_members(lists, memo, level, tie):  # type: ignore[no-untyped-def]
+    """The numbers of a level's members: of all of few, of the first ones that are tried of many."""
+    if tries_of(memo.sizes[level]) == 0:
+        for g in range(memo.first_group[level], memo.first_group[level + 1]):
+            prefetch(lists.members, np.int64(lists.starts[memo.groups[2 * g]]))
+    else:
+        for turn in range(FEWEST_TRIES):
+            prefetch(lists.members, locate(lists, memo, level, below(tie, turn, memo.sizes[level]))[1])
+
+
+@inlined
+def ask_for_lines(graph, lists, memo, level, tie):  # type: ignore[no-untyped-def]
+    """The lines of these members: of all of few, of the first one that is tried of many."""
+    if tries_of(memo.sizes[level]) == 0:
+        for g in range(memo.first_group[level], memo.first_group[level + 1]):
+            for y in range(lists.starts[memo.groups[2 * g]], lists.starts[memo.groups[2 * g] + 1]):
+                ask_for(graph, lists.members[y])
+    else:
+        ask_for(graph, lists.members[locate(lists, memo, level, below(tie, 0, memo.sizes[level]))[1]])
 
 
 @inlined
 def supposed_level(memo, first, stop, calibrated, target, rounding):  # type: ignore[no-untyped-def]
-    """The level that is taken if all have admissible concepts; less than ``first`` for the value itself."""
+    """(the level that is taken if all have admissible concepts, less than ``first`` for the value itself; 1 or -1, the
+    way to go on from there)."""
     up = first_level_at(memo, first, stop, target)
     above = memo.levels[up] if up < stop else np.inf
     lo = memo.levels[up - 1] if up > first else 0.0
     is_up = not calibrated or uniform(rounding) * (above * above - lo * lo) < target * target - lo * lo
-    return up if is_up and up < stop else up - 1
+    return (up, 1) if is_up and up < stop else (up - 1, -1)

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 if sys.byteorder != "little":
     raise ImportError("the kernels read words of bytes as little-endian machines do")
 
 READ, KEEP, DATA = 0, 3, 1
 """Arguments of ``llvm.prefetch``: for reading, with high locality, of data (not instructions)."""
+
+LINE_BYTES = 64
+"""Bytes of a cache line."""
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+def on_lines(size: int, kind: type[Kind]) -> NDArray[Kind]:
+    """(size,) zeros from the start of a cache line on. NumPy, other than a kernel, puts large ones on large pages."""
+    spare = LINE_BYTES // np.dtype(kind).itemsize
+    room = np.empty(size + spare, kind)
+    start = -(room.ctypes.data // room.itemsize) % spare
+    room[:] = 0
+    return room[start : start + size]
 
 
 @intrinsic

@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
-from stream_masker.core.machine import highest_bit, popcount, prefetch
+from stream_masker.core.machine import highest_bit, on_lines, popcount, prefetch
 from stream_masker.core.ontology.taxonomy import Int32, Taxonomy
 from stream_masker.errors import ParameterError
 
@@ -65,7 +65,7 @@ class HubTable:
         bit = np.full(len(tau), -1, np.int32)
         chosen = np.sort(np.argsort(-below, kind="stable")[:hubs])
         bit[chosen] = np.arange(chosen.size)
-        rows = _lines(len(tau))
+        rows = on_lines(len(tau) * WORDS, np.uint64)
         fill_rows(rows, bit, _top_bits(tau, bit, below), tau.parent_offsets, tau.parents, _ancestor_counts(tau))
         depths = np.zeros(HUBS, np.int64)
         depths[: chosen.size] = tau.depth[chosen]
@@ -83,13 +83,6 @@ def descendants(tau: Taxonomy) -> NDArray[np.int64]:
     if tau.is_tree:
         return np.asarray(subtree_sizes(tau.tree.parent))
     return np.bincount(tau.closure.ancestors, minlength=len(tau))
-
-
-def _lines(concepts: int) -> Words:
-    """Rows of zeros that start where cache lines start."""
-    words = np.zeros((concepts + 1) * WORDS, np.uint64)
-    start = -(words.ctypes.data // words.itemsize) % WORDS
-    return words[start : start + concepts * WORDS]
 
 
 def _top_bits(tau: Taxonomy, bit: Int32, below: NDArray[np.int64]) -> Int32:

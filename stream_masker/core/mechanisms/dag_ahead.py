@@ -22,12 +22,11 @@ from stream_masker.core.mechanisms.dag_memo import (
     locate,
 )
 from stream_masker.core.mechanisms.dag_search import FEWEST_TRIES, below, tries_of
+from stream_masker.core.mechanisms.dag_tables import LINE
+from stream_masker.core.mechanisms.levels import takes_upper
 
 AHEAD = 32
 """Values that are asked for together."""
-
-CACHE_LINE = 16
-"""Statuses in a line."""
 
 
 @inlined
@@ -74,7 +73,7 @@ def ask_for_draws(  # type: ignore[no-untyped-def]
             home = home_of(memo, key)
             if memo.cases[home, KEY] == key:
                 prefetch(memo.statuses, memo.cases[home, START])
-                prefetch(memo.statuses, memo.cases[home, START] + CACHE_LINE - 1)
+                prefetch(memo.statuses, memo.cases[home, START] + LINE - 1)
     for at in range(start, stop):
         n = order[at]
         a = np.int64(codes[n])
@@ -138,5 +137,5 @@ def supposed_level(memo, first, stop, calibrated, target, rounding):  # type: ig
     up = first_level_at(memo, first, stop, target)
     above = memo.levels[up] if up < stop else np.inf
     lo = memo.levels[up - 1] if up > first else 0.0
-    is_up = not calibrated or uniform(rounding) * (above * above - lo * lo) < target * target - lo * lo
+    is_up = not calibrated or takes_upper(uniform(rounding), lo, above, target)
     return (up, 1) if is_up and up < stop else (up - 1, -1)

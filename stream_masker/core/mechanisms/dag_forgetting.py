@@ -11,18 +11,16 @@ import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel
 from stream_masker.core.mechanisms.dag_memo import (
+    AGAIN,
+    BATCHES,
     CASES,
-    COLUMNS,
     FOUND,
-    GROUPS,
     KEY,
-    LEVELS,
     LISTED,
+    OWN,
     START,
     STATUSES,
     THERE,
-    VALUES,
-    came_again,
     has_room,
     slot_of,
     start_anew,
@@ -50,8 +48,7 @@ def forget(memo):  # type: ignore[no-untyped-def]
     """Empties the memo."""
     memo.value_at[:] = 0
     memo.cases[:] = 0
-    for kind in (VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND):
-        memo.used[kind] = 0
+    memo.used[:BATCHES] = 0
 
 
 @inlined
@@ -67,14 +64,7 @@ def is_half_free(memo):  # type: ignore[no-untyped-def]
 @kernel
 def kept_cases(memo):  # type: ignore[no-untyped-def]
     """(n, 4): the rows of the cases that came again, by where their statuses start."""
-    count = 0
-    for slot in range(memo.cases.shape[0]):
-        count += memo.cases[slot, KEY] != 0 and came_again(memo, slot)
-    rows = np.empty((count, COLUMNS), np.int64)
-    for slot in range(memo.cases.shape[0]):
-        if memo.cases[slot, KEY] != 0 and came_again(memo, slot):
-            count -= 1
-            rows[count] = memo.cases[slot]
+    rows = memo.cases[np.flatnonzero(memo.cases[:, OWN] & AGAIN)]
     return rows[np.argsort(rows[:, START])]
 
 

@@ -121,14 +121,20 @@ def let_go(graph, work):  # type: ignore[no-untyped-def]
 
 
 @part
+def hold(graph, work, a):  # type: ignore[no-untyped-def]
+    """Marks the ancestors of a value instead of another one's, unless they are marked."""
+    if work.state[HELD] != a:
+        let_go(graph, work)
+        mark_value(graph, work, a)
+
+
+@part
 def mark(graph, work, case):  # type: ignore[no-untyped-def]
     """Marks the ancestors of a case (a, r, sign, own), unless they are marked."""
     a, r, sign = case[0], case[1], case[2]
     if work.state[READY] == 0:
         work.state[READY] = MARKED
-        if work.state[HELD] != a:
-            let_go(graph, work)
-            mark_value(graph, work, a)
+        hold(graph, work, a)
         if sign != 0:
             at, s = LINE * r, np.int64(1)
             while s > 0:

@@ -17,6 +17,7 @@ import numpy as np
 
 from stream_masker.core.compiling import inlined, kernel
 from stream_masker.core.mechanisms.candidates import Floats, Int32, Int64
+from stream_masker.core.mechanisms.dag_tables import GOLDEN
 from stream_masker.core.mechanisms.levels import wu_palmer_level
 
 VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND, BATCHES = range(7)
@@ -159,7 +160,7 @@ def case_key(concepts, a, r, sign):  # type: ignore[no-untyped-def]
 @inlined
 def home_of(memo, key):  # type: ignore[no-untyped-def]
     """Where the case of that key is, unless others were there before."""
-    return np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & (memo.cases.shape[0] - 1)
+    return np.int64((np.uint64(key) * GOLDEN) >> np.uint64(24)) & (memo.cases.shape[0] - 1)
 
 
 @inlined
@@ -204,12 +205,6 @@ def ask_again(memo, slot):  # type: ignore[no-untyped-def]
     """Marks a case that an earlier batch brought."""
     if memo.cases[slot, OWN] >> BATCH_SHIFT != this_batch(memo):
         memo.cases[slot, OWN] |= AGAIN
-
-
-@inlined
-def came_again(memo, slot):  # type: ignore[no-untyped-def]
-    """Whether a case is marked."""
-    return memo.cases[slot, OWN] & AGAIN != 0
 
 
 @inlined

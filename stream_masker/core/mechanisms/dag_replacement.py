@@ -27,7 +27,7 @@ from stream_masker.core.mechanisms.dag_ahead import AHEAD, ask_for_cases, ask_fo
 from stream_masker.core.mechanisms.dag_bounds import bound
 from stream_masker.core.mechanisms.dag_forgetting import make_room
 from stream_masker.core.mechanisms.dag_listing import ball_size, reach
-from stream_masker.core.mechanisms.dag_marks import REFERENCE, VALUE, clean, let_go, mark, new_work, shared
+from stream_masker.core.mechanisms.dag_marks import REFERENCE, VALUE, clean, hold, let_go, mark, new_work, shared
 from stream_masker.core.mechanisms.dag_memo import (
     BATCHES,
     EMPTY,
@@ -47,7 +47,7 @@ from stream_masker.core.mechanisms.dag_memo import (
 )
 from stream_masker.core.mechanisms.dag_search import draw
 from stream_masker.core.mechanisms.dag_tables import graph_of, lists_of
-from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, passes, wu_palmer_level
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, passes, takes_upper, wu_palmer_level
 from stream_masker.errors import ParameterError
 
 REMEMBERED = 1 << 20
@@ -98,32 +98,15 @@ def most_groups(graph, lists):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def between(graph, a, b):  # type: ignore[no-untyped-def]
-    """(depth, links) of the least common subsumer of two concepts, by what is common to both rows of the closure."""
-    p, q = graph.offsets[a], graph.offsets[b]
-    depth, links = np.int64(0), np.int64(0)
-    while p < graph.offsets[a + 1] and q < graph.offsets[b + 1]:
-        one, other = graph.ancestors[p], graph.ancestors[q]
-        if one == other:
-            if graph.depth[one] < depth:
-                break
-            total = np.int64(graph.paths[p]) + np.int64(graph.paths[q])
-            links = total if depth == 0 else min(links, total)
-            depth = np.int64(graph.depth[one])
-        p += one >= other
-        q += other >= one
-    return depth, links
-
-
-@inlined
 def case_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-untyped-def]
     """The slot of the memo that has the case, which is put there if it is new."""
     key = case_key(graph.depth.size, a, r, sign)
     slot = slot_of(memo, key)
     if memo.cases[slot, KEY] == 0:
-        own = between(graph, a, r) if sign != 0 else (np.int64(1), np.int64(0))
-        ball = ball_size(graph, lists, work, r, own) if sign < 0 else np.int64(0)
-        add_case(memo, slot, key, levels, own, ball)
+        hold(graph, work, a)
+        _, depth, links = shared(graph, work, r if sign != 0 else a, VALUE)
+        ball = ball_size(graph, lists, work, r, (depth, links)) if sign < 0 else np.int64(0)
+        add_case(memo, slot, key, levels, (depth, links), ball)
     else:
         ask_again(memo, slot)
     return slot
@@ -211,7 +194,7 @@ def settled(graph, lists, memo, work, case, slot, rule, words):  # type: ignore[
         above = memo.levels[first + up] if up < levels else np.inf
         lo = memo.levels[first + down] if down >= 0 else 0.0
         forced = not calibrated or (down < 0 and not stays)
-        if up < levels and (forced or chance * (above * above - lo * lo) < target * target - lo * lo):
+        if up < levels and (forced or takes_upper(chance, lo, above, target)):
             found = draw(graph, lists, memo, work, case, slot, first, up, words[1])
             if found >= 0:
                 return found, above, 0

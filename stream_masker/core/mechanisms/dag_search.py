@@ -27,8 +27,7 @@ from stream_masker.core.mechanisms.dag_listing import (
 )
 from stream_masker.core.mechanisms.dag_marks import BOUNDED, READY, SELF, mark
 from stream_masker.core.mechanisms.dag_memo import BALL, EMPTY, LISTED, START, THERE, UNKNOWN, is_listed, locate
-
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+from stream_masker.core.mechanisms.dag_tables import GOLDEN
 
 LEVEL_OF_FEW = 8
 FEWEST_TRIES, MOST_TRIES, MEMBERS_A_TRY = 4, 4096, 32

@@ -10,25 +10,25 @@ member can be, so that most members that will not do need not be looked at.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined, kernel
+from stream_masker.core.machine import LINE_BYTES, on_lines
 from stream_masker.core.mechanisms.candidates import Candidates, Int32, Int64
 from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
 from stream_masker.core.ontology import Taxonomy
 
 Words = NDArray[np.uint64]
-Array = TypeVar("Array", bound=np.generic)
 
 BLOCK = 32
 COVER, DEEPEST = ROW_WORDS, ROW_WORDS + 1
 BLOCK_WORDS = ROW_WORDS + 2
 """Words of a block: the bits of any of its members, the concept that covers it, the greatest depth."""
 
-LINE, LINE_BYTES = 16, 64
+LINE = LINE_BYTES // 4
 """Numbers of a concept's line in ``Graph.up``, a cache line."""
 PATH_BITS = 8
 PATH_MASK = np.int64((1 << PATH_BITS) - 1)
@@ -120,24 +120,15 @@ def is_in_range(taxonomy: Taxonomy) -> bool:
 def _lines_of(offsets: Int64, ancestors: Int32, paths: NDArray[np.integer]) -> Int32:
     counts = np.diff(offsets)
     behind = np.where(counts > LINE, counts - LINE + 1, 0).sum()
-    up = _room(LINE * counts.size + int(behind), np.int32)
+    up = on_lines(LINE * counts.size + int(behind), np.int32)
     write_lines(offsets, ancestors, paths, up)
     return up
 
 
 def _rows_of(bits: Int32, parent_offsets: Int64, parents: Int32) -> Words:
-    rows = _room(len(bits) * ROW_WORDS, np.uint64)
-    rows[:] = 0
+    rows = on_lines(len(bits) * ROW_WORDS, np.uint64)
     write_rows(bits, parent_offsets, parents, rows)
     return rows
-
-
-def _room(size: int, kind: type[Array]) -> NDArray[Array]:
-    """An array from the start of a cache line on. NumPy, other than a kernel, puts large ones on large pages."""
-    spare = LINE_BYTES // np.dtype(kind).itemsize
-    room = np.empty(size + spare, kind)
-    start = -(room.ctypes.data // room.itemsize) % spare
-    return room[start : start + size]
 
 
 def lists_of(graph: Graph, candidates: Candidates) -> Lists:
@@ -148,9 +139,9 @@ def lists_of(graph: Graph, candidates: Candidates) -> Lists:
     eligible = np.zeros(len(preorder), np.bool_)
     eligible[candidates.positions] = True
     chosen = order[eligible[order]].astype(np.int32)
-    members = _room(int(np.diff(graph.offsets)[chosen].sum()), np.int32)
+    members = on_lines(int(np.diff(graph.offsets)[chosen].sum()), np.int32)
     first, starts = transposed(graph.offsets, graph.ancestors, graph.paths, chosen, members)
-    blocks = _room(-(-members.size // BLOCK) * BLOCK_WORDS, np.uint64)
+    blocks = on_lines(-(-members.size // BLOCK) * BLOCK_WORDS, np.uint64)
     write_blocks(members, graph.rows, graph.depth, preorder, above, blocks)
     remote = apart(graph.offsets, graph.ancestors, chosen[::-1].copy(), REMOTE)
     return Lists(eligible, first, starts, members, preorder, blocks, remote)
@@ -275,11 +266,10 @@ def transposed(offsets, ancestors, paths, order, members):  # type: ignore[no-un
 
 @kernel
 def write_blocks(members, rows, depth, preorder, above, blocks):  # type: ignore[no-untyped-def]
-    """Writes the blocks' words. What covers a block is the least common concept above its members in the first parents'
-    tree: every member is the same or below it."""
+    """Fills zeros with the blocks' words. What covers a block is the least common concept above its members in the
+    first parents' tree: every member is the same or below it."""
     for j in range(blocks.size // BLOCK_WORDS):
         at = j * BLOCK_WORDS
-        blocks[at : at + ROW_WORDS] = 0
         low = members[j * BLOCK]
         high = low
         deepest = 0

@@ -36,6 +36,13 @@ def is_beyond(sign, distance, own):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def takes_upper(chance, lo, hi, target):  # type: ignore[no-untyped-def]
+    """Whether the calibrated choice between the levels next to a target is the upper one: with p as in ``candidates``,
+    of which chance is uniform in [0, 1)."""
+    return chance * (hi * hi - lo * lo) < target * target - lo * lo
+
+
+@inlined
 def passes(sign, depth, links, own):  # type: ignore[no-untyped-def]
     """The sign condition by Wu-Palmer, in whole numbers; sign is not 0: of a candidate so many links from the reference
     over a subsumer at that depth. own: (depth, links) between the value and the reference."""

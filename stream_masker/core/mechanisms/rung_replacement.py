@@ -28,7 +28,7 @@ from stream_masker.core.mechanisms.candidates import (
     index_below,
     uniform,
 )
-from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, is_beyond
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, is_beyond, takes_upper
 from stream_masker.core.mechanisms.rungs import BUCKETS, DOWN, FARTHER, NEARER, UP, Bits, rungs_of
 from stream_masker.core.mechanisms.tree_replacement import passing
 from stream_masker.core.ontology import Taxonomy
@@ -241,7 +241,7 @@ def settled(ladders, rungs, value, word, case, rule, words):  # type: ignore[no-
             up = lowest_bit(far)
             hi = rungs.distances[depth, up + 1]
             forced = not calibrated or (near == NO_RUNG and not stays)
-            if forced or chance * (hi * hi - lo * lo) < target * target - lo * lo:
+            if forced or takes_upper(chance, lo, hi, target):
                 found = draw(ladders, rungs, value, word & rungs.equal[depth, up], case, words[1])
                 if found >= 0:
                     return found, hi, 0

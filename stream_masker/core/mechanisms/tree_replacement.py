@@ -32,7 +32,7 @@ from stream_masker.core.mechanisms.candidates import (
     index_below,
     uniform,
 )
-from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, first_links, is_beyond, level_of, slope
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, first_links, is_beyond, level_of, slope, takes_upper
 
 PARENT, DEPTH, SPANS = range(3)
 """Columns of ``Tree.concepts``."""
@@ -291,7 +291,7 @@ def settled(tree, walk, count, case, rule, words):  # type: ignore[no-untyped-de
     while above < np.inf or below >= 0.0:
         lo = max(below, 0.0)
         forced = not calibrated or (below < 0.0 and not stays)
-        if above < np.inf and (forced or chance * (above * above - lo * lo) < target * target - lo * lo):
+        if above < np.inf and (forced or takes_upper(chance, lo, above, target)):
             found = draw(tree, walk, count, ABOVE, above, case, words[1])
             if found >= 0:
                 return found, above, 0

@@ -9,6 +9,7 @@ import numpy as np
 from stream_masker.core.compiling import inlined, part
 from stream_masker.core.machine import prefetch
 from stream_masker.core.mechanisms.candidates import uniform
+from stream_masker.core.mechanisms.dag_bits import LINE
 from stream_masker.core.mechanisms.dag_listing import ask_for
 from stream_masker.core.mechanisms.dag_memo import (
     COLUMNS,
@@ -22,7 +23,6 @@ from stream_masker.core.mechanisms.dag_memo import (
     locate,
 )
 from stream_masker.core.mechanisms.dag_search import FEWEST_TRIES, below, tries_of
-from stream_masker.core.mechanisms.dag_tables import LINE
 from stream_masker.core.mechanisms.levels import takes_upper
 
 AHEAD = 32

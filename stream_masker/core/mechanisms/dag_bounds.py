@@ -10,6 +10,8 @@ counts once). What cannot be admissible:
   they share nothing deeper. If p + k links are not farther than x, c needs a common ancestor u with r deeper than q.
   c reaches u by at most depth(c) - depth(u) links, so that depth(c) must exceed a bound, the least over all u: one
   bound over what a and r share, and one over the rest, of which c's bits tell whether it may share any.
+  Of a whole level the same is told from depth(r) instead: over u there are at most depth(c) + depth(r) - 2 depth(u)
+  links, so that depth(c) + depth(r) must exceed a bound that is least for depth(u) = q + 1.
 * Nearer (sign < 0). If c and r share nothing but what a and r do, at most as deep as s, then for some such u the path
   from c up to u is at least root_path(c) - root_path(u) long; so root_path(c) has a greatest value. So it has if c lies
   below another ancestor u of r, of which again c's bits tell. Neither value exceeds that of all descendants of u.
@@ -20,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.compiling import inlined, part
-from stream_masker.core.mechanisms.dag_bits import ROW_WORDS, has_common_bit
+from stream_masker.core.mechanisms.dag_bits import LINE, ROW_WORDS, has_common_bit
 from stream_masker.core.mechanisms.dag_marks import (
     BOUNDED,
     BY_OTHERS,
@@ -41,8 +43,10 @@ from stream_masker.core.mechanisms.dag_marks import (
     SHARED,
     VALUE,
     mark,
+    shared,
 )
-from stream_masker.core.mechanisms.dag_tables import COVER, DEEPEST, LINE, next_above
+from stream_masker.core.mechanisms.dag_tables import COVER, DEEPEST, next_above
+from stream_masker.core.mechanisms.levels import passes
 
 BEYOND = np.int64(1 << 60)
 
@@ -235,13 +239,30 @@ def is_covered(graph, lists, work, i, block):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def is_too_near(graph, lists, memo, work, case, level):  # type: ignore[no-untyped-def]
+    """For sign > 0: whether no member of a level can be farther, as what its lists share with r and their greatest
+    depths tell."""
+    mark(graph, work, case)
+    _, r, sign, (own_depth, own_links) = case
+    for g in range(memo.first_group[level], memo.first_group[level + 1]):
+        x = np.int64(memo.groups[2 * g])
+        s = work.steps[memo.groups[2 * g + 1], SELF]
+        _, depth, links = shared(graph, work, s, REFERENCE)
+        if passes(sign, depth, links + x - lists.first[s], case[3]):
+            return False
+        if (np.int64(lists.deepest[x]) + graph.depth[r]) * own_depth > (2 * own_depth + own_links) * (depth + 1):
+            return False
+    return True
+
+
+@inlined
 def is_list_hopeless(graph, lists, work, sign, x, i):  # type: ignore[no-untyped-def]
     """Whether no member of a list x of step i can be admissible: all have too long a path up to the root (sign < 0), or
     none is deep enough to be farther over another subsumer (sign > 0)."""
     if sign == 0 or (sign > 0 and x - lists.first[work.steps[i, SELF]] >= work.steps[i, ENOUGH]):
         return False
     if sign > 0:
-        return graph.deepest[work.steps[i, SELF]] <= min(work.steps[i, BY_SHARED], work.steps[i, BY_OTHERS])
+        return lists.deepest[x] <= min(work.steps[i, BY_SHARED], work.steps[i, BY_OTHERS])
     return graph.root_path[lists.members[lists.starts[x]]] > longest(work, i)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_masker.core.compiling import inlined, part
 from stream_masker.core.machine import prefetch
-from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
+from stream_masker.core.mechanisms.dag_bits import LINE, ROW_WORDS
 from stream_masker.core.mechanisms.dag_bounds import (
     bound,
     fill_links,
@@ -28,7 +28,6 @@ from stream_masker.core.mechanisms.dag_marks import (
     ENOUGH,
     FEW_MEMBERS,
     MARKED,
-    PATH,
     READY,
     REFERENCE,
     ROOT_PATH,
@@ -49,7 +48,7 @@ from stream_masker.core.mechanisms.dag_memo import (
     first_level_at,
     has_place,
 )
-from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, DEEPEST, LINE, next_above
+from stream_masker.core.mechanisms.dag_tables import BLOCK, BLOCK_WORDS, DEEPEST
 from stream_masker.core.mechanisms.levels import passes, wu_palmer_level
 
 LOW = np.int64(0xFFFFFFFF)
@@ -72,10 +71,7 @@ def ask_for(graph, c):  # type: ignore[no-untyped-def]
 def is_fit(graph, lists, memo, work, case, entry):  # type: ignore[no-untyped-def]
     """Whether a level's member is admissible. entry: its group · 2³² + its index in ``Lists.members``."""
     g = entry >> 32
-    i = np.int64(memo.groups[2 * g + 1])
-    s = work.steps[i, SELF]
-    c = np.int64(lists.members[entry & LOW])
-    return fits(graph, work, case, c, s, work.steps[i, PATH] + memo.groups[2 * g] - lists.first[s])
+    return fits(graph, work, case, np.int64(lists.members[entry & LOW]), work.steps[memo.groups[2 * g + 1], SELF])
 
 
 @part
@@ -136,68 +132,76 @@ def sweep_level(graph, lists, memo, work, case, level, wanted, room):  # type: i
     count, place, before = np.int64(0), np.int64(-1), np.int64(0)
     for g in range(memo.first_group[level], memo.first_group[level + 1]):
         x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
-        start, stop = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
         if not is_list_hopeless(graph, lists, work, case[2], x, i):
-            count, place = sweep_list(graph, lists, memo, work, case, (x, i, before), count, place, wanted, room)
-        before += stop - start
+            count, place = sweep_list(graph, lists, memo, work, case, (g, before), count, place, wanted, room)
+        before += np.int64(lists.starts[x + 1]) - lists.starts[x]
     return count, place
 
 
 @part
 def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room):  # type: ignore[no-untyped-def]
-    """As ``sweep_level``, of one list; goes on from count and place."""
-    x, i, before = where
+    """As ``sweep_level``, of one list; goes on from count and place. Many members are asked for at a time."""
+    g, before = where
     sign = case[2]
-    s = work.steps[i, SELF]
-    k = x - lists.first[s]
+    x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
+    k = x - lists.first[work.steps[i, SELF]]
     start, stop = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
-    short = first_after(graph, lists, start, stop, work.steps[i, ROOT_PATH]) if sign < 0 else stop
+    unsure = stop
     if sign < 0:
-        stop = first_after(graph, lists, short, stop, longest(work, i))
+        unsure = first_after(graph, lists, start, stop, work.steps[i, ROOT_PATH])
+        stop = first_after(graph, lists, unsure, stop, longest(work, i))
+    elif sign > 0 and k < work.steps[i, ENOUGH]:
+        unsure = start
     y = start
     while y < stop:
-        end = min(stop, (y // BLOCK + 1) * BLOCK)
-        last = end_of_hope(graph, lists, work, sign, i, k, y, end, short)
-        for j in range(sift(graph, lists, work, sign, i, k, y, last, short)):
-            z = work.kept[j]
-            if fits(graph, work, case, np.int64(lists.members[z]), s, work.steps[i, PATH] + k):
+        size = 0
+        while y < stop and size + BLOCK <= work.kept.size:
+            end = min(stop, (y // BLOCK + 1) * BLOCK)
+            for z in range(y, end_of_hope(graph, lists, work, sign, i, k, y, end, unsure)):
+                if z >= unsure:
+                    prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z]))
+                work.kept[size] = (g << 32) + z
+                size += 1
+            y = end
+        for n in range(sift(graph, lists, memo, work, case, size)):
+            if is_fit(graph, lists, memo, work, case, work.kept[n]):
+                z = before + (work.kept[n] & LOW) - start
                 if count == wanted:
-                    place = before + z - start
+                    place = z
                 if count < room:
-                    memo.found[memo.used[FOUND] + 1 + count] = before + z - start
+                    memo.found[memo.used[FOUND] + 1 + count] = z
                 count += 1
-        y = end
     return count, place
 
 
 @inlined
-def sift(graph, lists, work, sign, i, k, y, last, short):  # type: ignore[no-untyped-def]
-    """Keeps those of a block's members that may be admissible, asks for what is to be looked at; their number."""
+def sift(graph, lists, memo, work, case, size):  # type: ignore[no-untyped-def]
+    """Of the first entries of ``Work.kept``, so many, keeps those that may be admissible, and asks for them; their
+    number."""
     count = 0
-    number = np.int64(graph.root_path[lists.members[y]])
-    by_depth = sign > 0 and k < work.steps[i, ENOUGH]
-    for z in range(y, last):
-        c = np.int64(lists.members[z])
-        if z + 8 < last and (by_depth or z + 8 >= short):
-            prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z + 8]))
-        hopeless = z >= short and not may_share(graph.rows, ROW_WORDS * c, work, number)
-        if not (hopeless or (by_depth and is_hopeless(graph, work, sign, i, k, c))):
-            work.kept[count] = z
+    for n in range(size):
+        g = work.kept[n] >> 32
+        i = np.int64(memo.groups[2 * g + 1])
+        k = memo.groups[2 * g] - lists.first[work.steps[i, SELF]]
+        c = np.int64(lists.members[work.kept[n] & LOW])
+        if not is_hopeless(graph, work, case[2], i, k, c):
+            work.kept[count] = work.kept[n]
             ask_for(graph, c)
             count += 1
     return count
 
 
 @inlined
-def end_of_hope(graph, lists, work, sign, i, k, y, end, short):  # type: ignore[no-untyped-def]
-    """Up to where members of the block of y, which ends at ``end``, may be admissible: y if none."""
+def end_of_hope(graph, lists, work, sign, i, k, y, end, unsure):  # type: ignore[no-untyped-def]
+    """Up to where members of the block of y, which ends at ``end``, may be admissible: y if none. For sign < 0 those
+    before ``unsure`` may, whatever they share."""
     block = (y // BLOCK) * BLOCK_WORDS
     last = end
     if sign != 0:
         number = -np.int64(lists.blocks[block + DEEPEST]) if sign > 0 else np.int64(graph.root_path[lists.members[y]])
         touched = may_share(lists.blocks, block, work, number)
         if sign < 0 and not touched:
-            last = max(y, min(end, short))
+            last = max(y, min(end, unsure))
         if sign > 0 and not is_deep_enough(lists, work, i, k, block, touched):
             last = y
     if last - y > FEW and is_covered(graph, lists, work, i, block):
@@ -227,57 +231,36 @@ def ball_size(graph, lists, work, r, own):  # type: ignore[no-untyped-def]
 def list_ball(graph, lists, memo, work, case, slot, first):  # type: ignore[no-untyped-def]
     """Lists the admissible members of all levels of a case with sign < 0, by looking at what is near to r."""
     bound(graph, work, case)
-    r, count = case[1], np.int64(0)
+    r, count, size = case[1], np.int64(0), 0
     stop = memo.first_level[memo.value_at[case[0]] + 1]
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         t = np.int64(graph.ancestors[j])
-        start = np.int64(lists.starts[lists.first[t]])
-        end = np.int64(lists.starts[lists.first[t] + reach(graph, lists, work, j)])
-        for y in range(start, end, BLOCK):
-            count = look_at(graph, lists, memo, work, case, (t, first, stop), y, min(y + BLOCK, end), count)
+        start = lists.starts[lists.first[t]]
+        for y in range(start, lists.starts[lists.first[t] + reach(graph, lists, work, j)]):
+            work.kept[size] = (t << 32) + lists.members[y]
+            ask_for(graph, lists.members[y])
+            size += 1
+            if size == work.kept.size:
+                count = look_near(graph, memo, work, case, first, stop, size, count)
+                size = 0
+    count = look_near(graph, memo, work, case, first, stop, size, count)
     keep_lists(memo, work, memo.cases[slot, START], stop - first, count)
 
 
-@inlined
-def look_at(graph, lists, memo, work, case, where, start, stop, count):  # type: ignore[no-untyped-def]
-    """As ``look_near``, of the members from start to stop, which are asked for together."""
-    for y in range(start, stop):
-        ask_for(graph, lists.members[y])
-    for y in range(start, stop):
-        count = look_near(graph, memo, work, case, where, np.int64(lists.members[y]), count)
+@part
+def look_near(graph, memo, work, case, first, stop, size, count):  # type: ignore[no-untyped-def]
+    """Of so many entries of ``Work.kept``, each a member of a list of t and t, puts down those that are admissible and
+    have t for their least common subsumer with r, so that each comes once, with its level; the number of all that are
+    put down."""
+    for n in range(size):
+        c = work.kept[n] & LOW
+        t, depth, links = shared(graph, work, c, REFERENCE)
+        if t == work.kept[n] >> 32 and c != case[0] and passes(case[2], depth, links, case[3]):
+            _, depth, links = shared(graph, work, c, VALUE)
+            level = first_level_at(memo, first, stop, wu_palmer_level(depth, links))
+            work.entries[count] = ((level - first) << 32) + c
+            count += 1
     return count
-
-
-@inlined
-def look_near(graph, memo, work, case, where, c, count):  # type: ignore[no-untyped-def]
-    """Puts down a member of a list of t, with its level, if t is its least common subsumer with r, so that it comes
-    once, and it is admissible; the number of all that are put down."""
-    t, first, stop = where
-    end = graph.begins[graph.depth[t] + 1]
-    begin, begin_r = np.int64(0), np.int64(0)
-    links, links_r = np.int64(-1), np.int64(-1)
-    found_r = np.int64(-1)
-    at, x = LINE * c, np.int64(1)
-    while x > 0:
-        x, path, at = next_above(graph, at)
-        if x < begin and x < begin_r:
-            break
-        mark = np.int64(work.marks[2 * x + REFERENCE])
-        if mark > 0 and x >= begin_r:
-            if x >= end:
-                return count
-            if links_r < 0 or mark - 1 + path < links_r:
-                found_r, begin_r = x, graph.begins[graph.depth[x]]
-                links_r = mark - 1 + path
-        mark = np.int64(work.marks[2 * x + VALUE])
-        if mark > 0 and x >= begin and (links < 0 or mark - 1 + path < links):
-            begin = graph.begins[graph.depth[x]]
-            links = mark - 1 + path
-    if found_r != t or c == case[0] or not passes(case[2], np.int64(graph.depth[t]), links_r, case[3]):
-        return count
-    level = first_level_at(memo, first, stop, wu_palmer_level(graph.depth[begin], links))
-    work.entries[count] = ((level - first) << 32) + c
-    return count + 1
 
 
 @inlined

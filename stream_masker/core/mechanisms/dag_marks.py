@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined, part
+from stream_masker.core.machine import lowest_bit
 from stream_masker.core.mechanisms.candidates import Int64
-from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
-from stream_masker.core.mechanisms.dag_tables import BLOCK, LINE, Words, next_above
+from stream_masker.core.mechanisms.dag_bits import LINE, PATH_BITS, ROW_WORDS, marked_on_line
+from stream_masker.core.mechanisms.dag_tables import BLOCK, PATH_MASK, Words, next_above, next_line
 from stream_masker.core.mechanisms.levels import passes
 
 SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
@@ -35,8 +36,14 @@ NO_VALUE = -1
 VALUE, REFERENCE = range(2)
 """Sides of ``Work.marks``."""
 
+BITS_OF_VALUE = np.uint64(0x55555555)
+"""Those of ``marked_on_line`` that tell of ``VALUE``; the others, higher by one, tell of ``REFERENCE``."""
+
 LARGEST_BALL = 1 << 16
 """Concepts near a reference that are looked at instead of a level."""
+
+TOGETHER = 8 * BLOCK
+"""Members that are looked at together."""
 
 FEW_MEMBERS = 48
 """Of a level, that are looked at one by one."""
@@ -84,7 +91,7 @@ def new_work(concepts: int, ancestors: int, depths: int, *, ahead: int) -> Work:
         by_others=np.zeros(depths + 1, np.int64),
         common=np.zeros((ancestors, 2), np.int64),
         entries=np.zeros(LARGEST_BALL, np.int64),
-        kept=np.zeros(BLOCK, np.int64),
+        kept=np.zeros(TOGETHER, np.int64),
         few=np.zeros(FEW_MEMBERS, np.int64),
         ahead=np.zeros(ahead, np.int64),
     )
@@ -152,45 +159,51 @@ def clean(graph, work, case):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def shared(graph, work, c, side):  # type: ignore[no-untyped-def]
-    """(position, depth, links) of the least common subsumer of c and the value or the reference, by marks."""
-    found, begin, links = np.int64(-1), np.int64(0), np.int64(0)
-    at, x = LINE * c, np.int64(1)
-    while x > begin:
-        x, path, at = next_above(graph, at)
-        mark = np.int64(work.marks[2 * x + side])
-        if mark > 0 and x >= begin:
-            total = mark - 1 + path
-            if found < 0:
-                begin = graph.begins[graph.depth[x]]
-            if found < 0 or total < links:
-                found, links = x, total
-    return found, np.int64(graph.depth[found]), links
+def marked(graph, work, at, side):  # type: ignore[no-untyped-def]
+    """Bits of the marked ones of a line of ``Graph.up``, two apart, in its order."""
+    return marked_on_line(graph.up, at, work.marks) & (BITS_OF_VALUE << np.uint64(side))
 
 
 @inlined
-def fits(graph, work, case, c, s, links):  # type: ignore[no-untyped-def]
-    """Whether c, so many links from a over s in all, has s for its least common subsumer with a and is admissible."""
-    sign, own = case[2], case[3]
-    begin = graph.begins[graph.depth[s]]
-    end = graph.begins[graph.depth[s] + 1]
-    to_r = np.int64(-1)
-    begin_r = np.int64(0)
-    at, x = LINE * c, np.int64(1)
-    while x > 0:
-        x, path, at = next_above(graph, at)
-        if x < begin and (sign == 0 or (to_r >= 0 and x < begin_r)):
-            break
-        mark = np.int64(work.marks[2 * x + VALUE])
-        if mark > 0 and x >= begin and x != s:
-            total = mark - 1 + path
-            if x >= end or total < links or (total == links and x > s):
-                return False
-        mark = np.int64(work.marks[2 * x + REFERENCE])
-        if mark > 0 and x >= begin_r:
-            total = mark - 1 + path
-            if to_r < 0:
-                begin_r = graph.begins[graph.depth[x]]
-                to_r = total
-            to_r = min(to_r, total)
-    return sign == 0 or passes(sign, np.int64(graph.depth[begin_r]), to_r, own)
+def first_marked(graph, work, at, bits, side):  # type: ignore[no-untyped-def]
+    """(the first one of these bits of a line, the links to it from the line's concept and from the marked one)."""
+    number = np.int64(graph.up[at + (lowest_bit(bits) >> 1)])
+    x = number >> PATH_BITS
+    return x, np.int64(work.marks[2 * x + side]) - 1 + (number & PATH_MASK)
+
+
+@inlined
+def shared(graph, work, c, side):  # type: ignore[no-untyped-def]
+    """(position, depth, links) of the least common subsumer of c and the value or the reference, by marks: of the
+    deepest ones that with the fewest links, and of these the last position."""
+    at = LINE * np.int64(c)
+    bits = marked(graph, work, at, side)
+    while bits == 0:
+        at = next_line(graph, at)
+        bits = marked(graph, work, at, side)
+    found, links = first_marked(graph, work, at, bits, side)
+    depth = np.int64(graph.depth[found])
+    bits &= bits - np.uint64(1)
+    while True:
+        while bits != 0:
+            x, total = first_marked(graph, work, at, bits, side)
+            if x < graph.begins[depth]:
+                return found, depth, links
+            if total < links:
+                found, links = x, total
+            bits &= bits - np.uint64(1)
+        at = next_line(graph, at)
+        if at == 0:
+            return found, depth, links
+        bits = marked(graph, work, at, side)
+
+
+@inlined
+def fits(graph, work, case, c, s):  # type: ignore[no-untyped-def]
+    """Whether c has s for its least common subsumer with a and is admissible."""
+    if shared(graph, work, c, VALUE)[0] != s:
+        return False
+    if case[2] == 0:
+        return True
+    _, depth, links = shared(graph, work, c, REFERENCE)
+    return passes(case[2], depth, links, case[3])

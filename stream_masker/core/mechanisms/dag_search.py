@@ -15,7 +15,7 @@ from stream_masker.core.compiling import inlined, part
 from stream_masker.core.machine import prefetch
 from stream_masker.core.mechanisms.candidates import index_below
 from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
-from stream_masker.core.mechanisms.dag_bounds import bound, is_hopeless, is_list_hopeless
+from stream_masker.core.mechanisms.dag_bounds import bound, is_list_hopeless, is_too_near
 from stream_masker.core.mechanisms.dag_listing import (
     LOW,
     ask_for,
@@ -23,9 +23,10 @@ from stream_masker.core.mechanisms.dag_listing import (
     list_admissible,
     list_ball,
     put_in_order,
+    sift,
     sweep_level,
 )
-from stream_masker.core.mechanisms.dag_marks import BOUNDED, READY, SELF, mark
+from stream_masker.core.mechanisms.dag_marks import BOUNDED, READY, mark
 from stream_masker.core.mechanisms.dag_memo import BALL, EMPTY, LISTED, START, THERE, UNKNOWN, is_listed, locate
 from stream_masker.core.mechanisms.dag_tables import GOLDEN
 
@@ -36,6 +37,8 @@ TOGETHER = 16
 
 SMALL_BALL = 64
 """Concepts that may be nearer to the reference: if they are no more, they are listed at once."""
+
+WORD_BITS = 64
 
 MANY_LISTED = 32
 """Concepts of a list not yet in order: if they are more, tries may well do without."""
@@ -65,6 +68,9 @@ def draw(graph, lists, memo, work, case, slot, first, j, seed):  # type: ignore[
     if memo.statuses[at] == EMPTY:
         return np.int64(-1)
     level = first + j
+    if memo.statuses[at] == UNKNOWN and case[2] > 0 and is_too_near(graph, lists, memo, work, case, level):
+        memo.statuses[at] = EMPTY
+        return np.int64(-1)
     turns = tries_of(memo.sizes[level])
     if not is_at_hand(memo, at):
         found = tried(graph, lists, memo, work, case, level, turns, seed)
@@ -111,10 +117,15 @@ def tried_together(graph, lists, memo, work, case, level, turn, stop, seed):  # 
             prefetch(lists.members, y)
             kept[count] = (g << 32) + y
             count += 1
-    if bounded:
-        count = sift_tries(graph, lists, memo, work, case, count)
     for n in range(count):
-        ask_for(graph, lists.members[kept[n] & LOW])
+        c = np.int64(lists.members[kept[n] & LOW])
+        if bounded:
+            prefetch(graph.rows, ROW_WORDS * c)
+            prefetch(graph.root_path, c)
+        else:
+            ask_for(graph, c)
+    if bounded:
+        count = sift(graph, lists, memo, work, case, count)
     for n in range(count):
         if is_fit(graph, lists, memo, work, case, kept[n]):
             return np.int64(lists.members[kept[n] & LOW])
@@ -122,22 +133,21 @@ def tried_together(graph, lists, memo, work, case, level, turn, stop, seed):  # 
 
 
 @inlined
-def sift_tries(graph, lists, memo, work, case, size):  # type: ignore[no-untyped-def]
-    """Keeps those of the members tried that may be admissible, as bounds tell; their number."""
-    kept = work.kept
-    for n in range(size):
-        c = np.int64(lists.members[kept[n] & LOW])
-        prefetch(graph.rows, ROW_WORDS * c)
-        prefetch(graph.root_path, c)
-    count = 0
-    for n in range(size):
-        g = kept[n] >> 32
-        i = np.int64(memo.groups[2 * g + 1])
-        k = memo.groups[2 * g] - lists.first[work.steps[i, SELF]]
-        if not is_hopeless(graph, work, case[2], i, k, np.int64(lists.members[kept[n] & LOW])):
-            kept[count] = kept[n]
-            count += 1
-    return count
+def bits_of_places(found, at):  # type: ignore[no-untyped-def]
+    """The bits ``bit_of`` of all places on the list at ``found[at]``; all bits for many."""
+    bits = np.uint64(0)
+    if found[at] > WORD_BITS:
+        bits = ~bits
+    else:
+        for i in range(at + 1, at + 1 + found[at]):
+            bits |= bit_of(found[i])
+    return bits
+
+
+@inlined
+def bit_of(place):  # type: ignore[no-untyped-def]
+    """One of 64 bits for each place."""
+    return np.uint64(1) << (np.uint64(place) & np.uint64(WORD_BITS - 1))
 
 
 @inlined
@@ -148,9 +158,10 @@ def drawn(graph, lists, memo, work, case, level, at, turns, seed):  # type: igno
         begin = np.int64(memo.statuses[at] - LISTED)
         if memo.found[begin] < 0:
             put_in_order(graph, lists, memo, work, case, level, begin)
+        bits = bits_of_places(memo.found, begin)
         for turn in range(turns):
             u = below(seed, turn, memo.sizes[level])
-            if is_listed(memo.found, begin, u):
+            if bits & bit_of(u) != 0 and is_listed(memo.found, begin, u):
                 place = u
                 break
         if place < 0:

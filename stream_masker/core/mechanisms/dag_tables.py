@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.compiling import inlined, kernel
-from stream_masker.core.machine import LINE_BYTES, on_lines
+from stream_masker.core.machine import on_lines
 from stream_masker.core.mechanisms.candidates import Candidates, Int32, Int64
-from stream_masker.core.mechanisms.dag_bits import ROW_WORDS
+from stream_masker.core.mechanisms.dag_bits import LINE, PATH_BITS, ROW_WORDS
 from stream_masker.core.ontology import Taxonomy
 
 Words = NDArray[np.uint64]
@@ -28,9 +28,8 @@ COVER, DEEPEST = ROW_WORDS, ROW_WORDS + 1
 BLOCK_WORDS = ROW_WORDS + 2
 """Words of a block: the bits of any of its members, the concept that covers it, the greatest depth."""
 
-LINE = LINE_BYTES // 4
-"""Numbers of a concept's line in ``Graph.up``, a cache line."""
-PATH_BITS = 8
+NOTHING = -1
+"""What stands in ``Graph.up`` behind a concept's last ancestor, on the same line."""
 PATH_MASK = np.int64((1 << PATH_BITS) - 1)
 MOST_CONCEPTS, MOST_LEVELS = 1 << (31 - PATH_BITS), (1 << PATH_BITS) - 1
 """What a number of ``Graph.up`` and one of ``Work.marks`` can hold; larger taxonomies are not for these kernels."""
@@ -49,9 +48,9 @@ class Graph(NamedTuple):
     """The taxonomy. Its closure: (m + 1,) ``offsets``, ``ancestors``, ``paths``; its ``parents`` likewise.
 
     depth: (m,); begins: the first position of each depth, from 0 on, and m for the depth beyond the last.
-    root_path: (m,) links of the shortest path up to the root. deepest, longest: (m,) the greatest depth and root_path
-    of any descendant. up: the closure once more, a line of 16 numbers for each concept, its ancestors with their paths
-    from the deepest to the root (``next_above``); what finds no room in a line goes on behind all lines.
+    root_path: (m,) links of the shortest path up to the root. longest: (m,) the greatest root_path of any descendant.
+    up: the closure once more, a line of 16 numbers for each concept, its ancestors with their paths from the deepest to
+    the root (``next_above``); what finds no room in a line goes on in others behind all of these (``next_line``).
     bits: (m, 2) each concept's bits in rows. rows: (m · 8,) the bits of what subsumes a concept, itself included: what
     has not both bits of another one is not subsumed by that.
     """
@@ -64,7 +63,6 @@ class Graph(NamedTuple):
     depth: Int32
     begins: Int64
     root_path: Int32
-    deepest: Int32
     longest: Int32
     up: Int32
     bits: Int32
@@ -76,14 +74,15 @@ class Lists(NamedTuple):
 
     List ``first[s] + k`` holds those whose shortest path up to s has k links, k = 0 … ``first[s + 1] - first[s]`` - 1:
     ``members[starts[list]:starts[list + 1]]``, ordered by ``root_path``, then ``preorder``. blocks: (blocks · 6,).
-    preorder: (m,) places of concepts in a walk down the first parents' tree. remote: a few candidates far from the
-    root, each two with nothing but the root in common.
+    deepest: (lists,) the greatest depth of any member. preorder: (m,) places of concepts in a walk down the first
+    parents' tree. remote: a few candidates far from the root, each two with nothing but the root in common.
     """
 
     eligible: NDArray[np.bool_]
     first: Int64
     starts: Int32
     members: Int32
+    deepest: NDArray[np.uint8]
     preorder: Int32
     blocks: Words
     remote: Int32
@@ -104,7 +103,6 @@ def graph_of(taxonomy: Taxonomy) -> Graph:
         depth=depth,
         begins=np.searchsorted(depth, np.arange(int(depth.max()) + 2)).astype(np.int64),
         root_path=root_path,
-        deepest=greatest_below(*links, depth),
         longest=greatest_below(*links, root_path),
         up=_lines_of(up.offsets, up.ancestors, up.paths),
         bits=bits,
@@ -119,8 +117,9 @@ def is_in_range(taxonomy: Taxonomy) -> bool:
 
 def _lines_of(offsets: Int64, ancestors: Int32, paths: NDArray[np.integer]) -> Int32:
     counts = np.diff(offsets)
-    behind = np.where(counts > LINE, counts - LINE + 1, 0).sum()
-    up = on_lines(LINE * counts.size + int(behind), np.int32)
+    behind = np.where(counts > LINE, (counts - 2) // (LINE - 1), 0).sum()
+    up = on_lines(LINE * (counts.size + int(behind)), np.int32)
+    up[:] = NOTHING
     write_lines(offsets, ancestors, paths, up)
     return up
 
@@ -143,8 +142,9 @@ def lists_of(graph: Graph, candidates: Candidates) -> Lists:
     first, starts = transposed(graph.offsets, graph.ancestors, graph.paths, chosen, members)
     blocks = on_lines(-(-members.size // BLOCK) * BLOCK_WORDS, np.uint64)
     write_blocks(members, graph.rows, graph.depth, preorder, above, blocks)
+    deepest = greatest_of_lists(starts, members, graph.depth)
     remote = apart(graph.offsets, graph.ancestors, chosen[::-1].copy(), REMOTE)
-    return Lists(eligible, first, starts, members, preorder, blocks, remote)
+    return Lists(eligible, first, starts, members, deepest, preorder, blocks, remote)
 
 
 def bits_of(descendants: NDArray[np.integer]) -> Int32:
@@ -159,19 +159,26 @@ def bits_of(descendants: NDArray[np.integer]) -> Int32:
 
 @kernel
 def write_lines(offsets, ancestors, paths, up):  # type: ignore[no-untyped-def]
-    """Fills ``Graph.up``: a negative number at the end of a line says where it goes on."""
+    """Fills ``Graph.up``: a number less than ``NOTHING`` at the end of a line says where it goes on."""
     free = LINE * (offsets.size - 1)
     for c in range(offsets.size - 1):
         at = LINE * c
         count = offsets[c + 1] - offsets[c]
         for i in range(count):
-            if i == LINE - 1 and count > LINE:
+            if at % LINE == LINE - 1 and i + 1 < count:
                 up[at] = -free
                 at = free
-                free += count - i
+                free += LINE
             j = offsets[c] + i
             up[at] = (np.int64(ancestors[j]) << PATH_BITS) | np.int64(paths[j])
             at += 1
+
+
+@inlined
+def next_line(graph, at):  # type: ignore[no-untyped-def]
+    """Where the line of ``Graph.up`` from ``at`` on goes on; 0 if it does not."""
+    last = np.int64(graph.up[at + LINE - 1])
+    return -last if last < NOTHING else np.int64(0)
 
 
 @inlined
@@ -262,6 +269,16 @@ def transposed(offsets, ancestors, paths, order, members):  # type: ignore[no-un
             members[starts[i]] = c
             starts[i] += 1
     return first, starts[:-1].copy()
+
+
+@kernel
+def greatest_of_lists(starts, members, numbers):  # type: ignore[no-untyped-def]
+    """(lists,) uint8: the greatest of the numbers of each list's members, 0 for none."""
+    greatest = np.zeros(starts.size - 1, np.uint8)
+    for x in range(greatest.size):
+        for y in range(starts[x], starts[x + 1]):
+            greatest[x] = max(greatest[x], numbers[members[y]])
+    return greatest
 
 
 @kernel

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms.candidates import NO_REFERENCE, Task
-from stream_masker.core.mechanisms.dag_marks import HELD, NO_VALUE, READY
-from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, KEY, LEVELS, STATUSES
+from stream_masker.core.mechanisms.dag_bits import LINE
+from stream_masker.core.mechanisms.dag_bounds import is_too_near
+from stream_masker.core.mechanisms.dag_marks import (
+    HELD,
+    NO_VALUE,
+    READY,
+    REFERENCE,
+    VALUE,
+    clean,
+    hold,
+    new_work,
+    shared,
+)
+from stream_masker.core.mechanisms.dag_memo import CASES, FOUND, GROUPS, KEY, LEVELS, STATUSES, add_value
 from stream_masker.core.mechanisms.dag_replacement import DagReplacer
 from stream_masker.core.mechanisms.dag_search import LEVEL_OF_FEW, tries_of
-from stream_masker.core.mechanisms.dag_tables import LINE, MOST_LEVELS, graph_of, is_in_range, next_above
+from stream_masker.core.mechanisms.dag_tables import MOST_LEVELS, graph_of, is_in_range, next_above, next_line
 from stream_masker.core.mechanisms.level_replacement import LevelReplacer
 from stream_masker.core.mechanisms.replacement import replacer
 from stream_masker.core.ontology import Ontology
@@ -205,13 +218,84 @@ def test_lines_hold_the_closure(d):
     for c in range(len(d.taxonomy)):
         row = slice(graph.offsets[c], graph.offsets[c + 1])
         expected = list(zip(graph.ancestors[row].tolist(), graph.paths[row].tolist(), strict=True))
-        counts.add(min(max(len(expected), LINE - 1), LINE + 2))
+        counts.add(min(max(len(expected), LINE - 1), 2 * LINE))
         found, at = [], LINE * c
         for _ in expected:
             x, path, at = next_above.py_func(graph, at)
             found.append((x, path))
         assert found == expected
-    assert counts == {LINE - 1, LINE, LINE + 1, LINE + 2}
+        lines, at = 0, LINE * c
+        while at > 0 or lines == 0:
+            lines, at = lines + 1, next_line.py_func(graph, at)
+        assert lines == 1 + max(0, (len(expected) - 2) // (LINE - 1))
+    assert counts == set(range(LINE - 1, 2 * LINE + 1))
+
+
+@pytest.mark.parametrize("side", [VALUE, REFERENCE])
+def test_subsumers_are_found_by_marks(d, side):
+    """Those of the closure's rows: the deepest, of these that with the shortest paths, of these the last."""
+    tau = d.taxonomy
+    up, graph = tau.closure, graph_of(tau)
+    work = new_work(len(tau), int(np.diff(up.offsets).max()), int(tau.depth.max()), ahead=1)
+    rng = np.random.default_rng(2)
+    long_rows = rng.permutation(np.flatnonzero(np.diff(up.offsets) > 2 * LINE))
+    for a in [*rng.integers(0, len(tau), 20), *long_rows[:5]]:
+        mine = slice(up.offsets[a], up.offsets[a + 1])
+        work.marks[:] = 0
+        work.marks[2 * up.ancestors[mine] + side] = up.paths[mine] + 1
+        work.marks[2 * rng.integers(0, len(tau), 99) + 1 - side] = 7
+        for c in [*rng.integers(0, len(tau), 50), *long_rows[-5:]]:
+            yours = slice(up.offsets[c], up.offsets[c + 1])
+            common, at, other = np.intersect1d(up.ancestors[mine], up.ancestors[yours], return_indices=True)
+            links = up.paths[mine][at].astype(int) + up.paths[yours][other]
+            best = max(range(common.size), key=lambda i: (tau.depth[common[i]], -links[i], common[i]))
+            assert subsumer(graph, work, c, side) == (common[best], tau.depth[common[best]], links[best])
+
+
+@njit
+def subsumer(graph, work, c, side):
+    return shared(graph, work, c, side)
+
+
+def test_levels_that_are_too_near_are_empty(d):
+    """Whatever is ruled out as a whole has no admissible member, by all distances; and much is ruled out."""
+    chooser = DagReplacer(d, candidates="all", calibrated=False)
+    graph, lists, memo, work = chooser._graph, chooser._lists, chooser._memo, chooser._work
+    empty, ruled_out = 0, 0
+    for a, r in np.random.default_rng(8).integers(1, 3_000, (150, 2)):
+        if a == r:
+            continue
+        if memo.value_at[a] == 0:
+            add_value(graph, lists, memo, a)
+        first, stop = memo.first_level[memo.value_at[a] : memo.value_at[a] + 2]
+        found = too_near(graph, lists, memo, work, a, r, first, stop)
+        expected = [admissible(d, a, r, 1.0, level).size == 0 for level in memo.levels[first:stop]]
+        assert not (found & ~np.array(expected)).any()
+        empty, ruled_out = empty + sum(expected), ruled_out + found.sum()
+    assert empty / 4 < ruled_out < empty
+
+
+def test_a_level_is_not_ruled_out_where_a_deeper_subsumer_has_long_paths():
+    """c and r lie over s as near to each other as a and r do, but u is deeper, and just far enough from both."""
+    links = ("st", "as", "us", "xu", "yu", "cx", "cs", "ry", "rs")
+    d = WuPalmer(Ontology.from_edges([(child, parent) for child, parent in links]).taxonomy())
+    a, c, r = d.taxonomy.encode(["a", "c", "r"])
+    assert c in admissible(d, a, r, 1.0, d("a", "c"))
+    words = np.random.default_rng(1).integers(0, TOP, (2, 500), dtype=np.uint64)
+    task = Task(np.full(500, a), np.full(500, r), np.full(500, 0.9 * d("a", "c")), *words)
+    assert c in DagReplacer(d, candidates="all", calibrated=False).replace(task).codes
+
+
+@njit
+def too_near(graph, lists, memo, work, a, r, first, stop):
+    hold(graph, work, a)
+    _, depth, links = shared(graph, work, r, VALUE)
+    case = (a, r, np.int64(1), (depth, links))
+    found = np.zeros(stop - first, np.bool_)
+    for level in range(first, stop):
+        found[level - first] = is_too_near(graph, lists, memo, work, case, level)
+    clean(graph, work, case)
+    return found
 
 
 @pytest.mark.parametrize(("levels", "fits"), [(MOST_LEVELS, True), (MOST_LEVELS + 1, False)])

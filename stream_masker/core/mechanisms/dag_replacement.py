@@ -190,26 +190,25 @@ def settled(graph, lists, memo, work, case, slot, rule, words):  # type: ignore[
     up = first_level_at(memo, first, first + levels, target) - first
     down = up - 1
     chance = uniform(words[0])
-    while up < levels or down >= 0:
+    found, distance, is_up = np.int64(-1), 0.0, True
+    while found < 0:
         above = memo.levels[first + up] if up < levels else np.inf
         lo = memo.levels[first + down] if down >= 0 else 0.0
         forced = not calibrated or (down < 0 and not stays)
-        if up < levels and (forced or takes_upper(chance, lo, above, target)):
-            found = draw(graph, lists, memo, work, case, slot, first, up, words[1])
-            if found >= 0:
-                return found, above, 0
-            up += 1
-        elif down < 0:
-            if is_any(graph, lists, memo, work, case, slot, first, up, levels, target):
-                return np.int64(-1), 0.0, 0
+        is_up = up < levels and (forced or takes_upper(chance, lo, above, target))
+        if not is_up and down < 0:
             break
-        else:
-            found = draw(graph, lists, memo, work, case, slot, first, down, words[1])
-            if found >= 0:
-                any_above = is_any(graph, lists, memo, work, case, slot, first, up, levels, target)
-                return found, lo, 0 if any_above else TRUNCATED
-            down -= 1
-    return np.int64(-1), 0.0, NONE_ADMISSIBLE
+        found = draw(graph, lists, memo, work, case, slot, first, up if is_up else down, words[1])
+        distance = above if is_up else lo
+        up += is_up
+        down -= not is_up
+    if found < 0:
+        distance = 0.0
+    if is_up and found >= 0:
+        return found, distance, 0
+    if up < levels and is_any(graph, lists, memo, work, case, slot, first, up, levels, target):
+        return found, distance, 0
+    return found, distance, TRUNCATED if found >= 0 else NONE_ADMISSIBLE
 
 
 @inlined
@@ -223,6 +222,21 @@ def settle_case(graph, lists, memo, work, a, r, sign, rule, words):  # type: ign
     return result
 
 
+@inlined
+def replaced(graph, lists, memo, work, a, r, sign, rule, words):  # type: ignore[no-untyped-def]
+    """(a* or -1 for the value itself, its distance, flags): without the sign condition if nothing meets it."""
+    unsigned = 0
+    while True:
+        found, distance, flags = settle_case(
+            graph, lists, memo, work, a, r if sign != 0 else np.int64(-1), sign, rule, words
+        )
+        if flags >= 0:
+            return found, distance, flags | unsigned
+        if sign == 0:
+            return found, distance, TRUNCATED
+        sign, unsigned = np.int64(0), UNSIGNED
+
+
 @kernel
 def replace_all(  # type: ignore[no-untyped-def]
     graph, lists, memo, work, calibrated, order, codes, references, noise, rounding, ties
@@ -231,9 +245,28 @@ def replace_all(  # type: ignore[no-untyped-def]
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
+    task, result = (codes, references, noise, rounding, ties), (chosen, distances, flags)
     memo.used[BATCHES] += 1
-    ask_for_cases(graph, memo, order, 0, AHEAD, codes, references, noise)
-    for at in range(order.size):
+    at = np.int64(0)
+    while at < order.size:
+        if not has_room(memo):
+            make_room(memo)
+        a = np.int64(codes[order[at]])
+        if a >= 0 and memo.value_at[a] == 0:
+            add_value(graph, lists, memo, a)
+        at = replace_known(graph, lists, memo, work, calibrated, order, at, task, result)
+    let_go(graph, work)
+    return chosen, distances, flags
+
+
+@part
+def replace_known(graph, lists, memo, work, calibrated, order, start, task, result):  # type: ignore[no-untyped-def]
+    """Replaces the value at ``start``, which is known, and those behind it, until one is not or there is no room; where
+    it stopped. References to arrays are not counted here, as they would be for every value in a kernel."""
+    codes, references, noise, rounding, ties = task
+    chosen, distances, flags = result
+    ask_for_cases(graph, memo, order, start, start + AHEAD, codes, references, noise)
+    for at in range(start, order.size):
         if at % AHEAD == 0:
             stop = min(at + AHEAD, order.size)
             ask_for_draws(
@@ -243,24 +276,12 @@ def replace_all(  # type: ignore[no-untyped-def]
         n = order[at]
         a = np.int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
-            if not has_room(memo):
-                make_room(memo)
-            if memo.value_at[a] == 0:
-                add_value(graph, lists, memo, a)
+            if at > start and (memo.value_at[a] == 0 or not has_room(memo)):
+                return at
             r = np.int64(references[n])
             sign = sign_of(a, r, noise[n])
             rule = (abs(noise[n]), calibrated, lists.eligible[a])
-            words = (rounding[n], ties[n])
-            found, distances[n], flag = settle_case(
-                graph, lists, memo, work, a, r if sign != 0 else np.int64(-1), sign, rule, words
-            )
-            if flag < 0 and sign != 0:
-                found, distances[n], flag = settle_case(
-                    graph, lists, memo, work, a, np.int64(-1), np.int64(0), rule, words
-                )
-                flag = flag if flag < 0 else flag | UNSIGNED
-            flags[n] = TRUNCATED if flag < 0 else flag
+            found, distances[n], flags[n] = replaced(graph, lists, memo, work, a, r, sign, rule, (rounding[n], ties[n]))
             if found >= 0:
                 chosen[n] = found
-    let_go(graph, work)
-    return chosen, distances, flags
+    return order.size

@@ -110,6 +110,34 @@ def run_lengths(ordered):  # type: ignore[no-untyped-def]
     return keys[:size].copy(), counts[:size].copy()
 
 
+@kernel
+def add_counts(first_keys, first_counts, second_keys, second_counts, factor):  # type: ignore[no-untyped-def]
+    """The keys, ascending, and counts of the first with ``factor`` times the second, without keys whose sum is 0.
+
+    (m,) and (n,) int64 each, keys ascending.
+    """
+    most = first_keys.size + second_keys.size
+    keys = np.empty(most, np.int64)
+    counts = np.empty(most, np.int64)
+    i = 0
+    j = 0
+    size = 0
+    while i < first_keys.size or j < second_keys.size:
+        first = i < first_keys.size and (j == second_keys.size or first_keys[i] <= second_keys[j])
+        second = j < second_keys.size and (i == first_keys.size or second_keys[j] <= first_keys[i])
+        keys[size] = first_keys[i] if first else second_keys[j]
+        total = np.int64(0)
+        if first:
+            total += first_counts[i]
+            i += 1
+        if second:
+            total += factor * second_counts[j]
+            j += 1
+        counts[size] = total
+        size += total != 0
+    return keys[:size].copy(), counts[:size].copy()
+
+
 def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> SparseCounts:
     """Counts of the pairs of n rows in which neither value is absent; ``size_b``: concepts of B's taxonomy."""
     return count_keys(_pair_keys(a, b, size_b))
@@ -128,11 +156,14 @@ def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
 
 def difference(new: SparseCounts, old: SparseCounts) -> SparseCounts:
     """What came less what went, for each key that changed: counts that may be negative."""
-    return combine([new, SparseCounts(old.keys, -old.counts)])
+    return SparseCounts(*add_counts(new.keys, new.counts, old.keys, old.counts, -1))
 
 
 def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
     """The sum of counts and changes of one attribute, or of one pair of attributes."""
+    if len(parts) == 2:
+        first, second = parts
+        return SparseCounts(*add_counts(first.keys, first.counts, second.keys, second.counts, 1))
     return _collect(np.concatenate([part.keys for part in parts]), np.concatenate([part.counts for part in parts]))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from stream_masker.core.compiling import inlined, kernel
 
 Floats = NDArray[np.float64]
 
@@ -18,22 +19,17 @@ class CompensatedSums:
 
     By Dekker's product and Knuth's sum (Ogita, Rump and Oishi 2005: algorithms 3.1 and 3.3): a sum is off by some
     2⁻¹⁰⁶ of the greatest sum on the way for each addition, beside what the numbers that were added are off themselves.
+    ``parts``: (k, 2) float64, each sum and its error.
     """
 
     def __init__(self, values: Floats) -> None:
         """The sums to begin with, (k,)."""
-        self._sums = np.stack((values, np.zeros_like(values)))
+        self.parts = np.stack((values, np.zeros_like(values)), axis=1)
 
     @property
     def values(self) -> Floats:
         """(k,): the sums, rounded once."""
-        return np.asarray(self._sums[0] + self._sums[1])
-
-    def rearranged(self, index: NDArray[np.int64], known: NDArray[np.bool_]) -> CompensatedSums:
-        """New sums: that of ``index[i]`` where ``known[i]``, else 0; (l,) each."""
-        result = CompensatedSums(np.zeros(index.size))
-        result._sums[:, known] = self._sums[:, index[known]]
-        return result
+        return np.asarray(self.parts[:, 0] + self.parts[:, 1])
 
     def add(self, numbers: Floats) -> None:
         """Adds a number to each sum: (k,)."""
@@ -41,27 +37,38 @@ class CompensatedSums:
 
     def add_products(self, matrix: Floats, factors: Floats) -> None:
         """Adds Σ_j matrix[i, j]·factors[j], one by one, to each sum i: (k, c) and (c,)."""
-        add_products(self._sums, matrix, factors)
+        add_products(self.parts, matrix, factors)
 
 
-@njit(cache=True, nogil=True)
-def add_products(sums, matrix, factors):  # type: ignore[no-untyped-def]
-    """Adds each product, and what it is off, to ``sums``: (2, k), sums and errors."""
+@inlined
+def exact_product(x, y):  # type: ignore[no-untyped-def]
+    """Dekker's product: x·y rounded, and what it is off."""
+    product = x * y
+    x_high = SPLITTER * x - (SPLITTER * x - x)
+    y_high = SPLITTER * y - (SPLITTER * y - y)
+    x_low = x - x_high
+    y_low = y - y_high
+    return product, x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
+
+
+@inlined
+def exact_sum(x, y):  # type: ignore[no-untyped-def]
+    """Knuth's sum: x + y rounded, and what it is off."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
+
+
+@kernel
+def add_products(parts, matrix, factors):  # type: ignore[no-untyped-def]
+    """Adds each product, and what it is off, to ``parts``: (k, 2), sums and errors."""
     for i in range(matrix.shape[0]):
-        total = sums[0, i]
-        error = sums[1, i]
+        total = parts[i, 0]
+        error = parts[i, 1]
         for j in range(matrix.shape[1]):
-            x = matrix[i, j]
-            y = factors[j]
-            product = x * y
-            x_high = SPLITTER * x - (SPLITTER * x - x)
-            y_high = SPLITTER * y - (SPLITTER * y - y)
-            x_low = x - x_high
-            y_low = y - y_high
-            error += x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
-            after = total + product
-            part = after - total
-            error += (total - (after - part)) + (product - part)
-            total = after
-        sums[0, i] = total
-        sums[1, i] = error
+            product, product_error = exact_product(matrix[i, j], factors[j])
+            total, sum_error = exact_sum(total, product)
+            error += product_error
+            error += sum_error
+        parts[i, 0] = total
+        parts[i, 1] = error

@@ -13,7 +13,8 @@ from stream_masker.core.statistics.counts import Counts, same_counts
 from stream_masker.core.statistics.covariance import PairTable
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import mean_from_counts
-from stream_masker.core.statistics.sliding_covariance import SlidingCovariance, SlidingVariance, by_depths
+from stream_masker.core.statistics.sliding_covariance import SlidingCovariance, by_depths
+from stream_masker.core.statistics.sliding_marginal import SlidingVariance
 from stream_masker.core.statistics.sliding_mean import SlidingMean
 
 Pair = tuple[int, int]
@@ -58,7 +59,8 @@ class Following:
 
     Means are those that ``Figures`` finds. So are the other figures of attributes with trees that depths tell all of,
     to the last bit, for they are computed anew; of other attributes the squares of these figures agree to 1e-12,
-    however many windows there were (``SlidingCovariance``). Memory: some numbers for each distinct value and pair.
+    however many windows there were (``SlidingCovariance``). Memory: some numbers for each distinct value and pair, and
+    up to 16 MB of distances for each attribute of a pair.
     """
 
     def __init__(self, distances: Sequence[Distance]) -> None:

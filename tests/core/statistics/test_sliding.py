@@ -18,12 +18,13 @@ from stream_masker.core.statistics import (
     sliding_mean,
     variance_from_counts,
 )
-from stream_masker.core.statistics.compensated import CompensatedSums
+from stream_masker.core.statistics.compensated import CompensatedSums, exact_product, exact_sum
 from stream_masker.core.statistics.counts import SparseCounts, count_keys, difference, marginals, pair_counts
 from stream_masker.core.statistics.sliding_covariance import SlidingCovariance
 from stream_masker.core.statistics.sliding_mean import SlidingMean
 from stream_masker.errors import StatisticsError
 
+NUMBERS = st.integers(-(1 << 53), 1 << 53).map(lambda n: n / (1 << 40))
 MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 NOTHING = count_keys(np.zeros(0, np.int64))
 
@@ -127,6 +128,14 @@ def test_sums_lose_nothing_over_many_slides():
     assert sums.values[0] == pytest.approx(exact, rel=3e-16, abs=0)
     plain = np.cumsum(np.concatenate(([begun], matrix * factors)))[-1]
     assert abs(plain - exact) > 1e-12 * exact
+
+
+@given(x=NUMBERS, y=NUMBERS)
+def test_what_products_and_sums_are_off(x, y):
+    for of, exact in ((exact_product, Fraction(x) * Fraction(y)), (exact_sum, Fraction(x) + Fraction(y))):
+        rounded, error = of.py_func(x, y)
+        assert rounded == float(exact)
+        assert Fraction(rounded) + Fraction(error) == exact
 
 
 def test_what_is_to_go_must_be_there():

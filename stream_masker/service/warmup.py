@@ -19,7 +19,8 @@ WINDOWS = (2_000, 12)
 """Records of the windows that are rehearsed: of many and of few different values other kernels are used."""
 
 MASKED = 64
-"""Records that are masked under the statistics of each window; more where a mechanism wants a larger group."""
+"""Records that are masked under the statistics of each window, and one again, by which the window of masked records
+slides; more where a mechanism wants a larger group."""
 
 SECRET = b"of made-up records only"
 
@@ -40,7 +41,9 @@ def warm_up(configuration: Configuration) -> Mechanism:
         publish = calibration.on_sample(masker.count(made_up(plan, size)).counts, 0)
         calibration.published(publish)
         mechanism.restore(publish.message.snapshot)
-        calibration.on_window(_window(_blocks(masker, masked)), 0)
+        blocks = _blocks(masker, masked)
+        for window in (blocks[1:], blocks):
+            calibration.on_window(_window(window), 0)
     return mechanism
 
 

@@ -18,7 +18,7 @@ from stream_masker.core.statistics.counts import SparseCounts, combine, differen
 from stream_masker.core.statistics.covariance import PairTable
 from stream_masker.core.statistics.marginal import TREE_HEIGHT
 from stream_masker.core.statistics.products import Table, product_sum
-from stream_masker.core.statistics.sliding_kernels import slide_pairs
+from stream_masker.core.statistics.sliding_kernels import product_of_means, slide_pairs
 from stream_masker.core.statistics.sliding_marginal import SlidingMarginal, is_small
 from stream_masker.errors import StatisticsError
 
@@ -60,11 +60,10 @@ class SlidingPair:
         if self.a.is_constant or self.b.is_constant:
             return 0.0
         n = self.counts.rows
-        first, second = np.divmod(self.counts.keys, self._concepts)
-        means_a = self.a.means[self.a.known.place[first]]
-        means_b = self.b.means[self.b.known.place[second]]
-        mixed = float(self.counts.counts @ (means_a * means_b)) / n
-        return float(self._products.values[0]) / n**2 + self.a.grand_mean * self.b.grand_mean - 2.0 * mixed
+        sides = self.a.known.place, self.a.means, self.b.known.place, self.b.means
+        mixed = product_of_means(self.counts.keys, self.counts.counts, self._concepts, *sides) / n
+        products = float(self._products.values[0]) / n**2
+        return products + self.a.grand_mean * self.b.grand_mean - 2.0 * float(mixed)
 
     def _slide_few(self, change: SparseCounts) -> bool:
         a, b = self.a, self.b

@@ -78,6 +78,23 @@ def slide_pairs(  # type: ignore[no-untyped-def]
     return True
 
 
+@kernel
+def product_of_means(keys, counts, concepts, place_a, means_a, place_b, means_b):  # type: ignore[no-untyped-def]
+    """Σ N_ab·r_a·r_b over all pairs, of means r at the values' places; by rows, so that rounding stays small."""
+    total = 0.0
+    within = 0.0
+    start = np.int64(0)
+    mean = 0.0
+    for p in range(keys.size):
+        if p == 0 or keys[p] >= start + concepts:
+            total += mean * within
+            within = 0.0
+            start = keys[p] // concepts * concepts
+            mean = means_a[place_a[start // concepts]]
+        within += counts[p] * means_b[place_b[keys[p] - start]]
+    return total + mean * within
+
+
 @part
 def have_rows(keys, known):  # type: ignore[no-untyped-def]
     """Whether all values are known and have rows of distances."""

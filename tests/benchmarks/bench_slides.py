@@ -1,10 +1,10 @@
 """What rounding adds up to: a window that slides over ten million records, against new computations.
 
-Run by hand, about half an hour on one core: ``python tests/benchmarks/bench_slides.py [--records 10000000]``.
+Run by hand, about a quarter of an hour on one core: ``python tests/benchmarks/bench_slides.py [--records 10000000]``.
 
 On the Human Phenotype Ontology. The semantic mean and variance slide record by record; the distance variances,
-covariance and correlation by ``--step`` records at a time, for a slide of one costs as much. A hundred times on the way
-everything is computed anew from the records in the window. Prints a Markdown table of the greatest differences.
+covariance and correlation by ``--step`` records at a time. A hundred times on the way everything is computed anew from
+the records in the window. Prints a Markdown table of the greatest differences.
 """
 
 from __future__ import annotations

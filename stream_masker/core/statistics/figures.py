@@ -60,7 +60,7 @@ class Following:
     Means are those that ``Figures`` finds. So are the other figures of attributes with trees that depths tell all of,
     to the last bit, for they are computed anew; of other attributes the squares of these figures agree to 1e-12,
     however many windows there were (``SlidingCovariance``). Memory: some numbers for each distinct value and pair, and
-    up to 16 MB of distances for each attribute of a pair.
+    up to 4 MB of distances for each attribute of a pair.
     """
 
     def __init__(self, distances: Sequence[Distance]) -> None:

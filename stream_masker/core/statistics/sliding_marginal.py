@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 LARGEST_SHARE = 0.5
 """A change of more than this share of the keys is as dear as a computation from all."""
 
-KEPT_DISTANCES = 1 << 21
-"""No more distances (16 MB) than these are kept of an attribute, but those of the values that change at once."""
+KEPT_DISTANCES = 1 << 19
+"""No more distances (4 MB) than these are kept of an attribute, but those of the values that change at once."""
 
 
 class SlidingMarginal:

@@ -2,9 +2,9 @@
 
 Run by hand, about a quarter of an hour on one core: ``python tests/benchmarks/bench_slides.py [--records 10000000]``.
 
-On the Human Phenotype Ontology. The semantic mean and variance slide record by record; the distance variances,
-covariance and correlation by ``--step`` records at a time. A hundred times on the way everything is computed anew from
-the records in the window. Prints a Markdown table of the greatest differences.
+On the Human Phenotype Ontology. The semantic mean and variance slide record by record; so do the distance variances,
+covariance and correlation, unless ``--step`` says by how many at a time. A hundred times on the way everything is
+computed anew from the records in the window. Prints a Markdown table of the greatest differences.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--window", type=int, default=1_000)
     parser.add_argument("--only", choices=SLIDING, help="one of the two alone")
-    parser.add_argument("--step", type=int, default=10, help="records by which the covariance slides at a time")
+    parser.add_argument("--step", type=int, default=1, help="records by which the covariance slides at a time")
     given = parser.parse_args()
     d = WuPalmer(taxonomy("hpo"))
     keys = drifting(d, given.window + given.records)

@@ -24,12 +24,12 @@ LINE_BYTES = 64
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-def on_lines(size: int, kind: type[Kind]) -> NDArray[Kind]:
-    """(size,) zeros from the start of a cache line on. NumPy, other than a kernel, puts large ones on large pages."""
+def on_lines(size: int, kind: type[Kind], fill: int = 0) -> NDArray[Kind]:
+    """(size,) equal numbers from the start of a cache line on. NumPy, other than a kernel, puts many on large pages."""
     spare = LINE_BYTES // np.dtype(kind).itemsize
     room = np.empty(size + spare, kind)
     start = -(room.ctypes.data // room.itemsize) % spare
-    room[:] = 0
+    room[:] = fill
     return room[start : start + size]
 
 

@@ -154,15 +154,7 @@ def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room
         unsure = start
     y = start
     while y < stop:
-        size = 0
-        while y < stop and size + BLOCK <= work.kept.size:
-            end = min(stop, (y // BLOCK + 1) * BLOCK)
-            for z in range(y, end_of_hope(graph, lists, work, sign, i, k, y, end, unsure)):
-                if z >= unsure:
-                    prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z]))
-                work.kept[size] = (g << 32) + z
-                size += 1
-            y = end
+        y, size = gather(graph, lists, work, sign, (g, i, k), y, stop, unsure)
         for n in range(sift(graph, lists, memo, work, case, size)):
             if is_fit(graph, lists, memo, work, case, work.kept[n]):
                 z = before + (work.kept[n] & LOW) - start
@@ -172,6 +164,23 @@ def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room
                     memo.found[memo.used[FOUND] + 1 + count] = z
                 count += 1
     return count, place
+
+
+@inlined
+def gather(graph, lists, work, sign, where, y, stop, unsure):  # type: ignore[no-untyped-def]
+    """Keeps what blocks do not rule out of a list's members from y on, as many as have room; asks for the bits of those
+    from ``unsure`` on. (Where it goes on, their number)."""
+    g, i, k = where
+    size = 0
+    while y < stop and size + BLOCK <= work.kept.size:
+        end = min(stop, (y // BLOCK + 1) * BLOCK)
+        for z in range(y, end_of_hope(graph, lists, work, sign, i, k, y, end, unsure)):
+            if z >= unsure:
+                prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z]))
+            work.kept[size] = (g << 32) + z
+            size += 1
+        y = end
+    return y, size
 
 
 @inlined

@@ -42,8 +42,8 @@ BITS_OF_VALUE = np.uint64(0x55555555)
 LARGEST_BALL = 1 << 16
 """Concepts near a reference that are looked at instead of a level."""
 
-TOGETHER = 8 * BLOCK
-"""Members that are looked at together."""
+MOST_KEPT = 8 * BLOCK
+"""Members that are asked for together, at most."""
 
 FEW_MEMBERS = 48
 """Of a level, that are looked at one by one."""
@@ -91,7 +91,7 @@ def new_work(concepts: int, ancestors: int, depths: int, *, ahead: int) -> Work:
         by_others=np.zeros(depths + 1, np.int64),
         common=np.zeros((ancestors, 2), np.int64),
         entries=np.zeros(LARGEST_BALL, np.int64),
-        kept=np.zeros(TOGETHER, np.int64),
+        kept=np.zeros(MOST_KEPT, np.int64),
         few=np.zeros(FEW_MEMBERS, np.int64),
         ahead=np.zeros(ahead, np.int64),
     )
@@ -201,8 +201,12 @@ def shared(graph, work, c, side):  # type: ignore[no-untyped-def]
 @inlined
 def fits(graph, work, case, c, s):  # type: ignore[no-untyped-def]
     """Whether c has s for its least common subsumer with a and is admissible."""
-    if shared(graph, work, c, VALUE)[0] != s:
-        return False
+    return shared(graph, work, c, VALUE)[0] == s and meets_sign(graph, work, case, c)
+
+
+@inlined
+def meets_sign(graph, work, case, c):  # type: ignore[no-untyped-def]
+    """Whether c is farther from the reference, or nearer to it, than the value, as the case's sign demands."""
     if case[2] == 0:
         return True
     _, depth, links = shared(graph, work, c, REFERENCE)

@@ -27,7 +27,7 @@ from stream_masker.core.mechanisms.dag_ahead import AHEAD, ask_for_cases, ask_fo
 from stream_masker.core.mechanisms.dag_bounds import bound
 from stream_masker.core.mechanisms.dag_forgetting import make_room
 from stream_masker.core.mechanisms.dag_listing import ball_size, reach
-from stream_masker.core.mechanisms.dag_marks import REFERENCE, VALUE, clean, hold, let_go, mark, new_work, shared
+from stream_masker.core.mechanisms.dag_marks import VALUE, clean, hold, let_go, mark, meets_sign, new_work, shared
 from stream_masker.core.mechanisms.dag_memo import (
     BATCHES,
     EMPTY,
@@ -47,7 +47,7 @@ from stream_masker.core.mechanisms.dag_memo import (
 )
 from stream_masker.core.mechanisms.dag_search import draw
 from stream_masker.core.mechanisms.dag_tables import graph_of, lists_of
-from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, passes, takes_upper, wu_palmer_level
+from stream_masker.core.mechanisms.levels import NONE_ADMISSIBLE, takes_upper, wu_palmer_level
 from stream_masker.errors import ParameterError
 
 REMEMBERED = 1 << 20
@@ -162,15 +162,10 @@ def is_near_admissible(graph, lists, memo, work, case, slot, first, levels, targ
 @inlined
 def is_witness(graph, memo, work, case, slot, first, levels, target, z):  # type: ignore[no-untyped-def]
     """Whether a candidate is admissible and not nearer than the target; if so, its level is known to have some."""
-    a, sign, own = case[0], case[2], case[3]
     _, depth, links = shared(graph, work, z, VALUE)
     distance = wu_palmer_level(depth, links)
-    if z == a or distance < target:
+    if z == case[0] or distance < target or not meets_sign(graph, work, case, z):
         return False
-    if sign != 0:
-        _, depth, links = shared(graph, work, z, REFERENCE)
-        if not passes(sign, depth, links, own):
-            return False
     at = memo.cases[slot, START] + first_level_at(memo, first, first + levels, distance) - first
     memo.statuses[at] = max(memo.statuses[at], THERE)
     return True

@@ -118,8 +118,7 @@ def is_in_range(taxonomy: Taxonomy) -> bool:
 def _lines_of(offsets: Int64, ancestors: Int32, paths: NDArray[np.integer]) -> Int32:
     counts = np.diff(offsets)
     behind = np.where(counts > LINE, (counts - 2) // (LINE - 1), 0).sum()
-    up = on_lines(LINE * (counts.size + int(behind)), np.int32)
-    up[:] = NOTHING
+    up = on_lines(LINE * (counts.size + int(behind)), np.int32, fill=NOTHING)
     write_lines(offsets, ancestors, paths, up)
     return up
 

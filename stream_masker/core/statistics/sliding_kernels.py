@@ -46,7 +46,10 @@ def slide_values(keys, changes, size, known):  # type: ignore[no-untyped-def]
     """
     if not have_rows(keys, known):
         return False
-    take_changes(keys, changes, size, known)
+    amounts = np.zeros(size, np.float64)
+    for i in range(keys.size):
+        amounts[known.place[keys[i]]] += changes[i]
+    take_in(amounts, known, np.zeros((4, size), np.float64))
     return True
 
 
@@ -70,18 +73,9 @@ def slide_pairs(  # type: ignore[no-untyped-def]
             add_times_counts(weighted, row, keys, counts, 2.0, concepts, a, b)
             add_times_counts(weighted, row, changed, changes, 1.0, concepts, a, b)
         add_row_product(products, weighted, b.row[b.place[second[i]]], b.distances, changes[i])
-    take_changes(first, changes, size_a, a)
-    take_changes(second, changes, size_b, b)
+    slide_values(first, changes, size_a, a)
+    slide_values(second, changes, size_b, b)
     return True
-
-
-@kernel
-def take_changes(keys, changes, size, known):  # type: ignore[no-untyped-def]
-    """As ``slide_values``, of values that have rows."""
-    amounts = np.zeros(size, np.float64)
-    for i in range(keys.size):
-        amounts[known.place[keys[i]]] += changes[i]
-    take_in(amounts, known, np.zeros((4, size), np.float64))
 
 
 @kernel

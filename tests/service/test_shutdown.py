@@ -17,7 +17,7 @@ HANGS = {
 
 
 def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
-    program = f"import threading, time\nfrom stream_masker.service import ending\nending.end_within({seconds})\n{then}"
+    program = f"import threading, time\nfrom stream_masker.service import shutdown\nshutdown.exit_within({seconds})\n{then}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
 
 

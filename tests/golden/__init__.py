@@ -5,9 +5,11 @@ four SHA-256 digests for each case:
 
 * ``masked``: the masked records (values, keys, headers, timestamps), or the files that a command writes.
 * ``rejected``: the rejections as encoded.
-* ``blocks``: the counts of the records: the calibration blocks as encoded, and the counts of the first sample.
-* ``statistics``: the statistics versions and drift reports as encoded. Floats are rounded to 9 significant digits,
-  because the last bits of a sum depend on the processor. The other three parts are exact.
+* ``blocks``: the calibration blocks as encoded, and the counts of the first sample; or the summary of a command.
+* ``statistics``: the statistics versions and drift reports as encoded; or the snapshot that a command writes.
+
+Masked records, rejections and all integers are exact. Floats of blocks and statistics are rounded to 9 significant
+digits, and those below 1e-12 to 0, because the last bits of a sum depend on the processor.
 
 A fifth digest, ``events``, is of the input, and tells a change of the events from a change of the code.
 

@@ -97,7 +97,6 @@ class _Service:
             self._subject, build_mechanism(self._configuration), History(self._subject), settings
         )
         self._log = WindowLog(settings, first=False)
-        self._log.on_tick(0)
         self._every = settings.every_seconds
         self._offsets: dict[int, int] = {}
         self._blocks = self._versions = self._rounds = 0
@@ -111,14 +110,15 @@ class _Service:
 
     def mask(self, events: Round, *, together: bool) -> None:
         """Masks a round, then publishes the versions that are due. ``together``: several partitions at once."""
+        self._log.on_tick(2 * self._rounds * self._every)
         inputs = {partition: self._inputs(partition, some) for partition, some in events.items()}
         version = self._calibration.history.newest
         for partition, result in self._results(inputs, version, together):
             self._record(partition, result)
-        self._rounds += 1
-        window = self._log.on_tick(self._rounds * self._every)
+        window = self._log.on_tick((2 * self._rounds + 1) * self._every)
         if window is not None:
             self._publish(self._calibration.on_window(window, self._now()))
+        self._rounds += 1
 
     def _inputs(self, partition: int, events: Sequence[Event]) -> Inputs:
         first = self._offsets.get(partition, 0)

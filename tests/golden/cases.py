@@ -11,7 +11,7 @@ from typing import Any
 from golden import events
 from golden.adapter import Round
 from golden.events import Codes
-from golden.ontologies import dag_codes, tree_codes
+from golden.ontologies import dag_codes, deep_codes, tree_codes
 
 Json = dict[str, Any]
 
@@ -52,6 +52,7 @@ def merged(*parts: Mapping[str, Any]) -> Json:
 
 SOURCES: Mapping[str, Json] = {
     "tree": {"source": "tree.csv"},
+    "deep": {"source": "deep.csv"},
     "dag": {"source": "dag.csv"},
     "icd10": {"source": "icd10cm"},
     "icd9": {"source": ICD9_FILE},
@@ -59,13 +60,19 @@ SOURCES: Mapping[str, Json] = {
 }
 CODES: Mapping[str, Callable[[], Codes]] = {
     "tree": lambda: Codes([code for code in tree_codes() if " " not in code]),
+    "deep": lambda: Codes(deep_codes()),
     "dag": lambda: Codes(dag_codes()[::7]),
     "icd10": lambda: Codes(ICD10),
     "values": lambda: Codes(ICD10),
 }
 
 
-def flat(ontology: str, *more: Mapping[str, Any], sizes: Sequence[Sequence[int]] = SIZES, seed: int = 1) -> Case:
+def flat(
+    ontology: str,
+    *more: Mapping[str, Any],
+    sizes: Sequence[Sequence[int]] = SIZES,
+    codes: Callable[[], Codes] | None = None,
+) -> Case:
     """Flat events with two attributes of one ontology."""
     attributes = {name: {"path": path, "ontology": ontology} for name, path in (("a", "diag_1"), ("b", "diag_2"))}
     own = {
@@ -74,7 +81,7 @@ def flat(ontology: str, *more: Mapping[str, Any], sizes: Sequence[Sequence[int]]
         "fields": {"keep": ["id", "age"], "pseudonymize": ["patient"], "unlisted": "drop"},
     }
     places = ("diag_1", "diag_2", "age", "stay", "id", "patient")
-    rounds = cache(lambda: events.generated(events.flat, CODES[ontology](), sizes, seed=seed, places=places))
+    rounds = cache(lambda: events.generated(events.flat, (codes or CODES[ontology])(), sizes, places=places))
     return Case(merged(SECTIONS, own, *more), rounds)
 
 
@@ -197,6 +204,11 @@ def of_mechanisms() -> dict[str, Case]:
         **dict(noises()),
         "noise-tree-log-taxonomic": flat("tree", mechanism(distance="log_taxonomic")),
         "noise-dag-log-taxonomic": flat("dag", mechanism(distance="log_taxonomic", reference="root")),
+        "noise-deep-mean-calibrated-all": flat("deep", mechanism(reference="mean")),
+        "noise-deep-pair-ceil-leaves": flat("deep", mechanism(rounding="ceil", candidates="leaves", correlated=False)),
+        "noise-deep-root-log-taxonomic": flat(
+            "deep", mechanism(reference="root", distance="log_taxonomic", distribution="laplace")
+        ),
         "noise-three-attributes": flat("tree", THIRD, mechanism(reference="root")),
         "noise-values": flat("values", mechanism(reference="mean")),
         "noise-numbers-correlated": flat("tree", NUMBERS, mechanism(numeric_noise="correlated")),
@@ -224,6 +236,8 @@ def of_mechanisms() -> dict[str, Case]:
         "random-tree": flat("tree", mechanism("random", k1=2.0, k2=4.0)),
         "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),
         "rank-swapping-dynamic-dag": flat("dag", mechanism("rank_swapping", k=small_k)),
+        "exponential-deep": flat("deep", mechanism("exponential", epsilon=7.0)),
+        "rank-swapping-deep": flat("deep", mechanism("rank_swapping", k=5, distance="log_taxonomic")),
         "rank-swapping-fixed": flat("tree", mechanism("rank_swapping", intervals="fixed", p=10.0)),
         "rank-swapping-fixed-dag": flat("dag", mechanism("rank_swapping", intervals="fixed", distance="log_taxonomic")),
         "rank-swapping-multivariate": flat("tree", mechanism("rank_swapping", multivariate=True, k=5), groups),
@@ -297,6 +311,28 @@ def of_shapes() -> dict[str, Case]:
     }
 
 
+def of_slides() -> dict[str, Case]:
+    """Windows that change little or much from one statistics version to the next."""
+    few = {"calibration": {"window_records": 1_900}}
+    some = {"calibration": {"window_records": 2_800}}
+    slow = ((60,) * 36, (9,), (60, 30), (8, 7), (150,), (40, 12))
+    fast = ((100,) * 33, (500, 200), (90,), (900,))
+    fewer = ((100,) * 28, (300,), (100, 20))
+    rare, frequent = (lambda: Codes(dag_codes(), 0.2)), (lambda: Codes(dag_codes()[:25]))
+    return {
+        "slides-tree": flat("tree", few, mechanism(reference="root"), sizes=slow),
+        "slides-deep": flat("deep", few, mechanism(reference="mean", distance="log_taxonomic"), sizes=slow),
+        "slides-dag": flat("dag", few, sizes=slow),
+        "slides-dag-log-taxonomic": flat("dag", few, mechanism(distance="log_taxonomic"), sizes=slow),
+        "slides-dag-many-codes": flat("dag", some, mechanism(reference="mean"), sizes=fast, codes=rare),
+        "slides-dag-few-codes": flat("dag", some, mechanism(rounding="ceil"), sizes=slow, codes=frequent),
+        "slides-exponential": flat("dag", few, mechanism("exponential", epsilon=9.0), sizes=fast, codes=rare),
+        "slides-vicus": flat("tree", few, mechanism("vicus"), sizes=slow),
+        "slides-numbers": flat("tree", few, NUMBERS, mechanism(reference="mean"), sizes=slow),
+        "slides-discharges": real({"calibration": {"window_records": 2_500}}, sizes=fewer),
+    }
+
+
 def of_real_data() -> dict[str, Case]:
     """The real discharges."""
     numbers = {"attributes": {"stay": number("time_in_hospital", minimum=1, maximum=14, integer=True)}}
@@ -313,4 +349,4 @@ def of_real_data() -> dict[str, Case]:
     }
 
 
-CASES: Mapping[str, Case] = {**of_mechanisms(), **of_shapes(), **of_real_data()}
+CASES: Mapping[str, Case] = {**of_mechanisms(), **of_shapes(), **of_slides(), **of_real_data()}

@@ -13,7 +13,10 @@ from golden.adapter import Outcome, Round
 FILE = Path(__file__).with_name("digests.json")
 PARTS = ("events", "masked", "rejected", "blocks", "statistics")
 SIGNIFICANT = 9
-"""The digits to which floats of statistics are rounded."""
+"""The digits to which floats of blocks and statistics are rounded."""
+
+NEGLIGIBLE = 1e-12
+"""Floats below this are written as 0: differences of equal numbers, of which nothing but rounding errors is left."""
 
 Digests = dict[str, str]
 Lines = Mapping[str, Sequence[bytes]]
@@ -36,7 +39,7 @@ def lines_of(events: Sequence[Round], outcome: Outcome) -> dict[str, Sequence[by
         "events": [repr(event).encode() for some in events for part in some.values() for event in part],
         "masked": outcome.masked,
         "rejected": outcome.rejected,
-        "blocks": outcome.blocks,
+        "blocks": [rounded(line) for line in outcome.blocks],
         "statistics": [rounded(line) for line in outcome.statistics],
     }
 
@@ -51,13 +54,13 @@ def _digest(lines: Iterable[bytes]) -> str:
 
 
 def rounded(line: bytes) -> bytes:
-    """JSON with its floats rounded to ``SIGNIFICANT`` digits."""
+    """JSON with its floats rounded; integers stay exact."""
     return json.dumps(_rounded(json.loads(line)), separators=(",", ":")).encode()
 
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT}g}") + 0.0
+        return float(f"{value:.{SIGNIFICANT}g}") if abs(value) >= NEGLIGIBLE else 0.0
     if isinstance(value, list):
         return [_rounded(one) for one in value]
     return {key: _rounded(one) for key, one in value.items()} if isinstance(value, dict) else value

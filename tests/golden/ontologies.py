@@ -10,6 +10,9 @@ DAG = 4_000
 HUBS = 12
 """Concepts of the generated graph, the root included, and those directly below the root."""
 
+DEEP = 400
+"""Concepts of the deep tree, the root included."""
+
 SECRET = b"the secret of the golden cases"
 
 Links = list[tuple[str, str]]
@@ -51,6 +54,17 @@ def dag_links() -> Links:
     return links
 
 
+def deep_codes() -> list[str]:
+    """The concepts of the deep tree but the root."""
+    return [child for child, _ in deep_links()]
+
+
+def deep_links() -> Links:
+    """A tree of some twenty levels."""
+    draw = Random(11).random
+    return [(_concept(number), _concept(int(number * (0.6 + 0.4 * draw())))) for number in range(1, DEEP)]
+
+
 def _concept(number: int) -> str:
     return f"c{number:04d}"
 
@@ -59,6 +73,7 @@ def write_files(folder: Path) -> Path:
     """Writes all files to a folder; returns the folder."""
     _write_ontology(folder / "tree.csv", tree_links(), "all")
     _write_ontology(folder / "dag.csv", dag_links(), _concept(0))
+    _write_ontology(folder / "deep.csv", deep_links(), _concept(0))
     (folder / "secret").write_bytes(SECRET)
     (folder / "secret").chmod(0o600)
     (folder / "mapping.csv").write_text("value,concept\nlocal-1,A00\nlocal-2,D01.0\nhyper tension,B01\n")

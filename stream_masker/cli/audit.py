@@ -1,4 +1,4 @@
-"""``stream-masker audit``: is a masked record what it has to be?"""
+"""``stream-masker audit``: verification of the masks of single records."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from stream_masker.service.observability.logs import configure_logs
     multiple=True,
     required=True,
     metavar="PARTITION:OFFSET",
-    help="The place of a record in the input topic; may be given several times.",
+    help="The partition and offset of a record in the input topic. Can be repeated.",
 )
 def command(config: Path, places: tuple[str, ...]) -> None:
-    """Derive the mask of input records once more, and say whether what was written matches.
+    """Derive the masks of input records again and compare them with what was written.
 
-    The mask is derived from the input record, the secret, the key and the statistics version that the masked record's
-    headers name; a rejection from the record and the configuration. No value is shown. Ends with exit code 1 when one
-    of the records does not match.
+    A mask is derived from the input record, the secret, the key and the statistics version that the headers of the
+    masked record name; a rejection is derived from the record and the configuration. No value is shown. Exits with 1 if
+    a record does not match.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``stream-masker evaluate``: what masking keeps of given events."""
+"""``stream-masker evaluate``: utility of masked events."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from stream_masker.service.observability.logs import configure_logs
     multiple=True,
     default=ALPHAS,
     show_default=True,
-    help="A noise level; may be given several times.",
+    help="Noise level. Can be repeated.",
 )
 @click.argument("source", default=files.STANDARD, metavar="[FILE]")
 def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
-    """Mask events (JSON lines, perhaps gzipped) at several noise levels and print what each keeps, as a Markdown table.
+    """Mask events (JSON lines, optionally gzipped) at several noise levels and print their utility as a Markdown table.
 
-    The measures are those of the 2017 paper, section 5: for semantic noise with every reference that the attributes
-    allow and both roundings, for any other mechanism as it is configured, without noise levels. Numeric attributes
-    are left out. Nothing masked is written.
+    The measures are those of the 2017 paper, section 5. Semantic noise is evaluated with every reference that the
+    attributes allow and with both roundings; any other mechanism as configured, without noise levels. Numeric
+    attributes are left out. No masked record is written.
 
     \b
     Examples:
@@ -95,12 +95,12 @@ def _of_noise(
 
 
 def _references(settings: SemanticNoiseSection) -> tuple[str, ...]:
-    """Every reference, ``pair`` only where it is the configured one and so known to fit."""
+    """Return the references to evaluate; ``pair`` only if it is configured, and therefore valid."""
     return ("mean", "pair", "root") if settings.reference == "pair" else ("mean", "root")
 
 
 def _groups(batches: Iterable[Batch], configuration: Configuration, mechanism: Mechanism) -> list[Batch]:
-    """The batches; cut into groups, of which none is too small, for a mechanism that masks such."""
+    """Return the batches, split into groups of sufficient size if the mechanism masks groups."""
     if not mechanism.needs_group:
         return list(batches)
     groups = [group for batch in batches for group in split_ranges(batch, configuration.groups.records)]

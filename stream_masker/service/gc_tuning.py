@@ -1,7 +1,7 @@
-"""Python's search for reference cycles, made rare.
+"""Less frequent garbage collection of reference cycles.
 
-A search starts whenever so many objects were made and are still there, and looks at all of them. Messages set it off
-again and again, a batch of them each time, though they are in no cycle: it took a tenth of a worker's time.
+Python's cyclic garbage collector runs whenever a number of new objects have survived, and visits all of them. The
+messages of a batch triggered it constantly although they form no cycles; it took a tenth of a worker's time.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from typing import Final
 
 COLLECTION_BATCHES: Final = 20
-"""More than are ever on their way at once: what is left of so many may well be in cycles."""
+"""The number of batches whose objects may accumulate before a collection; more than are ever in flight."""
 
 MIN_ALLOCATIONS: Final = 100_000
-"""Objects that are no reason for a search, however small the batches are."""
+"""The minimum allocation threshold, for small batches."""
 
 
 @contextmanager
 def infrequent_collections(records: int) -> Iterator[None]:
-    """Inside, for the whole process, a search waits for the objects of many batches of so many records."""
+    """Raise the process-wide allocation threshold inside the block, according to the number of records in a batch."""
     usual = gc.get_threshold()
     gc.set_threshold(max(MIN_ALLOCATIONS, COLLECTION_BATCHES * records), *usual[1:])
     try:

@@ -1,4 +1,4 @@
-"""Statistics before the first block: a sample of the input topic, or a snapshot."""
+"""Bootstrap: the first statistics, from a sample of the input topic or from a snapshot."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ SAMPLE_RETRY_SECONDS = 5.0
 def publish_snapshot(
     configuration: Configuration, snapshot: Mapping[str, Any], source: StatisticsSource = "file"
 ) -> int:
-    """Publishes a mechanism's snapshot as the next statistics version; gives its number.
+    """Publish a mechanism's snapshot as the next statistics version; return its number.
 
-    An active calibrator is shut out for a moment, reads the topic again and goes on from this version. Raises
-    StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError when Kafka fails.
+    An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
+    Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
     """
     parts = build_components(configuration)
     require_topics(configuration)
@@ -53,7 +53,7 @@ def publish_snapshot(
 
 
 def published(parts: CalibratorComponents) -> History:
-    """What is on the statistics topic. Raises ServiceError."""
+    """Read the history of published versions from the statistics topic. Raises ServiceError."""
     try:
         with connect_reader(parts.configuration) as consumer:
             return read_history(consumer, parts, lambda: False)
@@ -62,24 +62,24 @@ def published(parts: CalibratorComponents) -> History:
 
 
 class NoBrokerError(ServiceError):
-    """No broker answers."""
+    """No Kafka broker is reachable."""
 
 
 def require_topics(configuration: Configuration) -> None:
-    """Raises NoBrokerError, or ServiceError when a topic that the calibrator needs is not there."""
+    """Raise NoBrokerError if no broker is reachable, ServiceError if a topic that the calibrator needs is missing."""
     topics = configuration.topics
     try:
         missing = missing_topics(configuration, [topics.calibration, topics.statistics, topics.drift])
     except KafkaException as error:
         servers = configuration.kafka.bootstrap_servers
-        raise NoBrokerError(f"no broker answers at {servers}: {describe(error)}") from error
+        raise NoBrokerError(f"no broker is reachable at {servers}: {describe(error)}") from error
     if missing:
-        raise ServiceError(f"there is no topic {', '.join(missing)}: `stream-masker topics` creates what is missing")
+        raise ServiceError(f"missing topics: {', '.join(missing)}: `stream-masker topics` creates them")
 
 
 class InputSample:
-    """Counts of a sample, and when they are enough: at ``window_records``, or when ``min_records`` have been there
-    for ``every_seconds``.
+    """The counts of a sample, which is complete with ``window_records`` records, or ``every_seconds`` seconds after it
+    reached ``min_records``.
     """
 
     def __init__(self, settings: CalibrationSettings) -> None:
@@ -90,11 +90,11 @@ class InputSample:
 
     @property
     def room(self) -> int:
-        """How many records there is still room for."""
+        """The number of records that the sample can still take."""
         return self._settings.window_records - self.records
 
     def add(self, counts: Counts, now: float) -> None:
-        """Takes more records; ``now`` in seconds of any clock that only goes forward."""
+        """Add the counts of more records; ``now`` in seconds of a monotonic clock."""
         self._counts.append(counts)
         self.records += counts.records
         if self._since is None and self.records >= self._settings.min_records:
@@ -108,7 +108,7 @@ class InputSample:
 
 
 class Sampler:
-    """Samples the input topic from its beginning, in a thread of its own. Only reads: no group, no commits."""
+    """Samples the input topic from its beginning, in its own thread. It only reads: no group, no commits."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -120,18 +120,18 @@ class Sampler:
 
     @property
     def records(self) -> int:
-        """Records counted so far."""
+        """The number of records counted so far."""
         return self._sample.records
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread soon; does not wait for it."""
+        """Signal the thread to end; does not wait for it."""
         self._stopping.set()
 
     def result(self) -> Counts | None:
-        """The sample's counts once they are enough. Raises what ended the thread."""
+        """Return the counts of the complete sample, None before. Raises the exception that ended the thread."""
         if self._error is not None:
             raise self._error
         return self._found
@@ -139,7 +139,7 @@ class Sampler:
     def _run(self) -> None:
         try:
             self._found = self._take()
-        except Exception as error:  # noqa: BLE001 - the thread's owner is told, in result()
+        except Exception as error:  # noqa: BLE001 - raised again in result()
             self._error = error
 
     def _take(self) -> Counts | None:
@@ -150,7 +150,7 @@ class Sampler:
             try:
                 return self._read(masker)
             except KafkaException as error:
-                log.warning("cannot sample %s: %s", self._configuration.topics.input, describe(error))
+                log.warning("Failed to sample %s: %s", self._configuration.topics.input, describe(error))
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None
 
@@ -167,7 +167,7 @@ class Sampler:
 
 
 def assign_all(consumer: Consumer, topic: str) -> None:
-    """Assigns every partition of a topic from its beginning. Raises KafkaException."""
+    """Assign all partitions of a topic, from their beginning. Raises KafkaException."""
     found = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
     if found.error is not None:
         raise KafkaException(found.error)
@@ -175,7 +175,7 @@ def assign_all(consumer: Consumer, topic: str) -> None:
 
 
 def values(messages: Sequence[Message]) -> Iterator[bytes]:
-    """The values of messages, without tombstones and ends of partitions. Raises KafkaException."""
+    """Yield the values of messages, without tombstones and end-of-partition events. Raises KafkaException."""
     for message in messages:
         if (error := message.error()) is not None and error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)

@@ -1,7 +1,7 @@
-"""The calibrator's one working thread: takes what Faust hands over, and keeps a session while this process is active.
+"""The calibrator's engine: one thread that merges blocks and holds a session while this process is active.
 
-Blocks are acknowledged when they are taken, not when they are merged. That loses nothing: whatever goes wrong, the
-session ends, and the next one reads everything again from the topics.
+Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block can be lost by this: after
+any failure the session ends, and the next session reads everything again from the topics.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from stream_masker.service.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 QUEUED_BLOCKS = 256
-"""Blocks that may wait to be merged; beyond that Faust waits."""
+"""The maximum number of blocks that wait to be merged; when it is reached, Faust waits."""
 
 TURN_SECONDS = 0.2
-"""Seconds that a turn waits for something to do."""
+"""The maximum time that one iteration waits for a block."""
 
 ENGINE_PULSE_SECONDS = 60.0
-"""Seconds without a pulse of the event loop after which the process is not alive."""
+"""The time without a pulse of the event loop after which the process is not alive."""
 
 BACKOFF_SECONDS = (1.0, 30.0)
-"""Seconds before a failed session is tried again: at first, and at most."""
+"""The delay before a failed session is opened again: the initial and the maximum one."""
 
 STANDBY_REASON = "standby: another calibrator is active"
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredBlock:
-    """A block as it was read."""
+    """A block as read from the calibration topic; ``written``: its timestamp in milliseconds."""
 
     offset: int
     written: int
@@ -53,8 +53,10 @@ class DeliveredBlock:
 
 
 class CalibratorEngine:
-    """Driven by the event loop through ``assigned``, ``revoked``, ``deliver``, ``tick`` and ``pulse``, which return at
-    once; works in a thread of its own, between ``start`` and ``stop``. ``failed`` is called with what ended it early.
+    """Runs sessions in its own thread, between ``start`` and ``stop``.
+
+    The event loop drives it through ``assigned``, ``revoked``, ``deliver``, ``tick`` and ``pulse``, which return
+    immediately. ``failed`` is called with the exception that ended the thread early.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class CalibratorEngine:
         failed: Callable[[BaseException], None],
         file: ConfigurationFile | None = None,
     ) -> None:
-        """``file``: where the configuration comes from; its settings are taken up when it changes."""
+        """``file``: the watched configuration file, whose changed settings are applied."""
         self._parts = parts
         self._file = file
         self._due = False
@@ -91,12 +93,12 @@ class CalibratorEngine:
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ends the thread; nothing is published after that."""
+        """End the thread; nothing is published afterwards."""
         self._stopping.set()
         self._thread.join(timeout)
 
     def assigned(self, *, active: bool) -> None:
-        """The group has decided; every decision starts a new session on the active calibrator."""
+        """Handle a new assignment of the group. Each one starts a new session on the active calibrator."""
         self._term += 1
         self._active = active
         self._health.reason("start", None)
@@ -104,11 +106,11 @@ class CalibratorEngine:
         self._health.reason("role", "taking over: reading the topics" if active else None)
 
     def revoked(self) -> None:
-        """The group is about to decide anew; until then nothing is published."""
+        """Handle the start of a rebalance: until the next assignment nothing is published."""
         self._active = False
 
     async def deliver(self, offset: int, written: int, raw: bytes) -> None:
-        """Takes a block; waits while too many wait to be merged."""
+        """Queue a block; waits while the queue is full."""
         while not self._stopping.is_set():
             try:
                 return self._deliveries.put_nowait(DeliveredBlock(offset, written, raw))
@@ -116,19 +118,19 @@ class CalibratorEngine:
                 await asyncio.sleep(TURN_SECONDS / 10)
 
     def fail(self, error: BaseException) -> None:
-        """A block could not be taken."""
+        """Handle a block that could not be queued."""
         self._failed(error)
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Handle the periodic timer."""
         self._ticked = self._due = True
 
     def reload(self) -> None:
-        """The configuration file is to be read again, changed or not."""
+        """Read the configuration file again, even if it has not changed."""
         self._again = True
 
     def pulse(self) -> None:
-        """The event loop turns."""
+        """Record that the event loop is running."""
         self._pulse = time.monotonic()
 
     def _run(self) -> None:
@@ -136,7 +138,7 @@ class CalibratorEngine:
             while not self._stopping.is_set():
                 self._beat()
                 self._turn()
-        except BaseException as error:  # noqa: BLE001 - told to the owner, who ends the process
+        except BaseException as error:  # noqa: BLE001 - passed to the owner, which ends the process
             self._failed(error)
         finally:
             self._end()
@@ -157,14 +159,14 @@ class CalibratorEngine:
             self._give_up(error)
 
     def _look(self) -> None:
-        """Takes up the settings of a configuration file that has changed."""
+        """Apply the settings of a configuration file that has changed."""
         if self._file is None or not (self._due or self._again):
             return
         again, self._again, self._due = self._again, False, False
         refusals = self._file.refusals
         if self._file.look(again=again):
             self._parts = reconfigured(self._parts, self._file.current)
-            log.info("the configuration has changed: %s", self._file.current.hash)
+            log.info("Applied the changed configuration: %s", self._file.current.hash)
             if self._session is not None:
                 self._session.reconfigure(self._parts)
         self._metrics.add("configuration_refused_total", self._file.refusals - refusals)
@@ -172,12 +174,12 @@ class CalibratorEngine:
         self._health.note("configuration", refused and f"a changed configuration was refused: {refused}")
 
     def _outdated(self) -> bool:
-        """Whether the session, present or to come, is no longer wanted. Asked while it reads, so it beats as well."""
+        """Whether the current or next session is obsolete. Called during long reads, so it also records a heartbeat."""
         self._beat()
         return self._stopping.is_set() or not self._active or self._term != self._served
 
     def _follow(self) -> None:
-        """Ends a session that is no longer wanted, and opens one that is."""
+        """Close an obsolete session, and open the one that is needed."""
         if self._session is not None and self._outdated():
             self._end()
         if self._session is None and self._active and time.monotonic() >= self._retry_at:
@@ -187,9 +189,9 @@ class CalibratorEngine:
             self._health.reason("role", None)
 
     def _give_up(self, error: Exception) -> None:
-        """Ends a session that failed; the next one is opened after a while."""
+        """Close a failed session; the next one is opened after a delay."""
         self._end()
-        log.warning("%s; trying again in %.0f s", describe(error), self._wait)
+        log.warning("%s; retrying in %.0f s", describe(error), self._wait)
         self._health.reason("role", describe(error))
         self._retry_at = time.monotonic() + self._wait
         self._wait = min(2 * self._wait, BACKOFF_SECONDS[1])
@@ -200,7 +202,7 @@ class CalibratorEngine:
         self._stop_sampling()
 
     def _merge(self) -> None:
-        """Merges the blocks that wait; without a session there is nothing to do for them: it will read them itself."""
+        """Merge the queued blocks. Without a session they are discarded: the next session reads them from the topic."""
         for delivery in self._waiting():
             if self._session is not None:
                 self._session.deliver(delivery.offset, delivery.written, delivery.raw)
@@ -214,7 +216,7 @@ class CalibratorEngine:
         return [first, *(self._deliveries.get_nowait() for _ in range(self._deliveries.qsize()))]
 
     def _advance(self) -> None:
-        """Computes and publishes one version at most, so that blocks are merged in between."""
+        """Compute and publish at most one version, so that blocks are merged in between."""
         if self._session is None or self._outdated():
             return
         if self._ticked:
@@ -227,7 +229,7 @@ class CalibratorEngine:
         self._bootstrap(self._session)
 
     def _bootstrap(self, session: CalibrationSession) -> None:
-        """Samples the input while there is no version."""
+        """Sample the input topic until there is a version."""
         if session.history.latest is not None:
             self._stop_sampling()
         elif self._sampler is None:
@@ -249,7 +251,7 @@ class CalibratorEngine:
         try:
             session.publish_sample(counts)
         except StatisticsError as error:
-            log.warning("no statistics from the sample: %s", error)
+            log.warning("Failed to compute statistics from the sample: %s", error)
             self._stop_sampling()
             self._sample_at = time.monotonic() + self._parts.settings.every_seconds
 

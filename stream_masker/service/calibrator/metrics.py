@@ -1,4 +1,4 @@
-"""What the calibrator shows of a window: its statistics, their drift, and the utility of its masked data."""
+"""The calibrator's metrics of a window: its statistics, their drift, and the utility of its masked data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_masker.service.observability.metrics import Metrics
 
 
 def show_window(metrics: Metrics, statistics: Statistics) -> None:
-    """The figures of a published version, of the window's original data."""
+    """Set the metrics of a published version, for the window's original data."""
     show_statistics(metrics, statistics, data="original")
     metrics.set("statistics_version", statistics.version)
     metrics.set("window_records", statistics.records)
@@ -25,7 +25,7 @@ def show_window(metrics: Metrics, statistics: Statistics) -> None:
 
 
 def show_statistics(metrics: Metrics, statistics: Statistics, *, data: Literal["original", "masked"]) -> None:
-    """sVar, sdVar, sdCov and sdCor of the window's original or masked data; mean, variance, correlation of numbers."""
+    """Set sVar, sdVar, sdCov and sdCor of the original or masked window, and the moments of its numeric attributes."""
     for i, attribute in enumerate(statistics.attributes):
         metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
         metrics.set("sdvar", float(statistics.covariance[i, i]), attribute=attribute, data=data)
@@ -45,7 +45,7 @@ def _show_numbers(metrics: Metrics, numbers: NumericStatistics, data: str) -> No
 
 
 def show_drift(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
-    """Every figure of the drift from another version; the shares of unknown and novel values are the window's own."""
+    """Set the metrics of the drift from another version, without the shares of unknown and novel values."""
     for attribute, figures in drift.attributes.items():
         metrics.set("drift_mean", figures.mean, attribute=attribute, against=against)
         metrics.set("drift_variance", figures.variance, attribute=attribute, against=against)
@@ -57,7 +57,7 @@ def show_drift(metrics: Metrics, drift: Drift, *, against: Literal["previous", "
 
 
 def show_utility(metrics: Metrics, utility: Utility) -> None:
-    """Every figure of the masked data's utility (2017: section 5)."""
+    """Set the metrics of the masked data's utility (2017: section 5)."""
     for attribute, figures in utility.attributes.items():
         metrics.set("rmse", figures.rmse_actual, attribute=attribute, kind="actual")
         metrics.set("rmse", figures.rmse_target, attribute=attribute, kind="target")

@@ -1,4 +1,4 @@
-"""The calibrator as a process: its HTTP server, its engine, and the Faust application, from start to stop."""
+"""The calibrator process: HTTP server, engine and Faust application, from start to stop."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ from stream_masker.service.shutdown import exit_within
 log = logging.getLogger(__name__)
 
 STALE_SECONDS = 300.0
-"""Seconds without a turn after which the process is not alive; a large window may take long to compute."""
+"""The time without an iteration after which the process is not alive; a large window takes long to compute."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 HEARTBEAT_SECONDS = 1.0
 BROKER_RETRY_SECONDS = 5.0
 STOP = 8.0
-"""Seconds in which Faust, and then the engine, may stop."""
+"""The time limit for stopping Faust, and then for stopping the engine."""
 
 LEAVE_SECONDS = 1.0
-"""Seconds in which what was cancelled may end."""
+"""The time limit for cancelled tasks to end."""
 
 
 def run_calibrator(
     configuration: Configuration, *, http_port: int | None = None, file: ConfigurationFile | None = None
 ) -> None:
-    """Runs until SIGTERM or SIGINT. ``http_port``: instead of the configuration's; ``file``: that it stands in, whose
-    settings are taken up when it changes, or at SIGHUP.
+    """Run the calibrator until SIGTERM or SIGINT.
 
-    Raises ConfigurationError when the configuration or the HTTP port cannot be used, ServiceError when a topic is
-    missing or the calibrator failed. A broker that does not answer is waited for.
+    ``http_port`` overrides the configuration's port. ``file`` is the watched configuration file, whose settings are
+    applied when it changes and on SIGHUP.
+
+    Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
+    or the calibrator failed. If no broker is reachable, it retries.
     """
     registry, health, http = CollectorRegistry(), Health(stale_after=STALE_SECONDS), configuration.http
     port = http.port if http_port is None else http_port
@@ -67,18 +69,18 @@ def run_calibrator(
 
 @contextmanager
 def unexpected_errors_logged() -> Iterator[None]:
-    """Makes an unforeseen exception a ServiceError without its text, which may quote a record."""
+    """Convert an unexpected exception to a ServiceError without the exception's text, which may quote a record."""
     try:
         yield
     except StreamMaskerError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, its text is not to be seen
+    except Exception as error:  # noqa: BLE001 - reported without its text
         raise ServiceError(f"the calibrator failed: {describe(error)}") from None
 
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Lets SIGTERM and SIGINT end the process with 0 while it starts, before its loop listens to them."""
+    """End the process with exit code 0 on SIGTERM and SIGINT during start, before the event loop handles them."""
 
     def leave(*_: object) -> None:
         raise SystemExit(0)
@@ -95,8 +97,9 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def run_to_end(main: Coroutine[Any, Any, None]) -> None:
-    """Runs ``main``, then cancels what it left. Unlike ``asyncio.run`` it does not wait for those that will not end:
-    tasks of an application that crashed may swallow their cancellation.
+    """Run ``main``, then cancel the remaining tasks, without waiting for those that do not end.
+
+    ``asyncio.run`` waits for them, but tasks of a crashed application may ignore their cancellation.
     """
     loop = asyncio.new_event_loop()
     try:
@@ -111,7 +114,7 @@ def run_to_end(main: Coroutine[Any, Any, None]) -> None:
 
 
 class CalibratorProcess:
-    """The engine and, one after another, the Faust applications that drive it."""
+    """Runs the engine and a Faust application, which is replaced by a new one after a crash."""
 
     def __init__(
         self, parts: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
@@ -124,7 +127,7 @@ class CalibratorProcess:
         self._error: BaseException | None = None
 
     async def run(self) -> None:
-        """Raises ServiceError like ``run_calibrator``."""
+        """Run until stopped. Raises ServiceError like ``run_calibrator``."""
         self._loop = asyncio.get_running_loop()
         self._listen_to_signals(self._loop)
         pulse = asyncio.create_task(self._pulse())
@@ -136,7 +139,7 @@ class CalibratorProcess:
             self._health.reason("stop", "stopping")
             pulse.cancel()
             await asyncio.to_thread(self._engine.stop, STOP)
-            log.info("stopped")
+            log.info("Stopped")
         self._report()
 
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -146,12 +149,12 @@ class CalibratorProcess:
             loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
 
     def _told_to_stop(self, number: signal.Signals) -> None:
-        log.info("%s: stopping", number.name)
+        log.info("Received %s, stopping", number.name)
         exit_within()
         self._stop.set()
 
     def _on_failure(self, error: BaseException) -> None:
-        """Called from any thread."""
+        """Stop the process because of an error; called from any thread."""
         self._error = self._error or error
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -166,7 +169,7 @@ class CalibratorProcess:
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def _serve(self) -> None:
-        """One application, until it crashes or is to stop."""
+        """Run one application until it crashes or the process stops."""
         if not await self._broker_answers():
             return
         app = build_app(self._parts.configuration, self._engine)
@@ -178,11 +181,11 @@ class CalibratorProcess:
             await self._end(app, starting)
 
     async def _broker_answers(self) -> bool:
-        """Whether a broker answers and has the topics; if not, waits a while. Raises ServiceError for no topic."""
+        """Whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is missing."""
         try:
             await asyncio.to_thread(require_topics, self._parts.configuration)
         except NoBrokerError as error:
-            log.warning("%s; trying again in %.0f s", error, BROKER_RETRY_SECONDS)
+            log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
             self._health.reason("start", str(error))
             await self._pause(BROKER_RETRY_SECONDS)
             return False
@@ -196,7 +199,7 @@ class CalibratorProcess:
     async def _crash_or_stop(self, app: faust.App, starting: asyncio.Task[None]) -> None:
         while not self._stop.is_set():
             if (reason := cause_of_crash(app, starting)) is not None:
-                log.warning("Faust stopped (%s); starting it again", describe(reason))
+                log.warning("Faust stopped (%s); restarting it", describe(reason))
                 self._health.reason("start", "Faust stopped")
                 return await self._pause(BROKER_RETRY_SECONDS)
             await self._pause(HEARTBEAT_SECONDS)
@@ -207,9 +210,9 @@ class CalibratorProcess:
 
 
 async def stopped(app: faust.App, starting: asyncio.Task[None]) -> bool:
-    """Stops an application; False: it would not, and is left behind.
+    """Stop an application; return False if it did not stop in time and is abandoned.
 
-    Faust's services may swallow being cancelled, so nothing here waits for that.
+    Faust's services may ignore cancellation, so the wait for it is limited.
     """
     stopping = asyncio.ensure_future(app.stop())
     await asyncio.wait([stopping], timeout=STOP)
@@ -217,12 +220,12 @@ async def stopped(app: faust.App, starting: asyncio.Task[None]) -> bool:
     starting.cancel()
     _, left = await asyncio.wait([stopping, starting], timeout=LEAVE_SECONDS)
     if left:
-        log.warning("Faust did not stop within %.0f s: left behind", STOP + LEAVE_SECONDS)
+        log.warning("Faust did not stop within %.0f s; abandoning it", STOP + LEAVE_SECONDS)
     return not left
 
 
 def cause_of_crash(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
-    """What ended an application that nobody stopped; None while it starts or runs."""
+    """Return the exception that ended an application without a stop; None while it starts or runs."""
     if app.crashed:
         return cast(BaseException, app.crash_reason)
     return starting.exception() if starting.done() else None

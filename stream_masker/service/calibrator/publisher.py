@@ -1,4 +1,4 @@
-"""Writing statistics versions: one publisher at a time, each version in one transaction with its drift report."""
+"""The publisher of statistics versions: a single writer, one transaction for a version and its drift report."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from stream_masker.service.observability.logs import describe
 log = logging.getLogger(__name__)
 
 PUBLISH_TRANSACTION_MS = 30_000
-"""How long the topics may wait for a publisher that died halfway."""
+"""The transaction timeout: how long readers wait for a publisher that died during a transaction."""
 
 
 DEFAULT_BYTES = 1_048_588
-"""The largest message that Kafka takes unless it is told otherwise."""
+"""Kafka's default for the largest message."""
 
 OVERHEAD = 4_096
-"""Bytes that a message's key and its batch may add to its value, at most."""
+"""The maximum size that a message's key and its batch add to its value, in bytes."""
 
 LARGEST_MESSAGE = "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRecord:
-    """A message to write; ``value`` None removes what the key held."""
+    """A message to write; a ``value`` of None deletes the key."""
 
     topic: str
     key: bytes
@@ -47,11 +47,12 @@ class StatisticsRecord:
 
 
 class StatisticsPublisher:
-    """The one writer of a statistics topic.
+    """The single writer of a statistics topic.
 
-    All publishers of a topic share a transactional id, so that opening one settles what an earlier one left behind
-    and shuts it out: what is read after ``open`` stays the newest until this publisher writes, or is shut out itself.
-    So version numbers never fork. After any error the publisher must be opened, and the topic read, again.
+    All publishers of a topic share a transactional id. Opening one completes or aborts the transaction of the previous
+    one and fences it out, so what is read after ``open`` stays the newest state until this publisher writes or is
+    fenced out itself. Version numbers therefore never fork. After any error the publisher must be opened again, and the
+    topic read again.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -61,32 +62,32 @@ class StatisticsPublisher:
         self._limit = DEFAULT_BYTES
 
     def open(self) -> None:
-        """Shuts out every other publisher of the topic. Raises ServiceError, ConfigurationError for bad properties."""
+        """Fence out all other publishers of the topic. Raises ServiceError; ConfigurationError for bad properties."""
         self._producer = None
         largest = min(SUMMARY_BYTES, largest_message(self._properties, self._topics.statistics))
         self._limit = max(HEADER_BYTES, largest - OVERHEAD)
         producer = connect_producer(self._properties | self._own(largest))
-        self._attempt("cannot get ready to publish", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
+        self._attempt("the publisher cannot be initialised", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
         self._producer = producer
 
     def publish(self, publish: Publish) -> int:
-        """Writes a version, its drift report and the removal of expired versions, all or nothing.
+        """Write a version, its drift report and the tombstones of expired versions in one transaction.
 
-        Gives the number of parts that the version was cut into, 0 for one message. Raises ServiceError when that
-        failed or may have; reading the topic again tells.
+        Returns the number of chunks of the version, 0 for a single message. Raises ServiceError if the transaction
+        failed or its outcome is unknown; reading the topic again resolves it.
         """
         pieces = split_message(publish.message.version, encode_statistics(publish.message), self._limit)
-        self._attempt("cannot publish statistics", lambda: self._write(self._messages(publish, pieces)))
+        self._attempt("statistics cannot be published", lambda: self._write(self._messages(publish, pieces)))
         return len(pieces) - 1
 
     def poll(self) -> None:
-        """Lets the client tell what it has to log. To be called now and then."""
+        """Serve the client's callbacks, which write its logs; call it regularly."""
         if self._producer is not None:
             with fatal_errors(self._producer):
                 self._producer.poll(0)
 
     def close(self) -> None:
-        """Lets the producer go; no transaction is open between calls."""
+        """Drop the producer; no transaction is open between calls."""
         self._producer = None
 
     def _own(self, largest: int) -> dict[str, str | int]:
@@ -123,11 +124,11 @@ class StatisticsPublisher:
 
 
 def largest_message(properties: Mapping[str, Any], topic: str) -> int:
-    """The largest message that a topic takes, in bytes; Kafka's default where the broker does not tell."""
+    """Return the largest message that a topic accepts, in bytes; Kafka's default if the broker does not report it."""
     admin, wanted = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
     try:
         answer = admin.describe_configs([wanted], request_timeout=POLL_TIMEOUT_SECONDS)
         return int(answer[wanted].result(POLL_TIMEOUT_SECONDS)[LARGEST_MESSAGE].value)
     except (KafkaException, KeyError, TimeoutError, ValueError) as error:
-        log.debug("%s of %s is not known (%s)", LARGEST_MESSAGE, topic, type(error).__name__)
+        log.debug("%s of %s is unknown (%s)", LARGEST_MESSAGE, topic, type(error).__name__)
         return DEFAULT_BYTES

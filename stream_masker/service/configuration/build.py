@@ -1,4 +1,4 @@
-"""From a configuration to what the pipeline works with: ontologies, taxonomies, plan and mechanism."""
+"""Construction of the pipeline's objects from a configuration: ontologies, taxonomies, plan and mechanism."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 def build_plan(configuration: Configuration) -> Plan:
-    """Build what the record masker is told to do; loads the ontologies.
+    """Build the record masker's plan; loads the ontologies.
 
-    Raises ConfigurationError that names the key: an ontology or mapping that cannot be read, a root that is no
-    concept, a label where the ontology has none.
+    Raises ConfigurationError, which names the key, for an ontology or mapping that cannot be read, a root that is not
+    a concept, and a label if the ontology has no labels.
     """
     ontologies = load_ontologies(configuration)
     taxonomies = build_taxonomies(configuration)
@@ -65,8 +65,8 @@ def build_plan(configuration: Configuration) -> Plan:
 def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> WindowedMechanism[Any]:
     """Build the configured mechanism over the attributes' taxonomies.
 
-    ``secret`` seeds its noise; without one the seed is random, for a process that computes statistics and masks
-    nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism refuses.
+    ``secret`` seeds the noise. Without a secret the seed is random, for processes that compute statistics and mask
+    nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism rejects.
     """
     from stream_masker.core.mechanisms import mechanism
 
@@ -89,15 +89,15 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
 def _check_groups(configuration: Configuration, least: int) -> None:
     if configuration.groups.records < least:
         raise ConfigurationError(
-            f"groups.records: {configuration.groups.records} is too few, for {configuration.mechanism.name} needs at "
-            f"least {least}: use more, or other parameters of the mechanism"
+            f"groups.records: {configuration.groups.records} is too small: {configuration.mechanism.name} needs at "
+            f"least {least} records: increase it, or change the mechanism's parameters"
         )
 
 
 def parameters(configuration: Configuration) -> dict[str, Any]:
-    """What the mechanism's constructor takes of the configuration, beside what all of them take.
+    """Return the arguments of the mechanism's constructor that are specific to the mechanism.
 
-    Raises ConfigurationError for a numeric range that is none.
+    Raises ConfigurationError for an invalid numeric range.
     """
     with _at("mechanism"):
         found = configuration.mechanism.parameters(configuration.resolve)
@@ -111,18 +111,18 @@ def parameters(configuration: Configuration) -> dict[str, Any]:
 
 
 def alpha_for(attribute: AttributeSection | NumericAttributeSection) -> float:
-    """The attribute's noise level; the default one where records bring their own."""
+    """Return the attribute's noise level; if records bring their own, the default one."""
     return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
-    """Each attribute's noise level; 0 where the mechanism knows none."""
+    """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
     return {name: alpha_for(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
-    """Load every configured ontology, each source once for the whole process."""
+    """Load every configured ontology; each source is loaded once per process."""
     found = {}
     for name, ontology in configuration.ontologies.items():
         if isinstance(ontology, OntologyValues):
@@ -135,7 +135,7 @@ def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
 
 @cache
 def _flat(name: str, values: tuple[str, ...]) -> Ontology:
-    """The values below a root that is none of them."""
+    """Return an ontology with all values directly below a root whose name is none of them."""
     root = f"any {name}"
     while root in values:
         root += "*"
@@ -144,7 +144,7 @@ def _flat(name: str, values: tuple[str, ...]) -> Ontology:
 
 
 def ontology_source(configuration: Configuration, source: str) -> str:
-    """What ``Ontology.load`` takes: a name as it is, a file relative to the configuration's folder."""
+    """Return the argument of ``Ontology.load``: a built-in name, or a file relative to the configuration's folder."""
     return source if source in NAMED else str(configuration.resolve(source).absolute())
 
 
@@ -154,7 +154,7 @@ def _ontology(source: str) -> Ontology:
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
-    """Build each attribute's taxonomy, in the attributes' order; attributes of one root share one object."""
+    """Build the attributes' taxonomies, in attribute order; attributes with the same root share one object."""
     ontologies = load_ontologies(configuration)
     return {
         name: _taxonomy(name, attribute, ontologies[attribute.ontology])
@@ -166,7 +166,7 @@ def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Tax
     try:
         return ontology.taxonomy(root=attribute.root)
     except UnknownConceptError:
-        where = f"attributes.{name}.root: {attribute.root!r} is no concept of the ontology {attribute.ontology}"
+        where = f"attributes.{name}.root: {attribute.root!r} is not a concept of the ontology {attribute.ontology}"
     raise ConfigurationError(f"{where}: use one of its concepts, such as {ontology.root!r}")
 
 
@@ -174,8 +174,8 @@ def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxo
     attribute = configuration.nominal[name]
     if attribute.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
-            f"attributes.{name}.label: the ontology {attribute.ontology} has no labels to write there: "
-            "use an ontology with labels, or leave label out and drop the field"
+            f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
+            "use an ontology with labels, or remove label and drop the field"
         )
     return AttributePlan(
         name=name,
@@ -195,7 +195,7 @@ def _number(configuration: Configuration, name: str) -> NumericPlan:
 
 
 def numeric_range(configuration: Configuration, name: str) -> Numeric:
-    """The numbers that a numeric attribute takes. Raises ConfigurationError for a range that is none."""
+    """Return the range of a numeric attribute. Raises ConfigurationError for an invalid range."""
     with _at(f"attributes.{name}.numeric"):
         return Numeric(**configuration.numeric[name].numeric.model_dump())
 
@@ -222,7 +222,7 @@ def _paths(texts: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:
-    """Where a record brings its own alpha; the same for every attribute (``checks.one_alpha``)."""
+    """Return where a record's own alpha is found; it is the same for every attribute (``checks.same_alpha_source``)."""
     match next(iter(configuration.attributes.values())).alpha:
         case AlphaFromPath(path=path):
             return AlphaSource(path=compile_path(path))
@@ -233,7 +233,7 @@ def _alpha_source(configuration: Configuration) -> AlphaSource | None:
 
 @contextmanager
 def _at(key: str) -> Iterator[None]:
-    """Errors of what a key names say so."""
+    """Prefix errors with the configuration key that causes them."""
     try:
         yield
     except StreamMaskerError as error:

@@ -1,4 +1,4 @@
-"""Environment overrides: ``STREAM_MASKER__SECTION__KEY=value``, the value read as YAML."""
+"""Environment overrides: ``STREAM_MASKER__SECTION__KEY=value``, with the value parsed as YAML."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LIBRDKAFKA: ConfigurationPlace = ("kafka", "properties")
 def overridden(
     data: Mapping[str, Any], environ: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[ConfigurationPlace, str]]:
-    """The configuration with the environment's overrides in it, and which variable set which place.
+    """Return the configuration with the environment's overrides, and the variable that set each location.
 
-    Names are compared without regard to case. Attributes, ontologies and columns that the file does not name get
-    names in lower case; in ``kafka.properties`` an underscore stands for a dot, and values stay text. Where only text
-    is allowed, the value is taken as it is. Raises ConfigurationError that names every variable that fits no key.
+    Names are case-insensitive. Attributes, ontologies and columns that are not in the file get lower-case names. In
+    ``kafka.properties`` an underscore stands for a dot and values stay text. Where the schema allows only text, the
+    value is not parsed. Raises ConfigurationError, which names every variable that matches no key.
     """
     result = deepcopy(dict(data))
     places: dict[ConfigurationPlace, str] = {}
@@ -48,7 +48,7 @@ def _place(variable: str, data: Mapping[str, Any]) -> ConfigurationPlace:
 
 
 def _key(variable: str, part: str, place: ConfigurationPlace, data: Mapping[str, Any]) -> str:
-    """The key that a part of a variable's name means below a place."""
+    """Return the configuration key that one part of a variable's name stands for."""
     word = part.replace("_", ".") if place == LIBRDKAFKA else part
     schemas = options(schema_at(place) or {})
     known = [key for schema in schemas for key in schema.get("properties", ())]
@@ -62,7 +62,7 @@ def _key(variable: str, part: str, place: ConfigurationPlace, data: Mapping[str,
 def _no_key(word: str, place: ConfigurationPlace, known: Iterable[str]) -> str:
     options = list(known)
     if not word:
-        return f"the name ends without a key of {dotted(place)}"
+        return f"the name ends before a key of {dotted(place)}"
     if not options:
         return f"{dotted(place)} has no keys"
     return f"{dotted(place)} has no key {word!r}: use {listed_words(options)}{hint(word, options)}"
@@ -85,6 +85,6 @@ def _put(data: dict[str, Any], place: ConfigurationPlace, value: Any, variable: 
     *sections, last = place
     for depth, key in enumerate(sections, start=1):
         if not isinstance(data.setdefault(str(key), {}), dict):
-            raise ConfigurationError(f"{variable}: {dotted(place[:depth])} is no mapping in the file")
+            raise ConfigurationError(f"{variable}: {dotted(place[:depth])} is not a mapping in the file")
         data = data[str(key)]
     data[str(last)] = value

@@ -1,4 +1,4 @@
-"""The field paths of a configuration: every one must parse, and no two may claim the same value differently."""
+"""Checks of a configuration's field paths: each path parses, and no two of them claim the same value."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Problem: TypeAlias = tuple[ConfigurationPlace, str]
 Paths: TypeAlias = Mapping[ConfigurationPlace, Path]
 
 POSITION = "position"
-"""The ``noise_key`` that is no path: topic, partition and offset."""
+"""The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
 LISTS = ("keep", "drop", "pseudonymize")
 
 
 def path_problems(configuration: Configuration) -> list[Problem]:
-    """Everything that is wrong with the paths: their grammar first, and if that is well, what they mean together."""
+    """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
     paths: dict[ConfigurationPlace, Path] = {}
     problems: list[Problem] = []
     for place, text in _texts(configuration):
@@ -41,7 +41,7 @@ def path_problems(configuration: Configuration) -> list[Problem]:
 
 
 def is_array(attribute: AnyAttributeSection) -> bool:
-    """Whether an attribute has a value for each element of an array; False for a path that does not parse."""
+    """Whether an attribute has one value per element of an array; False for a path that does not parse."""
     try:
         return compile_path(attribute.path).arrays > 0
     except ConfigurationError:
@@ -71,7 +71,7 @@ def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[Configura
 
 
 def written(paths: Paths) -> dict[ConfigurationPlace, Path]:
-    """The paths that masking rewrites: attributes' codes, labels and copies."""
+    """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
     return {place: path for place, path in paths.items() if place[0] == "attributes" and place[2] != "alpha"}
 
 
@@ -80,7 +80,7 @@ def _shapes(paths: Paths) -> Iterator[Problem]:
         yield from ((place, text) for text in _written_shape(path, paths[(*place[:2], "path")]))
     for place, path in paths.items():
         if path.arrays and (place == ("noise_key",) or place[2:] == ("alpha", "path")):
-            yield place, f"{path.text!r} is not allowed: use a path without [*], which selects one value"
+            yield place, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
 
 
 def _arrays_of_numbers(configuration: Configuration) -> Iterator[Problem]:
@@ -88,15 +88,15 @@ def _arrays_of_numbers(configuration: Configuration) -> Iterator[Problem]:
         if is_array(attribute):
             yield (
                 ("attributes", name, "path"),
-                f"{attribute.path!r} is not allowed for numbers: use a path without [*], which selects one value",
+                f"{attribute.path!r} is not allowed for numbers: use a path without [*], so that it selects one value",
             )
 
 
 def _written_shape(path: Path, code: Path) -> Iterator[str]:
     if path.arrays > 1:
-        yield f"{path.text!r} has {path.arrays} [*]: use one at most"
+        yield f"{path.text!r} has {path.arrays} [*]: use at most one"
     elif path.arrays != code.arrays:
-        yield f"{path.text!r} must have a [*] exactly when the attribute's path {code.text!r} has one"
+        yield f"{path.text!r} must have a [*] if and only if the attribute's path {code.text!r} has one"
     if isinstance(path.steps[-1], FilterStep):
         yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
 
@@ -111,7 +111,7 @@ def _twice(paths: Paths) -> Iterator[Problem]:
     first: dict[Path, ConfigurationPlace] = {}
     for place, path in paths.items():
         if place[0] == "fields" and first.setdefault(path, place) != place:
-            yield place, f"{path.text!r} is also {dotted(first[path])}: name it once"
+            yield place, f"{path.text!r} is also {dotted(first[path])}: list it once"
 
 
 def _attributes_in_fields(paths: Paths) -> Iterator[Problem]:
@@ -119,9 +119,12 @@ def _attributes_in_fields(paths: Paths) -> Iterator[Problem]:
     for place, path in paths.items():
         owners = [at for at, other in masked.items() if place[0] == "fields" and _claims(place, path, other)]
         if owners:
-            yield place, f"{path.text!r} holds {dotted(owners[0])}, which is masked: name only the fields beside it"
+            yield place, f"{path.text!r} contains {dotted(owners[0])}, which is masked: list only the fields beside it"
 
 
 def _claims(place: ConfigurationPlace, path: Path, other: Path) -> bool:
-    """A kept field must not reach a masked one at all: what stands beside a code may give it away."""
+    """Whether a field entry conflicts with a masked path.
+
+    A kept field must not contain or be contained in a masked one: data beside a code can reveal it.
+    """
     return path.may_meet(other) if place[1] == "keep" else path == other

@@ -1,4 +1,4 @@
-"""From a YAML file and the environment to a checked ``Configuration``."""
+"""Loading: from a YAML file and the environment to a checked ``Configuration``."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from stream_masker.service.configuration.yaml import parse_yaml
 
 
 def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ) -> Configuration:
-    """Read, override, validate and check the configuration in a YAML file.
+    """Load a configuration file: parse the YAML, apply the overrides, validate.
 
-    Raises ConfigurationError: one message with a line for each problem, which says what was given and what is allowed.
+    Raises ConfigurationError with one line per problem: where it is, what was given and what is allowed.
     """
     data = _mapping(parse_yaml(_text(Path(path)), name=str(path)), str(path))
     return parse_configuration(data, environ=environ, folder=Path(path).parent, name=str(path))
@@ -34,9 +34,9 @@ def parse_configuration(
     folder: Path | None = None,
     name: str = "configuration",
 ) -> Configuration:
-    """Override, validate and check a configuration given as plain data; no file is read.
+    """Apply overrides to a configuration given as plain data and validate it; reads no file.
 
-    ``folder``: where relative file names start; ``name``: what stands before an error. Raises ConfigurationError.
+    ``folder``: base of relative file names. ``name``: prefix of error messages. Raises ConfigurationError.
     """
     merged, variables = overridden(data, environ or {})
     if problems := schema_problems(merged):
@@ -68,8 +68,8 @@ def _mapping(data: Any, name: str) -> Mapping[str, Any]:
     if data is None:
         raise ConfigurationError(f"{name}: the configuration is empty: use {NEEDED}")
     if not isinstance(data, Mapping):
-        raise ConfigurationError(f"{name}: the configuration is no mapping: use {NEEDED}")
+        raise ConfigurationError(f"{name}: the configuration is not a mapping: use {NEEDED}")
     return data
 
 
-NEEDED = "a mapping with ontologies, attributes and fields at least"
+NEEDED = "a mapping with at least ontologies, attributes and fields"

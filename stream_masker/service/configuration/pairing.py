@@ -1,4 +1,4 @@
-"""Which attribute is the reference of which (reference ``pair``), and which arrays can be masked together."""
+"""Pairs of attributes for reference ``pair``, and the checks of pairs and arrays for semantic noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PAIRS_PLACE: ConfigurationPlace = ("mechanism", "reference")
 
 
 def pairs(configuration: Configuration) -> ConfiguredPairs | None:
-    """The pairs of attributes for reference ``pair``: those given, or the only two; None for other references."""
+    """Return the pairs for reference ``pair``: the configured ones, or the only two attributes.
+
+    None for other references.
+    """
     mechanism = configuration.mechanism
     if not isinstance(mechanism, SemanticNoiseSection) or mechanism.reference != "pair":
         return None
@@ -28,7 +31,7 @@ def pairs(configuration: Configuration) -> ConfiguredPairs | None:
 
 
 def suitable(configuration: Configuration) -> str:
-    """The methods that Table 9 of the 2017 paper suggests where reference ``pair`` cannot be used."""
+    """Return the methods that Table 9 of the 2017 paper suggests if reference ``pair`` cannot be used."""
     if len(configuration.nominal) == 1:
         return "for one attribute use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)"
     return (
@@ -38,7 +41,7 @@ def suitable(configuration: Configuration) -> str:
 
 
 def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
-    """Pairs must be disjoint, hold every attribute, and be of one taxonomy; arrays must not meet."""
+    """Pairs are disjoint, cover every attribute and share a taxonomy; correlated noise has at most one array."""
     if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
     found = [*_unusable(configuration), *_two_arrays(configuration)]
@@ -50,7 +53,7 @@ def _unusable(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace
     wanted = pairs(configuration)
     if wanted is None:
         if given is not None:
-            yield ("mechanism", "pairs"), "only reference pair has pairs: leave them out"
+            yield ("mechanism", "pairs"), "only reference pair uses pairs: remove them"
         return
     place = PAIRS_PLACE if given is None else ("mechanism", "pairs")
     if given is not None:
@@ -67,7 +70,7 @@ def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iter
             if name not in configuration.nominal:
                 yield (
                     ("mechanism", "pairs", i, j),
-                    f"{name!r} is no attribute: use {', '.join(configuration.nominal)}",
+                    f"{name!r} is not an attribute: use {', '.join(configuration.nominal)}",
                 )
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, one line for each problem: where, what was given, what is allowed."""
+"""The problems of a configuration, one line each: where it is, what was given, what is allowed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SECTION = "configuration"
 
 
 def schema_problems(data: Any) -> list[tuple[ConfigurationPlace, str]]:
-    """Everything that the configuration's JSON Schema finds wrong, with its place, in the order of the file."""
+    """Return the violations of the configuration's JSON Schema with their locations, in file order."""
     errors = validator(SECTION).iter_errors(data)
     found = [problem for error in errors for problem in _explained(error)]
     return sorted(found, key=lambda problem: _order(problem[0], data))
 
 
 def _order(place: ConfigurationPlace, data: Any) -> list[int]:
-    """Where a place stands in the file; what is missing stands last."""
+    """Return the sort key of a location by its order in the file; missing keys come last."""
     ranks = []
     for key in place:
         keys = list(data) if isinstance(data, Mapping) else list(range(len(data))) if isinstance(data, list) else []
@@ -43,13 +43,13 @@ def _order(place: ConfigurationPlace, data: Any) -> list[int]:
 
 
 def model_problems(error: ModelError, data: Any) -> list[tuple[ConfigurationPlace, str]]:
-    """What the model finds wrong beyond the schema (a duration of 0, a line break after a name), with its place."""
+    """Return the problems that only the model detects, such as a duration of 0 or a line break in a name."""
     found = [(_within(data, e["loc"]), e["msg"]) for e in error.errors(include_input=False)]
     return [(place, _unfit(data, place, message)) for place, message in found]
 
 
 def _within(data: Any, location: Sequence[str | int]) -> ConfigurationPlace:
-    """A location without the names of alternatives that pydantic puts between the keys of the data."""
+    """Return the location without the names of union members, which pydantic inserts between the keys."""
     place: ConfigurationPlace = ()
     for key in location:
         there = range(len(data)) if isinstance(data, list | tuple) else data if isinstance(data, Mapping) else ()
@@ -71,7 +71,7 @@ def _root() -> Mapping[str, Any]:
 
 
 def schema_at(place: Sequence[str | int]) -> Mapping[str, Any] | None:
-    """The schema of the values at a place of the configuration, or None where there is no such place."""
+    """Return the schema of the values at a location of the configuration; None if there is no such location."""
     schema: Mapping[str, Any] | None = _root()
     for key in place:
         schema = schema and _below(schema, key)
@@ -90,7 +90,7 @@ def _below(schema: Mapping[str, Any], key: str | int) -> Mapping[str, Any] | Non
 
 
 def options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The schema itself, or the alternatives that it consists of."""
+    """Return the alternatives of a schema, or the schema itself if it has none."""
     found = schema.get("anyOf") or schema.get("oneOf") or [schema]
     return [resolved(option, _root()) for option in found]
 
@@ -127,9 +127,9 @@ def _unknown_keys(error: SchemaError, place: ConfigurationPlace) -> Iterator[tup
 
 
 def unknown_key(place: ConfigurationPlace, key: str, known: Sequence[str]) -> tuple[ConfigurationPlace, str]:
-    """The problem of a key that is not known at a place. A key of ``secret`` may be a secret itself."""
+    """Return the problem of an unknown key. It does not show a key of ``secret``, which may be the secret itself."""
     if place[:1] == ("secret",):
-        return place, f"holds an unknown key: use {listed_words(known)}"
+        return place, f"has an unknown key: use {listed_words(known)}"
     return (*place, key), f"unknown key: use {listed_words(known)}{hint(key, known)}"
 
 
@@ -151,7 +151,7 @@ def _nearest_alternative(error: SchemaError, place: ConfigurationPlace) -> Itera
 
 
 def _named_alternative(error: SchemaError, place: ConfigurationPlace) -> Iterator[tuple[ConfigurationPlace, str]]:
-    """The problems of the alternative that the instance's ``name`` names, or by default is."""
+    """Return the problems of the alternative that the instance's ``name`` selects."""
     names = [option["properties"]["name"] for option in options(_schema(error))]
     default = next(name["default"] for name in names if "default" in name)
     known = [name["const"] for name in names]
@@ -167,7 +167,7 @@ def _named_alternative(error: SchemaError, place: ConfigurationPlace) -> Iterato
 def _refused(error: SchemaError, place: ConfigurationPlace) -> str:
     schema = _schema(error)
     if error.validator == "minProperties":
-        return "empty: name at least one"
+        return "empty: add at least one"
     advice = _advice(error.instance, schema)
     return f"{refusal(error.instance, place)}: use {allowed(schema, _root())}{advice}"
 
@@ -182,7 +182,7 @@ def _advice(value: Any, schema: Mapping[str, Any]) -> str:
 def report(
     name: str, problems: Iterable[tuple[ConfigurationPlace, str]], variables: Mapping[ConfigurationPlace, str]
 ) -> str:
-    """One message of all problems; ``variables``: the environment variables that set some of the places."""
+    """Return one message with all problems; ``variables`` maps locations to the environment variables that set them."""
     lines = list(dict.fromkeys(f"  {dotted(place)}{_origin(place, variables)}: {text}" for place, text in problems))
     count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
     return "\n".join([f"{name}: the configuration has {count}", *lines])

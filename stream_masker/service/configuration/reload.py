@@ -1,4 +1,4 @@
-"""A configuration file that may change while the service runs: what of it can be taken up, and what is refused."""
+"""Configuration reload: watches the file while the service runs and applies the changes that need no restart."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 
 
 class ConfigurationFile:
-    """Follows a configuration file. A bad one is refused as a whole, once; the one before it stays.
+    """A watched configuration file. An invalid change is refused as a whole, and the previous configuration stays.
 
-    ``current``: what holds. ``refused``: why the file as it stands was refused; None when it was not. ``refusals``: how
-    often that happened.
+    ``current``: the configuration in force. ``refused``: the reason why the file's present content was refused, or
+    None. ``refusals``: the number of refused changes.
     """
 
     def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """Raises ConfigurationError like ``load_configuration``."""
+        """Load the file. Raises ConfigurationError like ``load_configuration``."""
         self._path = path
         self._environ = environ
         self._seen = self._digest()
@@ -32,7 +32,10 @@ class ConfigurationFile:
         self.refusals = 0
 
     def look(self, *, again: bool = False) -> bool:
-        """Whether the file has changed (or is to be read ``again``) and brought other settings, now in ``current``."""
+        """Apply the file's settings if its content changed, or in any case with ``again``.
+
+        Returns whether ``current`` changed.
+        """
         digest = self._digest()
         if digest == self._seen and not again:
             return False
@@ -53,17 +56,17 @@ class ConfigurationFile:
     def _refuse(self, error: ConfigurationError) -> None:
         self.refused = str(error)
         self.refusals += 1
-        log.error("the changed configuration is refused, the one before it stays: %s", error)
+        log.error("Refused the changed configuration; the previous one stays in force: %s", error)
 
     def _wanted(self) -> Configuration:
-        """The present configuration with the file's settings. Raises ConfigurationError."""
+        """Return the current configuration with the file's settings. Raises ConfigurationError."""
         found = load_configuration(self._path, self._environ)
         if beyond := changed_beyond(self.current, found):
-            raise ConfigurationError(f"{', '.join(beyond)}: what has changed there needs a restart")
+            raise ConfigurationError(f"{', '.join(beyond)}: a change here needs a restart")
         return with_settings(self.current, settings_of(found))
 
     def _digest(self) -> bytes | None:
-        """Of the file's content; None while it cannot be read, as when it is being replaced."""
+        """Return the digest of the file's content; None while it cannot be read, for example during replacement."""
         try:
             return hashlib.sha256(self._path.read_bytes()).digest()
         except OSError:

@@ -1,4 +1,4 @@
-"""The JSON Schemas (2020-12) of the configuration and of every message, and the validators made from them."""
+"""The JSON Schemas (2020-12) of the configuration and of the messages, and their validators."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Schema: TypeAlias = dict[str, Any]
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
 FOLDERS = (PACKAGE_FOLDER / "schemas", PACKAGE_FOLDER.parent / "schemas")
-"""Where the schemas stand: inside an installed package, or beside the package in a checkout."""
+"""The folders of the schemas: in an installed package, and in a source checkout."""
 
 SCHEMA_SUFFIX = ".schema.json"
 
 
 def configuration_schema() -> Schema:
-    """Generate the configuration's JSON Schema from the model; ``schemas/configuration.schema.json`` is its text."""
+    """Return the configuration's JSON Schema, generated from the model."""
     generated = _tidied(Configuration.model_json_schema())
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -34,12 +34,12 @@ def configuration_schema() -> Schema:
 
 
 def configuration_schema_text() -> str:
-    """Write the generated schema as ``schemas/configuration.schema.json`` holds it."""
+    """Return the generated schema as the text of ``schemas/configuration.schema.json``."""
     return json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _tidied(schema: Any, *, names: bool = False) -> Any:
-    """Without the titles and null defaults that pydantic adds; ``names``: the keys are names, not keywords."""
+    """Remove the titles and null defaults that pydantic adds. ``names``: the keys are names, not schema keywords."""
     if isinstance(schema, list):
         return [_tidied(item) for item in schema]
     if not isinstance(schema, dict):
@@ -56,15 +56,15 @@ def _keywords(schema: Schema) -> Schema:
 
 
 def schema_names() -> list[str]:
-    """List the names that ``load_schema`` takes."""
+    """Return the names that ``load_schema`` accepts."""
     return sorted(path.name.removesuffix(SCHEMA_SUFFIX) for path in _folder().glob(f"*{SCHEMA_SUFFIX}"))
 
 
 @cache
 def load_schema(name: str) -> Schema:
-    """Read one of the schemas that come with stream-masker. Raises ParameterError for a name that is none."""
+    """Load a schema that is part of stream-masker. Raises ParameterError for an unknown name."""
     if name not in schema_names():
-        raise ParameterError(f"there is no schema {name!r}: use one of {', '.join(schema_names())}")
+        raise ParameterError(f"unknown schema {name!r}: use one of {', '.join(schema_names())}")
     schema: Schema = json.loads((_folder() / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8"))
     return schema
 
@@ -73,16 +73,16 @@ def _folder() -> Path:
     for folder in FOLDERS:
         if (folder / f"configuration{SCHEMA_SUFFIX}").is_file():
             return folder
-    raise ServiceError(f"the JSON Schemas are neither in {FOLDERS[0]} nor in {FOLDERS[1]}: install stream-masker again")
+    raise ServiceError(f"no JSON Schemas in {FOLDERS[0]} or {FOLDERS[1]}: reinstall stream-masker")
 
 
 @cache
 def validator(name: str) -> Draft202012Validator:
-    """Make the validator of a schema."""
+    """Return the validator of a schema."""
     return Draft202012Validator(load_schema(name))
 
 
 def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a schema's ``$ref`` into the root's ``$defs``."""
+    """Return the schema, or what its ``$ref`` refers to in the root's ``$defs``."""
     reference = schema.get("$ref")
     return root["$defs"][reference.removeprefix("#/$defs/")] if reference else schema

@@ -1,6 +1,6 @@
-"""The mutable part of a configuration: what a running service takes up without a restart.
+"""Settings: the mutable part of a configuration, which a running service applies without a restart.
 
-It travels with the statistics versions, so that every worker changes over at the same version.
+Settings travel with the statistics versions, so that all workers switch at the same version.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from stream_masker.service.configuration.loading import parse_configuration
 from stream_masker.service.configuration.model import DECIDES_MASKING, Configuration
 
 Settings: TypeAlias = Mapping[str, Any]
-"""The mutable part, as JSON-serialisable data of the configuration's own shape."""
+"""The mutable part as JSON-serialisable data, in the shape of the configuration."""
 
 OF_ATTRIBUTES: Final = frozenset({"alpha", "unknown", "missing"})
 
 OF_MECHANISMS: Final[Mapping[str, frozenset[str]]] = {
     "semantic_noise": frozenset({"candidates", "correlated", "distribution", "pairs", "reference", "rounding"})
 }
-"""Parameters of a mechanism that its statistics do not depend on; none of a mechanism that is not named here."""
+"""The parameters of each mechanism that its statistics do not depend on. Other mechanisms have no mutable ones."""
 
 SECTIONS: Final = ("fields", "message")
-"""Sections that are mutable as a whole."""
+"""Sections that are entirely mutable."""
 
 
 def settings_of(configuration: Configuration) -> dict[str, Any]:
-    """The mutable part of a configuration."""
+    """Return the mutable part of a configuration."""
     data = _plain(configuration)
     attributes = data["attributes"].items()
     return {
@@ -38,9 +38,9 @@ def settings_of(configuration: Configuration) -> dict[str, Any]:
 
 
 def with_settings(configuration: Configuration, settings: Settings) -> Configuration:
-    """The configuration with another mutable part, checked as a whole.
+    """Return the configuration with another mutable part, validated as a whole.
 
-    Raises ConfigurationError when the settings name other attributes, touch what is not mutable, or do not fit.
+    Raises ConfigurationError if the settings name other attributes, contain immutable keys, or are invalid.
     """
     present = settings_of(configuration)
     if strange := [*_beyond(settings, present, configuration)]:
@@ -54,7 +54,7 @@ def with_settings(configuration: Configuration, settings: Settings) -> Configura
 
 
 def changed_beyond(present: Configuration, wanted: Configuration) -> list[str]:
-    """The keys in which two configurations differ and which need a restart, sorted; such as ``noise_key``."""
+    """Return the sorted keys in which two configurations differ and that need a restart, such as ``noise_key``."""
     before, after = _plain(present), _plain(wanted)
     for data, configuration in ((before, present), (after, wanted)):
         _strip(data, configuration)
@@ -62,7 +62,7 @@ def changed_beyond(present: Configuration, wanted: Configuration) -> list[str]:
 
 
 def _strip(data: dict[str, Any], configuration: Configuration) -> None:
-    """Leaves out what is mutable, and what differs between processes."""
+    """Remove the mutable keys, and the sections that may differ between processes."""
     for attribute in data["attributes"].values():
         for key in OF_ATTRIBUTES:
             attribute.pop(key, None)
@@ -86,12 +86,12 @@ def _chosen(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
 
 
 def _replaced(data: Mapping[str, Any], chosen: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
-    """``data`` with other values of the mutable keys; one that is not chosen has its default."""
+    """Return ``data`` with other values of the mutable keys; keys that are not in ``chosen`` get their defaults."""
     return {**{key: value for key, value in data.items() if key not in keys}, **chosen}
 
 
 def _beyond(settings: Settings, present: Settings, configuration: Configuration) -> Iterator[str]:
-    """What of the settings is not mutable, or not there."""
+    """Return the keys of the settings that are immutable or unknown."""
     yield from sorted(f"{key}" for key in settings.keys() ^ present.keys())
     if settings.keys() == present.keys():
         names, known = settings["attributes"].keys(), present["attributes"].keys()

@@ -1,4 +1,4 @@
-"""The configuration as it can be shown: with every default, without secrets."""
+"""The configuration for display: all keys with defaults, without secrets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stream_masker.service.configuration.model import Configuration
 
 HIDDEN = "********"
 SENSITIVE = re.compile(r"password|secret|token|credential|jaas|oauthbearer\.config|\.pem$", re.IGNORECASE)
-"""Names of Kafka properties whose values are not shown."""
+"""Kafka properties whose values are hidden."""
 
 
 def shown_configuration(configuration: Configuration) -> dict[str, Any]:
-    """All keys, defaults included, as plain data; what could be a password stands as ``********``."""
+    """Return all keys including defaults as plain data; values that may be passwords are ``********``."""
     data = configuration.model_dump(mode="json", exclude_none=True)
     properties = data["kafka"]["properties"]
     data["kafka"]["properties"] = {k: HIDDEN if SENSITIVE.search(k) else v for k, v in properties.items()}
@@ -23,5 +23,5 @@ def shown_configuration(configuration: Configuration) -> dict[str, Any]:
 
 
 def as_yaml(configuration: Configuration) -> str:
-    """``shown_configuration`` as YAML: a configuration file that means the same, but for what is hidden."""
+    """Return ``shown_configuration`` as YAML, which loads as an equivalent configuration except for hidden values."""
     return yaml.safe_dump(shown_configuration(configuration), sort_keys=False, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""What was given and what is allowed, in words."""
+"""Phrases of configuration error messages: what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from stream_masker.service.configuration.schema import resolved
 from stream_masker.service.configuration.types import MEANINGS
 
 ConfigurationPlace: TypeAlias = tuple[str | int, ...]
-"""Where in the configuration: keys and list indices from the top."""
+"""A location in the configuration: keys and list indices from the top."""
 
 SECRETS: tuple[ConfigurationPlace, ...] = (("secret",), ("kafka", "properties"))
-"""Places whose values are never printed."""
+"""Locations whose values are never printed."""
 
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 
 def dotted(place: ConfigurationPlace) -> str:
-    """``attributes.principal.copies[0]``; the empty place is the whole configuration."""
+    """Format a location, such as ``attributes.principal.copies[0]``; the empty location is the whole configuration."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
     return text.removeprefix(".") or "configuration"
 
 
 def is_secret(place: ConfigurationPlace) -> bool:
-    """Whether a value given at this place may hold (or be mistaken for) a secret."""
+    """Whether a value at this location may contain a secret, or was meant as one."""
     return any(place[: len(s)] == s[: len(place)] for s in SECRETS)
 
 
 def refusal(value: Any, place: ConfigurationPlace) -> str:
-    """Says of what stands at a place that it is not allowed; shows the value if it is simple, short and no secret."""
+    """Say that the value at a location is not allowed; show the value only if it is a short scalar and no secret."""
     return "nothing is given" if value is None else f"{_given(value, place)} is not allowed"
 
 
@@ -43,7 +43,7 @@ def _given(value: Any, place: ConfigurationPlace) -> str:
 
 
 def simple(value: str | float) -> str:
-    """A scalar as YAML writes it, cut to 60 characters."""
+    """Format a scalar as in YAML, truncated to 60 characters."""
     if isinstance(value, bool):
         return str(value).lower()
     text = repr(value)
@@ -51,24 +51,24 @@ def simple(value: str | float) -> str:
 
 
 def listed_words(options: Iterable[str]) -> str:
-    """``a, b or c``."""
+    """Join options as ``a, b or c``."""
     *most, last = list(options)
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def hint(word: str, options: Iterable[str]) -> str:
-    """``; did you mean 'reject'?`` where one of the options is close, else nothing."""
+    """Return ``; did you mean 'reject'?`` for a similar option, otherwise an empty text."""
     close = get_close_matches(word, list(options), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def allowed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
-    """What a schema takes."""
+    """Describe the values that a schema allows."""
     schema = resolved(schema, root)
     if "anyOf" in schema:
         return listed_words(allowed(option, root) for option in schema["anyOf"])
     if "oneOf" in schema:
-        return "a mapping with name, and what that mechanism takes"
+        return "a mapping with name and the parameters of that mechanism"
     if options := choices(schema):
         return listed_words(options)
     if meaning := MEANINGS.get(schema.get("pattern", "")):
@@ -77,7 +77,7 @@ def allowed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 
 
 def choices(schema: Mapping[str, Any]) -> list[str]:
-    """The values of an enumeration."""
+    """Return the values of an enumeration."""
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return [str(value) for value in values]
 
@@ -105,7 +105,7 @@ def _items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 
 
 def bounds(schema: Mapping[str, Any]) -> str:
-    """`` from 0 to 10``, `` of at least 1``, `` above 0 and at most 10``."""
+    """Describe numeric bounds: `` from 0 to 10``, `` of at least 1``, `` above 0 and at most 10``."""
     if {"minimum", "maximum"} <= schema.keys():
         return f" from {schema['minimum']} to {schema['maximum']}"
     words = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}

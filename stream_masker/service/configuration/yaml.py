@@ -1,4 +1,4 @@
-"""Strict YAML: duplicate keys, keys that are no text, several documents and infinite numbers are errors."""
+"""Strict YAML: duplicate keys, non-text keys, several documents and infinite numbers are errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TEXT = "tag:yaml.org,2002:str"
 
 
 _QUOTED = re.compile(r" *'(?!<[a-z ]+>')[^']{2,}'| *\"[^\"]{2,}\"| *![^ ]+")
-"""What PyYAML quotes from the document in its messages (names of its own tokens, such as '<stream end>', may stay)."""
+"""Quotations from the document in PyYAML's messages; its own token names, such as '<stream end>', do not match."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, made strict."""
+    """PyYAML's safe loader with stricter rules."""
 
 
 def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _check_key(key: Node, seen: set[str]) -> None:
     if not isinstance(key, ScalarNode) or key.tag != TEXT:
         raise ConstructorError(None, None, "a key must be text: put it in quotes", key.start_mark)
     if key.value in seen:
-        raise ConstructorError(None, None, f"the key {key.value} is given twice", key.start_mark)
+        raise ConstructorError(None, None, f"duplicate key {key.value}", key.start_mark)
     seen.add(key.value)
 
 
@@ -59,19 +59,19 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", _date)
 
 
 def parse_yaml(text: str, *, name: str) -> Any:
-    """Parse one YAML document; ``name`` stands before errors.
+    """Parse one YAML document; ``name`` is the prefix of error messages.
 
-    Raises ConfigurationError with line and column. Its message never holds what stands in the document except for
-    keys given twice: there might be a secret in it.
+    Raises ConfigurationError with line and column. Except for duplicate keys, its message never contains content of the
+    document, which may be a secret.
     """
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe loader
     except yaml.MarkedYAMLError as error:
         raise ConfigurationError(f"{name}: {_described(error)}") from None
     except yaml.YAMLError:
-        raise ConfigurationError(f"{name}: not YAML: it holds characters that YAML does not allow") from None
+        raise ConfigurationError(f"{name}: not YAML: it contains characters that YAML does not allow") from None
     except RecursionError:
-        raise ConfigurationError(f"{name}: not YAML that can be used: nested too deeply") from None
+        raise ConfigurationError(f"{name}: not usable YAML: nested too deeply") from None
 
 
 def _described(error: yaml.MarkedYAMLError) -> str:

@@ -26,10 +26,11 @@ SETTLE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the demonstration is asked for.
+    """The options of the demonstration.
 
-    records: events to generate; rate: events a second, 0 for full speed; bootstrap_servers: a real broker, or none
-    for the embedded one; port: of the calibrator's /metrics, the worker's is the next.
+    records: number of events to generate; rate: events per second, 0 for full speed; correlation and seed: of the
+    generated events; bootstrap_servers: a Kafka cluster, empty for the embedded broker; port: of the calibrator's
+    /metrics (the worker uses the next one).
     """
 
     records: int = 20_000
@@ -41,15 +42,15 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions, console: Console) -> None:
-    """Runs every process of the service on generated events until all are accounted for.
+    """Run all processes of the service on generated events until every event is accounted for.
 
-    Raises ServiceError when a process stops, or when nothing happens for two minutes.
+    Raises ServiceError if a process stops, or if there is no progress for two minutes.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
         setting = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
-        say(console, "preparing ICD-10-CM and compiled kernels (the first time takes a minute) …")
+        say(console, "preparing ICD-10-CM and compiling kernels (the first run takes a minute) …")
         warm_up(setting.configuration)
         if options.bootstrap_servers:
             prepare_topics(setting.configuration)
@@ -57,7 +58,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
 
 
 def _embedded(stack: ExitStack, console: Console) -> str:
-    say(console, "no --bootstrap-servers: this uses librdkafka's embedded broker, in memory, for trying out only")
+    say(console, "no --bootstrap-servers: using librdkafka's embedded in-memory broker, for trials only")
     return stack.enter_context(EmbeddedBroker()).address
 
 
@@ -87,19 +88,19 @@ def _start(options: DemoOptions, setting: DemoSetting, children: Children) -> No
 
 
 def _until_served(children: Children, setting: DemoSetting) -> None:
-    """Waits until both processes serve their metrics, so that events do not pile up before they start."""
+    """Wait until both processes serve their metrics, so that events do not pile up before they start."""
     waiting = {setting.calibrator_port, setting.worker_port}
     deadline = time.monotonic() + STALL_SECONDS
     while waiting:
         children.check()
         waiting = {port for port in waiting if not is_served(port)}
         if time.monotonic() > deadline:
-            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s at the ports {sorted(waiting)}")
+            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s on the ports {sorted(waiting)}")
         time.sleep(POLL_SECONDS)
 
 
 def _follow(watcher: TopicWatcher, children: Children, view: DemoView, records: int) -> None:
-    """Until every record is masked or rejected and the statistics had time to follow."""
+    """Update the view until every record is masked or rejected and the statistics had time to follow."""
     seen, progressed, counted = watcher.seen, time.monotonic(), 0
     finished: float | None = None
     while finished is None or time.monotonic() < finished:
@@ -109,13 +110,13 @@ def _follow(watcher: TopicWatcher, children: Children, view: DemoView, records: 
         if (count := seen.produced + seen.outcomes) > counted:
             progressed, counted = time.monotonic(), count
         if time.monotonic() - progressed > STALL_SECONDS:
-            raise ServiceError(f"nothing happened for {STALL_SECONDS:.0f} s; {seen.outcomes:,} records were done")
+            raise ServiceError(f"no progress for {STALL_SECONDS:.0f} s; {seen.outcomes:,} records were processed")
         if seen.outcomes >= records and (finished is None or _settled(seen)):
             finished = time.monotonic() + (0.0 if _settled(seen) else SETTLE_SECONDS)
 
 
 def _settled(seen: Observed) -> bool:
-    """Whether statistics of masked records, with their utility, have been seen."""
+    """Whether statistics of masked records, with their utility, have been published."""
     return seen.drift is not None and seen.drift.utility is not None
 
 

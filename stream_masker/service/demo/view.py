@@ -1,4 +1,4 @@
-"""The demonstration on a terminal (live) or in a file (line by line)."""
+"""The display of the demonstration: live on a terminal, line by line elsewhere."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ ShownFigures = Mapping[str, Any]
 
 
 def say(console: Console, text: str) -> None:
-    """Prints text as it is, unwrapped."""
+    """Print text unformatted and unwrapped."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class DemoView:
-    """Shows ``Observed``; a context manager. ``taxonomies``: for the labels of concepts."""
+    """Context manager that displays ``Observations``; ``taxonomies`` provide the labels of concepts."""
 
     def __init__(self, console: Console, records: int, taxonomies: Mapping[str, Taxonomy]) -> None:
         self._console = console
@@ -51,7 +51,7 @@ class DemoView:
             self._live.stop()
 
     def update(self, seen: Observed) -> None:
-        """Shows what was seen by now; on no terminal only what is new."""
+        """Display the observations; without a terminal, print only what is new."""
         if self._live is not None:
             self._live.update(self._screen(seen))
         else:
@@ -89,9 +89,9 @@ class DemoView:
 
 
 def statistics_lines(seen: Observed, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
-    """Version, sMean by label, sVar, sdCor, RMSE and drift, a line each."""
+    """Return the lines for the version, sMean with labels, sVar, sdCor, RMSE and drift."""
     if seen.statistics is None:
-        return ["no statistics yet: the worker holds back every record until the first ones are there"]
+        return ["no statistics yet: the worker holds all records until the first version is published"]
     message, statistics = seen.statistics, seen.statistics.statistics
     lines = [f"statistics version {message.version} ({message.source}, {statistics.records:,} records)"]
     utility, drift = (_measures(seen, part) for part in ("utility", "baseline"))
@@ -134,7 +134,7 @@ def _correlations(names: tuple[str, ...], correlation: Any, utility: ShownFigure
 
 
 def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:
-    """One event before and after, which may be shown because it was generated."""
+    """Return the lines for one event before and after masking; it may be shown because it is synthetic."""
     lines = [f"synthetic event {before['encounter_id']}, before -> after"]
     lines.append(f"  principal: {_diagnosis(before, 'principal')} -> {_diagnosis(after, 'principal')}")
     both = zip(before["diagnoses"]["secondary"], after["diagnoses"]["secondary"], strict=False)

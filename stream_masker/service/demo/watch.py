@@ -1,4 +1,4 @@
-"""What the demonstration sees on the topics: progress, statistics, drift, and one event before and after."""
+"""Observations of the demonstration from the topics: progress, statistics, drift, one event before and after."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 
 @dataclass(slots=True)
 class Observed:
-    """Everything seen so far. ``before`` holds the first input events by id, until one of them is seen masked."""
+    """Everything observed so far. ``before``: the first input events by id, until one of them is found masked."""
 
     produced: int = 0
     masked: int = 0
@@ -88,12 +88,12 @@ class Observed:
 
 
 def _newer(known: Versioned | None, other: Versioned) -> Versioned:
-    """The topics may have several partitions, so that versions may come out of order."""
+    """Return the newer version; topics may have several partitions, so versions may arrive out of order."""
     return other if known is None or other.version > known.version else known
 
 
 def _interesting(before: ObservedEvent, after: ObservedEvent) -> bool:
-    """Whether both the principal and the first secondary diagnosis changed: small noise may keep a code."""
+    """Whether the principal and the first secondary diagnosis both changed; small noise may keep a code."""
     return all(old != new for old, new in zip(_first_codes(before), _first_codes(after), strict=True))
 
 
@@ -107,7 +107,7 @@ def _value(message: Message) -> bytes:
 
 
 class TopicWatcher:
-    """Reads all topics of a configuration from their beginning, without a group."""
+    """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.seen = Observed()
@@ -117,7 +117,7 @@ class TopicWatcher:
         self._consumer.assign([part for topic in self._handlers for part in self._partitions(topic)])
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic, which appears by being asked for where the broker is the embedded one."""
+        """Return the partitions of a topic; on the embedded broker the request creates the topic."""
         deadline = time.monotonic() + METADATA_SECONDS
         while time.monotonic() < deadline:
             found = self._consumer.list_topics(topic, timeout=METADATA_SECONDS).topics[topic].partitions
@@ -127,7 +127,7 @@ class TopicWatcher:
         raise ServiceError(f"topic {topic} has no partitions after {METADATA_SECONDS:.0f} s")
 
     def poll(self) -> None:
-        """Takes in what came, for a tenth of a second at most."""
+        """Process new messages; waits at most ``POLL_SECONDS`` seconds."""
         for message in self._consumer.consume(1_000, POLL_SECONDS):
             error = message.error()
             if error is None:

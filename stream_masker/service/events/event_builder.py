@@ -1,4 +1,4 @@
-"""Events made of columns: the paths of a configuration turned round, to write where they read."""
+"""Construction of events from columns: the inverse of reading values at the paths of a configuration."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, JsonValue, NameStep, Path, Step
 
 NO_FIELD: Final = object()
-"""A cell without a value: its field is left out."""
+"""A cell without a value; its field is left out."""
 
 Build: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 @dataclass(slots=True)
 class ShapeNode:
-    """A place in an event: filled from ``column``, or an object or list of its ``children``, which share one kind."""
+    """A node of an event: a value from ``column``, or an object or list of ``children``, all of one kind of step."""
 
     path: str = ""
     column: str | None = None
@@ -31,9 +31,9 @@ class ShapeNode:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPath:
-    """The values of one field of n events: ``values`` (n,), or with ``offsets`` (n + 1,) those of an array's elements.
+    """The values of one field of n events: ``values`` (n,). For array elements, with ``offsets`` (n + 1,):
 
-    The elements of event i are ``values[offsets[i]:offsets[i + 1]]``.
+    the elements of event i are ``values[offsets[i]:offsets[i + 1]]``.
     """
 
     values: list[Any]
@@ -41,7 +41,7 @@ class ColumnPath:
 
 
 def event_shape(paths: Mapping[str, Path]) -> ShapeNode:
-    """The shape of events in which each column stands at its path.
+    """Build the tree of events with each column at its path.
 
     Raises ConfigurationError for a filter, and for two paths that cannot both be written.
     """
@@ -62,19 +62,19 @@ def _place(root: ShapeNode, column: str, path: Path) -> None:
 
 def _child(node: ShapeNode, step: Step, path: Path) -> ShapeNode:
     if isinstance(step, FilterStep):
-        raise ConfigurationError(f"{path.text!r} has a filter, which cannot be written: use names and numbers")
+        raise ConfigurationError(f"{path.text!r} has a filter, which cannot be written: use names and indices")
     if node.column is not None or node.kind not in {None, type(step)}:
-        raise ConfigurationError(f"{path.text!r} and {node.path!r} cannot both be written: one is no part of the other")
+        raise ConfigurationError(f"{path.text!r} and {node.path!r} cannot both be written: use another path")
     child = node.children.setdefault(step, ShapeNode())
     child.path = child.path or path.text
     return child
 
 
 def row_builder(shape: ShapeNode, columns: Sequence[str]) -> Build:
-    """A function from a row of cells, in the order of ``columns``, to an event.
+    """Return a function from a row of cells, in the order of ``columns``, to an event.
 
-    Fields whose cells are ``NO_FIELD`` are left out, and so are objects with nothing in them; a list stays, with the
-    elements that there are. Raises ConfigurationError for ``[*]``, which no row can fill.
+    Fields with ``NO_FIELD`` cells and empty objects are left out; a list keeps its remaining elements. Raises
+    ConfigurationError for ``[*]``, which a row cannot fill.
     """
     place = {column: i for i, column in enumerate(columns)}
     build = _builder(shape, place)
@@ -86,7 +86,7 @@ def _builder(node: ShapeNode, place: Mapping[str, int]) -> Build:
         at = place[node.column]
         return lambda row: row[at]
     if node.kind is EachStep:
-        raise ConfigurationError(f"{node.path!r}: a column fills one element: use [0], [1], ... in place of [*]")
+        raise ConfigurationError(f"{node.path!r}: a column fills one element: use [0], [1], ... instead of [*]")
     parts = [(step, _builder(child, place)) for step, child in node.children.items()]
     return _list_builder(parts) if node.kind is IndexStep else _object_builder(parts)
 
@@ -110,7 +110,7 @@ def _position(part: tuple[Step, Any]) -> int:
 
 
 def assemble(shape: ShapeNode, columns: Mapping[str, ColumnPath]) -> list[JsonValue]:
-    """n events from their columns at once, level by level: nothing is looked up for a single event."""
+    """Build n events from their columns, level by level, without a lookup per event."""
     return _assembled(shape, columns).values
 
 

@@ -1,4 +1,4 @@
-"""``stream-masker produce``: discharge events from a file to the input topic."""
+"""``stream-masker produce``: publishing of events from a file to the input topic."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stream_masker.service.kafka.publishing import Summary, publish
 from stream_masker.service.observability.progress import progress
 
 REPORTED_LINES = 10
-"""So many malformed lines are told one by one; the summary counts them all."""
+"""The number of malformed lines that are reported individually; the summary counts all of them."""
 
 
 class EventSieve:
-    """Lets events through; counts and tells malformed lines, or with ``strict`` raises ServiceError at the first."""
+    """Filters out, reports and counts malformed lines; with ``strict``, raises ServiceError at the first one."""
 
     def __init__(self, *, name: str, strict: bool, tell: Callable[[str], None]) -> None:
         self._name, self._strict, self._tell = name, strict, tell
         self.malformed = 0
 
     def events(self, lines: Iterable[FileEvent | MalformedLine]) -> Iterator[FileEvent]:
-        """The events among the lines."""
+        """Yield the events among the lines."""
         for line in lines:
             if isinstance(line, FileEvent):
                 yield line
@@ -40,7 +40,7 @@ class EventSieve:
         if self.malformed <= REPORTED_LINES:
             self._tell(message)
         elif self.malformed == REPORTED_LINES + 1:
-            self._tell(f"{self._name}: more malformed lines follow, which are only counted")
+            self._tell(f"{self._name}: further malformed lines are only counted")
 
 
 def produce(
@@ -52,10 +52,10 @@ def produce(
     limit: int | None = None,
     strict: bool = False,
 ) -> Summary:
-    """Publishes the events of a file, ``limit`` at most; progress and malformed lines are told on ``stream``.
+    """Publish the events of a file, at most ``limit``; writes progress and malformed lines to ``stream``.
 
     Raises ServiceError for a file or broker that cannot be used, and with ``strict`` for a malformed line;
-    ConfigurationError where ``produce`` does not fit the file.
+    ConfigurationError if the settings of ``produce`` do not fit the file.
     """
     with EventFile(file, settings=configuration.produce) as source:
         sieve = EventSieve(name=source.name, strict=strict, tell=lambda line: print(line, file=stream, flush=True))

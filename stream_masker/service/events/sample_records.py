@@ -1,4 +1,4 @@
-"""Made-up records that any configuration can read: the codes that a plan asks for, where it looks for them."""
+"""Sample records for any configuration: valid codes at the paths of a plan."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stream_masker.pipeline.paths import EachStep, IndexStep, JsonValue, NameSte
 from stream_masker.pipeline.plan import AttributePlan, Plan
 
 ELEMENTS: Final = 2
-"""How many elements an array has that a path goes through with ``[*]``."""
+"""The number of elements of each array that a path traverses with ``[*]``."""
 
 STRIDE: Final = 7919
-"""A prime: how far apart, in the taxonomy, the codes of one record and the next one are."""
+"""The distance in the taxonomy between the codes of consecutive records; a prime."""
 
 NUMBER_SPAN: Final = 100.0
 STEPS: Final = 8
 
 
 def sample_records(plan: Plan, size: int) -> list[bytes]:
-    """So many records as JSON, with different codes as far as the taxonomies go."""
+    """Return JSON records with as many different codes as the taxonomies allow."""
     return [orjson.dumps(_event(plan, k)) for k in range(size)]
 
 
@@ -34,7 +34,7 @@ def _event(plan: Plan, k: int) -> JsonValue:
 
 
 def _contents(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]]]:
-    """Every path that the plan names, with the values to be found there: one, or one for each element of an array."""
+    """Yield every path of the plan with its values: one per element of an array."""
     for place, attribute in enumerate(plan.attributes, 1):
         codes = [_code(attribute, place * k + j) for j in range(ELEMENTS)]
         yield attribute.path, codes
@@ -56,7 +56,7 @@ def _code(attribute: AttributePlan, k: int) -> str:
 
 
 def _number(kind: Numeric, k: int) -> float:
-    """Numbers of at most a hundred units, in the middle of those that the attribute takes."""
+    """Return a number within a range of at most a hundred units inside the attribute's bounds."""
     low = kind.minimum if kind.minimum is not None else (kind.maximum or NUMBER_SPAN) - NUMBER_SPAN
     high = kind.maximum if kind.maximum is not None else low + NUMBER_SPAN
     number = low + min(high - low, NUMBER_SPAN) * (k % STEPS) / STEPS
@@ -64,7 +64,7 @@ def _number(kind: Numeric, k: int) -> float:
 
 
 def _planted(found: JsonValue, steps: Sequence[Step], values: Sequence[JsonValue]) -> JsonValue:
-    """``found`` (None: nothing yet) with values below it; what is there already stays."""
+    """Return ``found`` (None: nothing yet) with values below it; existing values are kept."""
     if not steps:
         return values[0] if found is None else found
     step, rest = steps[0], steps[1:]

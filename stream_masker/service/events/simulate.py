@@ -1,4 +1,4 @@
-"""``stream-masker simulate``: synthetic discharge events, to the input topic or as JSON lines."""
+"""``stream-masker simulate``: publishing of synthetic discharge events, or writing them as JSON lines."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from stream_masker.service.observability.progress import ShowProgress, progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationOptions:
-    """What to simulate: how many events, how fast (records/s; None: full speed), and of what kind.
+    """The events to simulate: number, rate (records/s; None is full speed) and properties.
 
-    The rest as in ``SyntheticDischarges``.
+    The other options are those of ``SyntheticDischarges``.
     """
 
     records: int
@@ -32,7 +32,7 @@ class SimulationOptions:
     seed: int = 0
 
     def events(self, configuration: Configuration) -> Iterator[JsonValue]:
-        """The events. Raises like ``SyntheticDischarges``."""
+        """Yield the events. Raises like ``SyntheticDischarges``."""
         discharges = synthetic_discharges(
             configuration, correlation=self.correlation, drift_after=self.drift_after, seed=self.seed
         )
@@ -40,9 +40,9 @@ class SimulationOptions:
 
 
 def simulate(configuration: Configuration, simulation: SimulationOptions, *, stream: TextIO) -> Summary:
-    """Publishes synthetic events on the input topic, keyed by ``produce.key`` or else the patient's id.
+    """Publish synthetic events on the input topic, keyed by ``produce.key``, by default the patient's id.
 
-    Progress is told on ``stream``. Raises like ``publish``.
+    Writes progress to ``stream``. Raises like ``publish``.
     """
     key = key_getter(configuration.produce.key or PATIENT)
     events = (FileEvent(orjson.dumps(event), key(event)) for event in simulation.events(configuration))
@@ -51,7 +51,7 @@ def simulate(configuration: Configuration, simulation: SimulationOptions, *, str
 
 
 def simulate_to_file(configuration: Configuration, simulation: SimulationOptions, out: str, *, stream: TextIO) -> None:
-    """Writes synthetic events as JSON lines to a file, or to standard output for ``-``; needs no broker.
+    """Write synthetic events as JSON lines to a file, or to standard output for ``-``; needs no broker.
 
     Raises ServiceError for a file that cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Synthetic discharges: correlated and skewed like real ones, of nobody, and the same for the same seed."""
+"""Synthetic discharge events: correlated and skewed like real ones, and reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stream_masker.service.events.event_builder import ColumnPath, assemble, eve
 from stream_masker.service.events.synthetic_codes import AFTER, BEFORE, Companions, Popularity
 
 GENERATED_BLOCK = 8_192
-"""Events that are made at once."""
+"""The number of events that are generated together."""
 
 SECONDARY_COUNTS = np.array([0.18, 0.22, 0.25, 0.20, 0.15])
 """The shares of events with 1, 2, ... elements in their array attributes."""
@@ -32,18 +32,18 @@ LONGEST_STAY = 60
 PATIENT = "patient.id"
 
 IDENTITY = {name: compile_path(name) for name in ("encounter_id", PATIENT, "patient.name", "age", "sex", "stay_days")}
-"""Every event's fields beside the attributes."""
+"""The fields of every event besides its attributes."""
 
 
 NO_NUMBERS: Mapping[Path, Numeric] = {}
 
 PERIOD_SPAN = 100.0
-"""How far numbers without bounds spread."""
+"""The range of numbers without bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticAttribute:
-    """An attribute to fill: its leaves are drawn and written at ``path`` and ``copies``, their labels at ``label``."""
+    """An attribute to generate: leaves are drawn and written to ``path`` and ``copies``, their labels to ``label``."""
 
     name: str
     taxonomy: Taxonomy
@@ -53,12 +53,12 @@ class SyntheticAttribute:
 
     @property
     def is_array(self) -> bool:
-        """Whether it has 1 to 5 values an event, not one."""
+        """Whether an event has 1 to 5 values of it instead of one."""
         return self.path.arrays > 0
 
     @property
     def columns(self) -> dict[str, Path]:
-        """Everything to be written: columns by name."""
+        """The paths of everything to write, by column name."""
         label = {} if self.label is None else {f"{self.name} label": self.label}
         return {f"{self.name} {i}": path for i, path in enumerate((self.path, *self.copies))} | label
 
@@ -66,11 +66,11 @@ class SyntheticAttribute:
 class SyntheticDischarges:
     """Discharge events as JSON objects. The first scalar attribute is the principal diagnosis.
 
-    Popularity is Zipf-like over the leaves of each taxonomy. Every other attribute's code depends on the principal's
-    with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), the popularity of the
-    chapters changes places and the correlation is halved. Patients return, with the same name, age and sex.
+    The popularity of codes is Zipf-like over the leaves of each taxonomy. The codes of all other attributes depend on
+    the principal code with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), the
+    chapters exchange their popularity and the correlation is halved. Patients return with the same name, age and sex.
 
-    ``patient_paths``: further places for the patient's id. ``numbers``: places of numbers of those kinds. Raises
+    ``patient_paths``: further paths of the patient's id. ``numbers``: paths of numbers, with their ranges. Raises
     ParameterError for parameters out of range, ConfigurationError for paths that cannot be written (filters).
     """
 
@@ -103,7 +103,7 @@ class SyntheticDischarges:
         )
 
     def events(self, records: int | None = None) -> Iterator[JsonValue]:
-        """So many events (None: without end), always from the first one."""
+        """Yield this number of events (None: unlimited), always from the first one."""
         return islice((event for block in self._blocks() for event in block), records)
 
     def _blocks(self) -> Iterator[list[JsonValue]]:
@@ -113,7 +113,7 @@ class SyntheticDischarges:
             yield self._block(number, who)
 
     def _block(self, number: int, who: Int64Array) -> list[JsonValue]:
-        """A block before the drift, after it, or cut where it begins."""
+        """Return a block of events, which may contain the beginning of the drift."""
         start = number * GENERATED_BLOCK
         cut = GENERATED_BLOCK if self._drift_after is None else max(0, min(self._drift_after - start, GENERATED_BLOCK))
         before = self._made(number, who, BEFORE, self._correlation)[:cut] if cut else []
@@ -166,7 +166,7 @@ class SyntheticDischarges:
 def synthetic_discharges(
     configuration: Configuration, *, correlation: float = 0.6, drift_after: int | None = None, seed: int = 0
 ) -> SyntheticDischarges:
-    """Events that the configuration can read; the patient's id stands at its ``noise_key`` too. Loads the ontologies.
+    """Return events for a configuration, with the patient's id also at its ``noise_key``. Loads the ontologies.
 
     Raises like ``SyntheticDischarges``.
     """
@@ -185,7 +185,7 @@ def synthetic_discharges(
 
 
 def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
-    """The numbers that the configuration masks, by place."""
+    """Return the ranges of the configuration's numeric attributes, by path."""
     return {
         compile_path(attribute.path): numeric_range(configuration, name)
         for name, attribute in configuration.numeric.items()
@@ -193,7 +193,7 @@ def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
 
 
 def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
-    """Numbers that the attribute takes, most of them small; within ``PERIOD_SPAN`` of its one bound, or of 0."""
+    """Draw numbers in the attribute's range, mostly small; the range is ``PERIOD_SPAN`` wide if it is unbounded."""
     low = kind.minimum if kind.minimum is not None else (kind.maximum or PERIOD_SPAN) - PERIOD_SPAN
     high = kind.maximum if kind.maximum is not None else low + PERIOD_SPAN
     values = low + (high - low) * rng.beta(2, 5, size)
@@ -217,7 +217,7 @@ def _require_range(correlation: float, drift_after: int | None, attributes: Sequ
     if drift_after is not None and drift_after < 0:
         raise ParameterError(f"drift_after must be at least 0, not {drift_after}")
     if not any(not a.is_array for a in attributes):
-        raise ParameterError("synthetic events need an attribute with one value an event, for the principal diagnosis")
+        raise ParameterError("synthetic events need an attribute with one value per event, as the principal diagnosis")
 
 
 def _popularity(taxonomy: Taxonomy, known: dict[Taxonomy, Popularity], rng: np.random.Generator) -> Popularity:
@@ -227,7 +227,7 @@ def _popularity(taxonomy: Taxonomy, known: dict[Taxonomy, Popularity], rng: np.r
 
 
 def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Array, int]:
-    """Patients' numbers of so many events, and how many patients there are by then."""
+    """Return the patient numbers of a block of events, and the total number of patients afterwards."""
     new = rng.random(size) >= RETURNING
     new[0] |= before == 0
     there = before + np.cumsum(new)
@@ -236,7 +236,7 @@ def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Ar
 
 
 def _person(patients: Int64Array, seed: int) -> tuple[Int64Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Age in years, most of them old, and whether female: a function of the patient's number."""
+    """Return age in years, skewed to old age, and whether female; both are functions of the patient number."""
     mixed = (patients.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

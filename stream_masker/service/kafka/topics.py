@@ -1,4 +1,4 @@
-"""The topics of a configuration: which there must be, whether those that exist will do, and making the others."""
+"""The topics of a configuration: the required ones, checks of existing ones, and creation of missing ones."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from stream_masker.service.kafka.clients import kafka_python_admin
 
 PARTITIONS = 4
 BROKERS_DEFAULT = -1
-"""The replication factor that asks for the broker's default."""
+"""The replication factor that selects the broker's default."""
 
 KNOWN_SECONDS = 30.0
-"""How long it may take until a broker knows the new topics."""
+"""The time limit until a broker knows new topics."""
 
 WEEK_MS = 7 * 24 * 3600 * 1000
 SUMMARY_BYTES = 8 * 1024 * 1024
-"""The largest calibration block or statistics message, in bytes; Kafka's default of 1 MiB is tight for big windows."""
+"""The maximum size of a calibration block or statistics message; Kafka's default of 1 MiB is tight for big windows."""
 
 CLEANUP, RETENTION, LARGEST = "cleanup.policy", "retention.ms", "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingTopic:
-    """A topic as the broker has it. ``retention_ms``: -1 is for ever."""
+    """A topic on the broker. ``retention_ms`` of -1 is unlimited."""
 
     partitions: int
     cleanup: str
@@ -44,8 +44,8 @@ class ExistingTopic:
 class WantedTopic:
     """A topic that the configuration needs.
 
-    ``partitions``: when it is created. ``exactly``, ``at_least``, ``cleanup``, ``retention_ms``: what an existing one
-    must have, None where anything will do. ``settings``: the topic's own, when it is created.
+    ``partitions``: the number for a new topic. ``exactly``, ``at_least``, ``cleanup``, ``retention_ms``: requirements
+    on an existing topic, None for no requirement. ``settings``: the topic configuration of a new topic.
     """
 
     role: str
@@ -58,15 +58,15 @@ class WantedTopic:
     retention_ms: int = 0
 
     def problems(self, existing: ExistingTopic) -> list[str]:
-        """What is wrong with an existing topic of this name, each with what to do about it."""
+        """Return the problems of an existing topic of this name, each with its remedy."""
         found = (self._partition_count(existing), self._cleanup(existing), self._retention(existing))
         return [problem for problem in found if problem]
 
     def _partition_count(self, existing: ExistingTopic) -> str:
         if self.exactly is not None and existing.partitions != self.exactly:
             return (
-                f"{existing.partitions} partitions where exactly {self.exactly} is due: "
-                f"delete the topic, or name another one under topics.{self.role}"
+                f"{existing.partitions} partitions instead of exactly {self.exactly}: "
+                f"delete the topic, or use another name in topics.{self.role}"
             )
         if existing.partitions < self.at_least:
             return (
@@ -90,7 +90,7 @@ class WantedTopic:
 
 
 class TopicAction(StrEnum):
-    """What becomes of a wanted topic."""
+    """The status of a topic after its check or creation."""
 
     CREATE = "create"
     CREATED = "created"
@@ -100,7 +100,7 @@ class TopicAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """One topic of the report: ``detail`` says with what it is created, or what is wrong with it."""
+    """One topic of the report; ``detail``: its configuration, or its problems."""
 
     fate: TopicAction
     name: str
@@ -111,10 +111,11 @@ class TopicLine:
 
 
 def wanted_topics(configuration: Configuration, *, partitions: int = PARTITIONS) -> tuple[WantedTopic, ...]:
-    """The topics of a configuration whose input has so many partitions.
+    """Return the topics of a configuration whose input topic has this number of partitions.
 
-    The output has as many as the input, for a masked record keeps its partition. Counts have one partition, whose
-    order is the order of the window, and are kept at least twice as long as the window. Statistics are compacted.
+    The output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
+    has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
+    The statistics topic is compacted.
     """
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
@@ -134,7 +135,7 @@ def wanted_topics(configuration: Configuration, *, partitions: int = PARTITIONS)
 
 
 def largest_masked(configuration: Configuration) -> int:
-    """Bytes that a masked record may have: labels make it longer than its original, at most twice, and its headers."""
+    """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
     return 2 * configuration.limits.record_bytes + 65_536
 
 
@@ -145,10 +146,10 @@ def prepare_topics(
     replication_factor: int = BROKERS_DEFAULT,
     dry_run: bool = False,
 ) -> list[TopicLine]:
-    """Creates the topics that are missing and checks the others; with ``dry_run`` creates nothing.
+    """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
-    Gives one line for each topic. Nothing is created while an existing topic is wrong. Raises ServiceError when the
-    broker refuses.
+    Returns one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
+    rejects a request.
     """
     with closing(kafka_python_admin(configuration)) as admin:
         return _prepare(admin, configuration, partitions, replication_factor, dry_run)
@@ -169,7 +170,7 @@ def _prepare(
 
 
 def plan(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
-    """What is to be done for each topic."""
+    """Return the planned status of each topic."""
     return [_line(topic, existing.get(topic.name)) for topic in wanted]
 
 
@@ -193,20 +194,22 @@ def _described(partitions: int, settings: Mapping[str, str]) -> str:
 
 
 def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
-    """Those of the named topics that there are. Raises ServiceError."""
+    """Return the named topics that exist. Raises ServiceError."""
     wanted = set(names)
     try:
         counts = {t["topic"]: len(t["partitions"]) for t in admin.describe_topics() if t["topic"] in wanted}
         settings = _settings(admin, counts)
     except KafkaError as error:
-        raise ServiceError(f"the topics cannot be looked up: {_reason(error)}") from error
+        raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
     except ValueError as error:
-        raise ServiceError("the topics cannot be looked up: this broker answers as Apache Kafka does not") from error
+        raise ServiceError(
+            "the topics cannot be described: the broker's response is not that of Apache Kafka"
+        ) from error
     return {name: _existing(counts[name], found) for name, found in settings.items()}
 
 
 def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, ExistingTopic]:
-    """The named topics, once the broker knows them. Raises ServiceError when it does not within ``KNOWN_SECONDS``."""
+    """Wait until the broker knows the named topics. Raises ServiceError after ``KNOWN_SECONDS``."""
     deadline = time.monotonic() + KNOWN_SECONDS
     while len(existing := existing_topics(admin, names)) < len(names):
         if time.monotonic() > deadline:
@@ -228,7 +231,7 @@ def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[s
 
 
 def _is_known(row: Mapping[str, Any]) -> bool:
-    """False where the broker that was asked has not heard of the topic yet."""
+    """Whether the broker knows the topic yet."""
     error = for_code(row["error_code"])
     if error in {NoError, UnknownTopicOrPartitionError}:
         return error is NoError
@@ -240,9 +243,9 @@ def _entries(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def create(admin: KafkaAdminClient, topics: Iterable[WantedTopic], replication_factor: int) -> set[str]:
-    """Creates topics one by one, so that an error names its topic; gives the names of the new ones.
+    """Create topics one by one, so that an error names its topic; return the names of the created ones.
 
-    A topic that another process has made meanwhile is left alone. Raises ServiceError.
+    Topics that another process has created in the meantime are skipped. Raises ServiceError.
     """
     return {topic.name for topic in topics if _create(admin, topic, replication_factor)}
 

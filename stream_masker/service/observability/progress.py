@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, else a plain line now and then."""
+"""Progress of a run: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 ShowProgress: TypeAlias = Callable[[int], None]
-"""Told how many records there are by now; cheap enough to be told of each."""
+"""Reports the number of records so far; cheap enough to call for each record."""
 
 AddProgress: TypeAlias = Callable[[int], float]
-"""The part of the whole, 0 to 1, that so many records are."""
+"""Returns the completed fraction of the run, from 0 to 1, for a number of records."""
 
 Clock: TypeAlias = Callable[[], float]
 
@@ -23,9 +23,9 @@ LINE_SECONDS, BAR_SECONDS = 5.0, 0.1
 
 @contextmanager
 def progress(what: str, *, done: AddProgress, stream: TextIO, clock: Clock = time.monotonic) -> Iterator[ShowProgress]:
-    """Shows a run's progress on ``stream`` until the block ends.
+    """Show a run's progress on ``stream`` until the block ends.
 
-    ``what``: such as ``produced``.
+    ``what``: the past participle of the operation, such as ``produced``.
     """
     if stream.isatty():
         with _bar(what, done, stream, clock) as show:

@@ -1,20 +1,20 @@
-"""The end of a process that was told to end: in time, whatever hangs."""
+"""A watchdog that ends a stopping process in time, even if a part of it hangs."""
 
 from __future__ import annotations
 
 import faulthandler
 
 GRACE_SECONDS_LEFT = 25.0
-"""Seconds to end in, of the 30 that a pod has. The parts of an end, each with its own limit, add up to less."""
+"""The time limit for a stop; pods have 30 seconds. The limits of its steps add up to less."""
 
 LATE_EXIT_CODE = 1
-"""The exit code of a process that did not end by itself."""
+"""The exit code of a process that the watchdog ended."""
 
 
 def exit_within(seconds: float = GRACE_SECONDS_LEFT) -> None:
-    """Ends the process at once, with ``LATE_EXIT_CODE``, if it is still there so many seconds from now on.
+    """End the process with ``LATE_EXIT_CODE`` if it is still running after this number of seconds.
 
-    That is as safe as a crash: what is not committed is aborted by the brokers. Where each thread was is written to
-    the standard error. No thread of Python's does this, for the interpreter's own end may be what hangs.
+    This is as safe as a crash: the brokers abort what is not committed. The stack of each thread is written to standard
+    error. The watchdog is not a Python thread, because the interpreter's shutdown itself may hang.
     """
     faulthandler.dump_traceback_later(seconds, exit=True)

@@ -1,4 +1,4 @@
-"""The active calibrator, from taking over to giving up: the window, the cuts that wait, and what gets published."""
+"""A session of the active calibrator: the window, the windows that wait for computation, and the publications."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from stream_masker.service.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 PENDING_CUTS = 8
-"""Windows that may wait for computation. Beyond that the oldest is given up: the process cannot keep up."""
+"""The maximum number of windows that wait for computation; beyond it the oldest one is skipped."""
 
 LOGGED_BLOCKS = 10
-"""Refused blocks that are logged one by one; later ones are only counted."""
+"""The number of refused blocks that are logged individually; further ones are only counted."""
 
 
 class CalibrationSession:
-    """An open session. Its methods may raise ServiceError or KafkaException, which ends it: the next session rebuilds
-    everything from the topics, so that nothing is lost and nothing is counted twice.
+    """An open session. Its methods may raise ServiceError or KafkaException, which end it.
+
+    The next session rebuilds everything from the topics, so nothing is lost and nothing is counted twice.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class CalibrationSession:
 
     @classmethod
     def open(cls, parts: CalibratorComponents, metrics: Metrics, stopped: Callable[[], bool]) -> CalibrationSession:
-        """Shuts out other publishers, then reads the versions, and the blocks from the last one's window on.
+        """Fence out other publishers, then read the versions and the blocks from the last version's window on.
 
-        Raises StoppedError once ``stopped``, asked all the while, says so; ServiceError or KafkaException.
+        Raises StoppedError as soon as ``stopped`` returns True during the reads; ServiceError or KafkaException.
         """
         parts.publisher.open()
         with connect_reader(parts.configuration) as consumer:
@@ -61,7 +62,7 @@ class CalibrationSession:
     def begun(
         cls, parts: CalibratorComponents, metrics: Metrics, consumer: Consumer, stopped: Callable[[], bool]
     ) -> CalibrationSession:
-        """A session that has read all there is by now."""
+        """Return a session that has read the topics up to their present ends."""
         topics = parts.configuration.topics
         history = read_history(consumer, parts, stopped)
         metrics.add("statistics_refused_total", history.refused)
@@ -73,12 +74,14 @@ class CalibrationSession:
         return session
 
     def show_recovered(self) -> None:
-        """Shows what was found."""
+        """Set the metrics of the recovered state, and log it."""
         latest, window = self.history.latest, self._log.window()
         if latest is not None:
             show_window(self._metrics, latest.statistics)
         version = "none" if latest is None else latest.version
-        log.info("window of %d records resumed; statistics version: %s", window.records if window else 0, version)
+        log.info(
+            "Resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
+        )
 
     @property
     def history(self) -> History:
@@ -86,11 +89,11 @@ class CalibrationSession:
 
     @property
     def waiting(self) -> int:
-        """Windows that wait for ``publish_next``."""
+        """The number of windows that wait for ``publish_next``."""
         return len(self._cuts)
 
     def deliver(self, offset: int, written: int, raw: bytes) -> None:
-        """Merges the block at an offset of the calibration topic; one that was merged before changes nothing."""
+        """Merge the block at an offset of the calibration topic; a block that was merged before is ignored."""
         if offset <= self._log.position:
             return
         try:
@@ -106,10 +109,10 @@ class CalibrationSession:
         self._metrics.add("blocks_read_total", outcome="refused")
         if self._refused <= LOGGED_BLOCKS:
             topic = self._parts.configuration.topics.calibration
-            log.warning("block refused at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
+            log.warning("Refused the block at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
 
     def tick(self, now: float) -> None:
-        """Takes the time, in seconds since the epoch."""
+        """Advance the time; ``now`` in seconds since the epoch."""
         self._parts.publisher.poll()
         self._cut(self._log.on_tick(now))
         latest = self.history.latest
@@ -124,41 +127,41 @@ class CalibrationSession:
 
     def _tell_left_out(self) -> None:
         if self._left_out:
-            what = "computing statistics cannot keep up with calibration.every_records"
-            log.warning("%s: versions left out: %d", what, self._left_out)
+            what = "The computation of statistics cannot keep up with calibration.every_records"
+            log.warning("%s; skipped versions: %d", what, self._left_out)
         self._left_out = 0
 
     def publish_next(self) -> None:
-        """Computes and publishes the version of the oldest window that waits."""
+        """Compute and publish the version of the oldest waiting window."""
         self._tell_left_out()
         window = self._cuts.popleft()
         start = time.perf_counter()
         try:
             publish = self._calibration.on_window(window, now_milliseconds())
         except StatisticsError as error:
-            log.warning("no statistics from the blocks up to offset %d: %s", window.range.last, error)
+            log.warning("Failed to compute statistics from the blocks up to offset %d: %s", window.range.last, error)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)
 
     def reconfigure(self, parts: CalibratorComponents) -> None:
-        """Goes on under another configuration, which differs in its settings alone."""
+        """Continue with a configuration that differs only in its settings."""
         self._parts = parts
         self._calibration.subject = parts.subject
 
     @property
     def unsettled(self) -> bool:
-        """Whether workers mask under other settings than the configuration's."""
+        """Whether the published settings differ from the configuration's."""
         return self._calibration.unsettled
 
     def publish_settings(self) -> None:
-        """Publishes the latest statistics again, under the configuration's settings."""
+        """Publish the latest statistics again, with the configuration's settings."""
         self._publish(self._calibration.on_settings(now_milliseconds()))
 
     def publish_sample(self, counts: Counts) -> None:
-        """Publishes the first version, from a sample, unless there is a version by now.
+        """Publish the first version, from a sample, if there is still none.
 
-        Raises StatisticsError when some attribute has no value in the sample.
+        Raises StatisticsError if an attribute has no value in the sample.
         """
         if self.history.latest is None:
             self._publish(self._calibration.on_sample(counts, now_milliseconds()))
@@ -169,11 +172,11 @@ class CalibrationSession:
         self._log.first = False
         show_version(self._metrics, publish)
         told = publish.message.version, publish.message.source, publish.report.records
-        log.info("published statistics version %d (%s, %d records)", *told)
+        log.info("Published statistics version %d (%s, %d records)", *told)
 
 
 def prepare_session(metrics: Metrics) -> None:
-    """Makes the counters of a calibrator appear at 0."""
+    """Initialise the calibrator's counters to 0, so that they are exported from the start."""
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
     metrics.add("configuration_refused_total", 0)
@@ -182,7 +185,7 @@ def prepare_session(metrics: Metrics) -> None:
 
 
 def show_version(metrics: Metrics, publish: Publish) -> None:
-    """Every figure of a version that was just published."""
+    """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
     metrics.set("window_blocks", publish.report.blocks)
     show_window(metrics, publish.statistics)

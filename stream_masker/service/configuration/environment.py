@@ -60,12 +60,12 @@ def _key(variable: str, part: str, place: ConfigurationPlace, data: Mapping[str,
 
 
 def _no_key(word: str, place: ConfigurationPlace, known: Iterable[str]) -> str:
-    options = list(known)
+    keys = list(known)
     if not word:
         return f"the name ends before a key of {dotted(place)}"
-    if not options:
+    if not keys:
         return f"{dotted(place)} has no keys"
-    return f"{dotted(place)} has no key {word!r}: use {listed_words(options)}{hint(word, options)}"
+    return f"{dotted(place)} has no key {word!r}: use {listed_words(keys)}{hint(word, keys)}"
 
 
 def _keys_at(data: Mapping[str, Any], place: ConfigurationPlace) -> list[str]:

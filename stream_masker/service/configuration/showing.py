@@ -23,5 +23,5 @@ def shown_configuration(configuration: Configuration) -> dict[str, Any]:
 
 
 def as_yaml(configuration: Configuration) -> str:
-    """Return ``shown_configuration`` as YAML, which loads as an equivalent configuration except for hidden values."""
+    """Return ``shown_configuration`` as YAML; it loads as an equivalent configuration except for hidden values."""
     return yaml.safe_dump(shown_configuration(configuration), sort_keys=False, allow_unicode=True)

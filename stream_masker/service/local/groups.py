@@ -1,4 +1,4 @@
-"""Groups of a file's records: by count alone, for the end of a file waits for nobody."""
+"""Groups of a file's records: by count only, because a file has no delays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from stream_masker.pipeline.records import Result
 from stream_masker.service.worker.micro_windows import MAX_GROWTH, ShortGroupPolicy
 
 Records = list[tuple[int, bytes]]
-"""Numbered lines."""
+"""Lines with their numbers."""
 
 MaskGroup = Callable[[Records, bool], Result]
-"""Masks records as one group; True: raises GroupTooSmallError where it is too small, False: rejects its records."""
+"""Masks records as one group. If the group is too small: True raises GroupTooSmallError, False rejects its records."""
 
 
 def mask_groups(parts: Iterable[Records], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
-    """What becomes of consecutive records, group by group; ``parts``: as many of them as a group has, the last fewer.
+    """Yield the results of consecutive groups. ``parts``: the records split by group size; the last may be smaller.
 
-    A group that is too small is joined with the records that follow (hold, merge), or rejected (suppress). At the end
-    of the file it is rejected; with merge it is joined with the group before it.
+    A group that is too small is merged with the following records (hold, merge) or rejected (suppress). At the end of
+    the file it is rejected (hold) or merged with the previous group (merge).
     """
     if short == "suppress":
         return (mask(part, False) for part in parts)
@@ -28,11 +28,11 @@ def mask_groups(parts: Iterable[Records], mask: MaskGroup, *, short: ShortGroupP
 
 
 FileGroup = tuple[Records, Result | None]
-"""Records, and what became of them; None: they are too small a group, which the last one alone can be."""
+"""Records and their result; None for a group that is too small, which only the last group can be."""
 
 
 def _held(parts: Iterable[Records], mask: MaskGroup) -> Iterator[FileGroup]:
-    """Groups as they become large enough."""
+    """Yield groups as they become large enough."""
     records: Records = []
     tried = 0
     for part in parts:
@@ -46,7 +46,7 @@ def _held(parts: Iterable[Records], mask: MaskGroup) -> Iterator[FileGroup]:
 
 
 def _attempt(records: Records, mask: MaskGroup, *, may_hold: bool) -> Result | None:
-    """What became of a group, or None if it is too small and may wait for more."""
+    """Return the result of a group; None if it is too small and may wait for more records."""
     try:
         return mask(records, may_hold)
     except GroupTooSmallError:
@@ -59,7 +59,7 @@ def _settled(group: FileGroup, mask: MaskGroup) -> Result:
 
 
 def _merged(groups: Iterable[FileGroup], mask: MaskGroup) -> Iterator[Result]:
-    """Each group once the next one is known to be large enough."""
+    """Yield each group's result once the next group is known to be large enough."""
     last: FileGroup | None = None
     for group in groups:
         if last is not None and group[1] is None:

@@ -1,4 +1,4 @@
-"""/metrics, /healthz and /readyz: what a process says of itself over HTTP."""
+"""The HTTP endpoints /metrics, /healthz and /readyz, and the health state that they report."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 JSON_TYPE = "application/json"
 
 STARTING_REASON = "start"
-"""The part of a process that is not ready until all is loaded and connected."""
+"""The component whose reason is set from the beginning, until everything is loaded and connected."""
 
 
 class Health:
-    """Whether a process is alive and ready; written by its loops, in any thread, and read by the server's threads.
+    """The liveness and readiness of a process, written by its loops in any thread and read by the HTTP server.
 
-    Alive: starting, or the loop beat within the last ``stale_after`` seconds. Ready: alive, and no part of the process
-    has a reason against it. Notes tell what is amiss without making the process unready.
+    Alive: starting, or the loop recorded a heartbeat within the last ``stale_after`` seconds. Ready: alive, and no
+    component has a reason against it. Notes report problems that do not affect readiness.
     """
 
     def __init__(self, *, stale_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,16 +42,16 @@ class Health:
         self._notes: dict[str, str] = {}
 
     def beat(self) -> None:
-        """Says that the loop is turning."""
+        """Record a heartbeat of the main loop."""
         self._beat = self._clock()
 
     def reason(self, part: str, text: str | None) -> None:
-        """Sets why ``part`` is not ready; None: it is. The part ``start`` has a reason from the beginning."""
+        """Set the reason why a component is not ready; None if it is ready."""
         with self._lock:
             self._reasons = _changed(self._reasons, part, text)
 
     def note(self, part: str, text: str | None) -> None:
-        """Sets what is amiss with ``part`` though it is ready; None: nothing."""
+        """Set a note about a problem of a component that is ready; None if there is no problem."""
         with self._lock:
             self._notes = _changed(self._notes, part, text)
 
@@ -65,8 +65,8 @@ class Health:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the process is not ready; empty when it is."""
-        stale = () if self.alive else ("the main loop does not turn",)
+        """The reasons why the process is not ready; empty if it is ready."""
+        stale = () if self.alive else ("the main loop is not running",)
         return stale + tuple(self._reasons.values())
 
     @property
@@ -83,7 +83,7 @@ Response = tuple[HTTPStatus, str, bytes]
 
 
 def respond(path: str, health: Health, registry: CollectorRegistry) -> Response:
-    """The status, content type and body for a path."""
+    """Return the status, content type and body of the response for a path."""
     answers: dict[str, Callable[[], Response]] = {
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: _healthz(health),
@@ -133,12 +133,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tells requests at debug level only."""
+        """Log requests at debug level."""
         log.debug("http " + format, *args)
 
 
 class Server(ThreadingHTTPServer):
-    """A threaded HTTP server with what its handlers need."""
+    """A threaded HTTP server that holds the state its handlers report."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -150,15 +150,15 @@ class Server(ThreadingHTTPServer):
         super().__init__(address, Handler)
 
     def server_bind(self) -> None:
-        """Binds without the base class's look-up of the host's name, which can take seconds."""
+        """Bind without the reverse DNS lookup of the base class, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "stream-masker", int(self.server_address[1])
 
 
 class HttpServer:
-    """Serves ``health`` and ``registry`` from a thread of its own, for as long as the ``with`` block runs.
+    """Serves ``health`` and ``registry`` in its own thread while the ``with`` block runs.
 
-    Port 0 takes any free port; ``port`` is the one taken. Raises ConfigurationError when the address cannot be used.
+    Port 0 selects any free port; ``port`` is the actual one. Raises ConfigurationError if the address cannot be used.
     """
 
     def __init__(self, *, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
@@ -174,7 +174,7 @@ class HttpServer:
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
-        log.info("serving /metrics, /healthz and /readyz at http://%s:%d", *self._server.server_address[:2])
+        log.info("Serving /metrics, /healthz and /readyz at http://%s:%d", *self._server.server_address[:2])
         return self
 
     def __exit__(
@@ -188,5 +188,5 @@ class HttpServer:
 def _cannot_listen(host: str, port: int, error: OSError) -> str:
     return (
         f"http: cannot listen on {host}:{port} ({error.strerror or type(error).__name__}); "
-        "set http.host and http.port to a free address (port 0 takes any free port)"
+        "set http.host and http.port to a free address (port 0 selects any free port)"
     )

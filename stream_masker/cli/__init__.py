@@ -33,21 +33,21 @@ COMMANDS = {
 }
 """Every command: its location, and its line in the help."""
 
-WRONG_USE = (ConfigurationError, ParameterError, OntologyError)
+USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
 """Usage errors, which end with exit code 2. Other errors end with 1."""
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 
 
-class Failure(click.ClickException):
+class CommandFailure(click.ClickException):
     """A stream-masker error as click's exception, with its exit code."""
 
     def __init__(self, error: StreamMaskerError) -> None:
         super().__init__(str(error))
-        self.exit_code = 2 if isinstance(error, WRONG_USE) else 1
+        self.exit_code = 2 if isinstance(error, USAGE_ERRORS) else 1
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """The command group of ``COMMANDS``; prints stream-masker errors as messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -66,26 +66,26 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        with reported():
+        with errors_reported():
             return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with reported():
+        with errors_reported():
             return super().invoke(ctx)
 
 
 @contextmanager
-def reported() -> Iterator[None]:
+def errors_reported() -> Iterator[None]:
     """Convert stream-masker errors to click's, which print a message and exit; Ctrl-C exits with 130 silently."""
     try:
         yield
     except StreamMaskerError as error:
-        raise Failure(error) from None
+        raise CommandFailure(error) from None
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
+        raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="stream-masker")
 def main() -> None:
     """Mask nominal health data in Kafka by semantic noise, keeping its meaning, mean, dispersion and correlation.

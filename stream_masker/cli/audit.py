@@ -33,11 +33,11 @@ def command(config: Path, places: tuple[str, ...]) -> None:
       stream-masker audit --config discharges.yaml --offset 0:1234
       stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
     """
-    from stream_masker.service.audit import RecordPlace, audit
+    from stream_masker.service.audit import RecordLocation, audit
 
     configure_logs("warning")
     matching = True
-    for finding in audit(load_configuration(config), [RecordPlace.parse(text) for text in places]):
+    for finding in audit(load_configuration(config), [RecordLocation.parse(text) for text in places]):
         matching &= finding.matches
         click.echo(f"{finding.place}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.words}")
     raise SystemExit(0 if matching else 1)

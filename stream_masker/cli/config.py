@@ -10,8 +10,8 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
-from stream_masker.service.configuration.secrets import read_secret
-from stream_masker.service.configuration.showing import as_yaml
+from stream_masker.service.configuration.display import redacted_yaml
+from stream_masker.service.configuration.secret import read_secret
 
 
 @click.group()
@@ -93,4 +93,4 @@ def show(config: Path) -> None:
     Examples:
       stream-masker config show --config discharges.yaml
     """
-    click.echo(as_yaml(load_configuration(config)), nl=False)
+    click.echo(redacted_yaml(load_configuration(config)), nl=False)

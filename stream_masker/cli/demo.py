@@ -8,32 +8,32 @@ from rich.console import Console
 from stream_masker.service.demo import DemoOptions, run_demo
 from stream_masker.service.observability.logs import configure_logs
 
-DEFAULT_RECORDS = DemoOptions()
+DEFAULT_OPTIONS = DemoOptions()
 
 
 @click.command()
 @click.option(
     "--records",
     type=click.IntRange(min=100),
-    default=DEFAULT_RECORDS.records,
+    default=DEFAULT_OPTIONS.records,
     show_default=True,
     help="Number of events to generate; the demonstration ends after them.",
 )
 @click.option(
     "--rate",
     type=click.FloatRange(min=0),
-    default=DEFAULT_RECORDS.rate,
+    default=DEFAULT_OPTIONS.rate,
     show_default=True,
     help="Events per second; 0 for full speed.",
 )
 @click.option(
     "--correlation",
     type=click.FloatRange(0, 1),
-    default=DEFAULT_RECORDS.correlation,
+    default=DEFAULT_OPTIONS.correlation,
     show_default=True,
     help="Dependence of secondary diagnoses on the principal one; it is halved when the drift begins.",
 )
-@click.option("--seed", type=int, default=DEFAULT_RECORDS.seed, show_default=True, help="Seed of the generated events.")
+@click.option("--seed", type=int, default=DEFAULT_OPTIONS.seed, show_default=True, help="Seed of the generated events.")
 @click.option(
     "--bootstrap-servers",
     default="",
@@ -43,7 +43,7 @@ DEFAULT_RECORDS = DemoOptions()
 @click.option(
     "--port",
     type=click.IntRange(1, 65_534),
-    default=DEFAULT_RECORDS.port,
+    default=DEFAULT_OPTIONS.port,
     show_default=True,
     help="Port of the calibrator's /metrics; the worker uses the next one. Ports in use are replaced by free ones.",
 )

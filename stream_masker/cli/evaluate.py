@@ -25,8 +25,8 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, noise_levels
 from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
-from stream_masker.service.configuration.pairing import pairs
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.pairing import configured_pairs
+from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.local import files
 from stream_masker.service.observability.logs import configure_logs
 
@@ -42,7 +42,7 @@ from stream_masker.service.observability.logs import configure_logs
     show_default=True,
     help="Noise level. Can be repeated.",
 )
-@click.argument("source", default=files.STANDARD, metavar="[FILE]")
+@click.argument("source", default=files.STANDARD_STREAM, metavar="[FILE]")
 def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
     """Mask events (JSON lines, optionally gzipped) at several noise levels and print their utility as a Markdown table.
 
@@ -89,7 +89,7 @@ def _of_noise(
         distribution=settings.distribution,
         candidates=settings.candidates,
         distance=settings.distance,
-        pairs=pairs(configuration),
+        pairs=configured_pairs(configuration),
     )
     return list(rows)
 

@@ -12,9 +12,9 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.gc_tuning import infrequent_collections
 from stream_masker.service.local import files as local
 from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
 
 @click.command()
@@ -29,8 +29,8 @@ from stream_masker.service.observability.logs import configure_logs
 @click.option(
     "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
-@click.argument("source", default=local.STANDARD, metavar="[IN]")
-@click.argument("target", default=local.STANDARD, metavar="[OUT]")
+@click.argument("source", default=local.STANDARD_STREAM, metavar="[IN]")
+@click.argument("target", default=local.STANDARD_STREAM, metavar="[OUT]")
 def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
     """Mask JSON lines from IN to OUT without a broker. The defaults are the standard streams; IN can be gzipped.
 
@@ -79,7 +79,7 @@ def _summarise(tallied: local.FileTotals, version: int, seconds: float) -> None:
     help="File for the snapshot; default: standard output, or none with --publish.",
 )
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
-@click.argument("source", default=local.STANDARD, metavar="[FILE]")
+@click.argument("source", default=local.STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     """Compute the statistics of a file of events (JSON lines, optionally gzipped).
 
@@ -100,7 +100,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     if publish:
         _publish(configuration, message)
     if output or not publish:
-        with local.open_output(output or local.STANDARD) as file:
+        with local.open_output(output or local.STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
 
 

@@ -17,7 +17,7 @@ from stream_masker.core.ontology.sources import compile_to, is_compiled
 from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.errors import ParameterError, UnknownConceptError
 
-STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
+UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
 
 root_option = click.option(
@@ -172,7 +172,7 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
 @click.argument("values", type=click.File("rb"), default="-")
 @click.option(
     "--unknown",
-    type=click.Choice(sorted(STATUS)),
+    type=click.Choice(sorted(UNMAPPED_STATUS)),
     default="reject",
     show_default=True,
     help="Policy for values without a concept.",
@@ -201,7 +201,7 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
     concepts = ConceptMap(
         taxonomy, unknown=unknown, mapping=None if mapping is None else read_mapping(mapping), ontology=ontology
     )
-    _map_lines(concepts, values, STATUS[unknown])
+    _map_lines(concepts, values, UNMAPPED_STATUS[unknown])
 
 
 def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str) -> None:

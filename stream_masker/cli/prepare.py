@@ -11,7 +11,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.core.ontology.storage import cache
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 
 
 @click.command()

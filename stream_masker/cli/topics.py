@@ -9,7 +9,12 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.kafka.topics import BROKERS_DEFAULT, PARTITIONS, TopicAction, prepare_topics
+from stream_masker.service.kafka.topics import (
+    BROKER_DEFAULT_REPLICATION,
+    DEFAULT_PARTITIONS,
+    TopicStatus,
+    prepare_topics,
+)
 from stream_masker.service.observability.logs import configure_logs
 
 
@@ -18,7 +23,7 @@ from stream_masker.service.observability.logs import configure_logs
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    default=PARTITIONS,
+    default=DEFAULT_PARTITIONS,
     show_default=True,
     metavar="N",
     help="Partitions of a new input topic; the output topic has the same number.",
@@ -45,11 +50,11 @@ def command(config: Path, partitions: int, replication_factor: int | None, dry_r
     lines = prepare_topics(
         load_configuration(config),
         partitions=partitions,
-        replication_factor=replication_factor or BROKERS_DEFAULT,
+        replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
         dry_run=dry_run,
     )
     for line in lines:
         click.echo(line)
-    wrong = sum(line.fate is TopicAction.WRONG for line in lines)
+    wrong = sum(line.fate is TopicStatus.WRONG for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics cannot be used as they are")

@@ -25,14 +25,14 @@ from stream_masker.service.masking import Masking
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPlace:
+class RecordLocation:
     """The location of a record in the input topic."""
 
     partition: int
     offset: int
 
     @classmethod
-    def parse(cls, text: str) -> RecordPlace:
+    def parse(cls, text: str) -> RecordLocation:
         """Parse ``PARTITION:OFFSET``. Raises ServiceError."""
         partition, _, offset = text.partition(":")
         if not (partition.isdecimal() and offset.isdecimal()):
@@ -47,7 +47,7 @@ class RecordPlace:
 class Finding:
     """The result of an audit: whether the record's outcome is the derived one, and a description."""
 
-    place: RecordPlace
+    place: RecordLocation
     matches: bool
     words: str
 
@@ -62,7 +62,7 @@ class Auditor:
         self._masking = Masking(configuration)
         self._version = cache(self._read_version)
 
-    def audit(self, at: RecordPlace) -> Finding:
+    def audit(self, at: RecordLocation) -> Finding:
         """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
         record = self._input(at)
         if (rejection := self._rejection(at)) is not None:
@@ -74,14 +74,14 @@ class Auditor:
                 return last
         return last or Finding(at, False, "neither masked nor rejected; it may not have been processed yet")
 
-    def _input(self, at: RecordPlace) -> InputRecord:
+    def _input(self, at: RecordLocation) -> InputRecord:
         for message in self._read(self._topics.input, at.partition, at.offset):
             if message.offset() == at.offset:
                 return as_record(message)
             break
         raise ServiceError(f"{self._topics.input} has no record at {at}: not yet written, or already deleted")
 
-    def _rejection(self, at: RecordPlace) -> Rejected | None:
+    def _rejection(self, at: RecordLocation) -> Rejected | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
         rejected = self._topics.rejected
         partitions = len(self._consumer.list_topics(rejected, timeout=POLL_TIMEOUT_SECONDS).topics[rejected].partitions)
@@ -91,7 +91,7 @@ class Auditor:
                 return decode_rejection(message.value() or b"")[2]
         return None
 
-    def _masked(self, at: RecordPlace, timestamp: int) -> list[Message]:
+    def _masked(self, at: RecordLocation, timestamp: int) -> list[Message]:
         """Return the masked records that can belong to the record: same partition and timestamp, in offset order."""
         wanted = TopicPartition(self._topics.output, at.partition, timestamp)
         start = self._consumer.offsets_for_times([wanted], timeout=POLL_TIMEOUT_SECONDS)[0].offset
@@ -100,7 +100,7 @@ class Auditor:
         messages = self._read(self._topics.output, at.partition, start)
         return [message for message in messages if message.timestamp()[1] == timestamp]
 
-    def _judge_rejection(self, at: RecordPlace, record: InputRecord, found: Rejected) -> Finding:
+    def _judge_rejection(self, at: RecordLocation, record: InputRecord, found: Rejected) -> Finding:
         """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
         version = max(self._versions(), default=0)
         if not version:
@@ -110,7 +110,7 @@ class Auditor:
         words = f"rejected ({found.reason})"
         return Finding(at, matches, words if matches else f"{words}, but the configuration gives another outcome")
 
-    def _judge_masked(self, at: RecordPlace, record: InputRecord, found: Message) -> Finding:
+    def _judge_masked(self, at: RecordLocation, record: InputRecord, found: Message) -> Finding:
         headers = dict(found.headers() or ())
         version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
         words = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
@@ -127,7 +127,7 @@ class Auditor:
             at, matches, words if matches else f"{words}, but the secret and the statistics give another mask"
         )
 
-    def _group(self, at: RecordPlace, record: InputRecord, told: bytes | None) -> list[InputRecord]:
+    def _group(self, at: RecordLocation, record: InputRecord, told: bytes | None) -> list[InputRecord]:
         """Return the records that were masked as one group; the record alone if the headers name no group."""
         if told is None:
             return [record]
@@ -135,7 +135,7 @@ class Auditor:
         messages = self._read(self._topics.input, at.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 
-    def _derive(self, at: RecordPlace, records: Sequence[InputRecord], version: int) -> RecordOutcome:
+    def _derive(self, at: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
         """Return the record's outcome under a version, masked together with its group.
 
         Raises StatisticsError if the group does not contain the record.
@@ -161,14 +161,14 @@ class Auditor:
 
     def _versions(self) -> dict[int, ChunkAssembler]:
         """Return the complete statistics versions on the topic."""
-        return collected(self._read(self._topics.statistics, SINGLE_PARTITION))
+        return complete_versions(self._read(self._topics.statistics, SINGLE_PARTITION))
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""
         return read_to_end(self._consumer, topic, partition=partition, start=start, patience=POLL_TIMEOUT_SECONDS)
 
 
-def audit(configuration: Configuration, places: Iterable[RecordPlace]) -> Iterator[Finding]:
+def audit(configuration: Configuration, places: Iterable[RecordLocation]) -> Iterator[Finding]:
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
@@ -181,7 +181,7 @@ def as_record(message: Message) -> InputRecord:
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def collected(messages: Iterable[Message]) -> dict[int, ChunkAssembler]:
+def complete_versions(messages: Iterable[Message]) -> dict[int, ChunkAssembler]:
     """Assemble versions from the messages of the statistics topic, in order; return the complete ones."""
     versions = Versions()
     for message in messages:

@@ -11,7 +11,7 @@ from kafka_records import Record, write
 from workers import START, Setting, running, setting, value
 
 from stream_masker.cli import main
-from stream_masker.service.configuration.settings import settings_of
+from stream_masker.service.configuration.settings import mutable_settings
 
 RECORDS = 60
 BAD = RECORDS // 2
@@ -60,7 +60,7 @@ def test_a_version_is_derived_under_its_own_settings(here: Setting) -> None:
     base = here.configuration()
     attributes = {name: {"path": name, "ontology": "small", "alpha": 2.0} for name in ("first", "second")}
     other = here.configuration(attributes=attributes, mechanism={"reference": "root"})
-    here.publish(1, settings=settings_of(other))
+    here.publish(1, settings=mutable_settings(other))
     here.produce(range(RECORDS), partitions=2)
     with running(other) as worker:
         worker.reaches(RECORDS)

@@ -31,7 +31,7 @@ from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
 
-SAMPLE_BATCH = 1_000
+SAMPLE_BATCH_RECORDS = 1_000
 SAMPLE_RETRY_SECONDS = 5.0
 
 
@@ -46,13 +46,13 @@ def publish_snapshot(
     parts = build_components(configuration)
     require_topics(configuration)
     parts.publisher.open()
-    calibration = VersionPlanner(parts.subject, parts.new_mechanism(), published(parts), parts.settings)
+    calibration = VersionPlanner(parts.subject, parts.new_mechanism(), read_published_history(parts), parts.settings)
     publish = calibration.on_snapshot(snapshot, now_milliseconds(), source)
     parts.publisher.publish(publish)
     return publish.message.version
 
 
-def published(parts: CalibratorComponents) -> History:
+def read_published_history(parts: CalibratorComponents) -> History:
     """Read the history of published versions from the statistics topic. Raises ServiceError."""
     try:
         with connect_reader(parts.configuration) as consumer:
@@ -159,8 +159,8 @@ class Sampler:
         with connect_reader(self._configuration) as consumer:
             assign_all(consumer, self._configuration.topics.input)
             while not self._stopping.is_set():
-                messages = consumer.consume(min(SAMPLE_BATCH, self._sample.room), timeout=0.5)
-                self._sample.add(masker.count(list(values(messages))).counts, time.monotonic())
+                messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.room), timeout=0.5)
+                self._sample.add(masker.count(list(message_values(messages))).counts, time.monotonic())
                 if self._sample.is_enough(time.monotonic()):
                     return self._sample.counts()
         return None
@@ -174,7 +174,7 @@ def assign_all(consumer: Consumer, topic: str) -> None:
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found.partitions])
 
 
-def values(messages: Sequence[Message]) -> Iterator[bytes]:
+def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
     """Yield the values of messages, without tombstones and end-of-partition events. Raises KafkaException."""
     for message in messages:
         if (error := message.error()) is not None and error.code() != KafkaError._PARTITION_EOF:

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
 """Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
 
-CLIENTS = ("aiokafka", "stream_masker.kafka")
+CLIENT_LOGGERS = ("aiokafka", "stream_masker.kafka")
 """The loggers of Faust's Kafka client and of librdkafka."""
 
 RATE_LIMIT_SECONDS = 30.0
@@ -28,7 +28,7 @@ def limit_client_logs() -> None:
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     if not debug:
-        theirs, ours = map(logging.getLogger, CLIENTS)
+        theirs, ours = map(logging.getLogger, CLIENT_LOGGERS)
         theirs.setLevel(logging.ERROR)
         theirs.handlers, theirs.propagate = [RelayHandler(RateLimit())], False
         ours.addFilter(RateLimit())

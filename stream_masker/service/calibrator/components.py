@@ -13,7 +13,7 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
-from stream_masker.service.configuration.settings import settings_of
+from stream_masker.service.configuration.settings import mutable_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
     )
 
 
-def reconfigured(parts: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
+def reconfigure(parts: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
     """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
     subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
     return replace(parts, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
@@ -50,7 +50,7 @@ def build_subject(configuration: Configuration) -> Subject:
     return Subject(
         mechanism=mechanism.name,
         configuration=configuration.hash,
-        settings=settings_of(configuration),
+        settings=mutable_settings(configuration),
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=noise_levels(configuration),

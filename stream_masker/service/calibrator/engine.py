@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.service.calibrator.bootstrap import Sampler
-from stream_masker.service.calibrator.components import CalibratorComponents, reconfigured
+from stream_masker.service.calibrator.components import CalibratorComponents, reconfigure
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.kafka.topic_reader import StoppedError
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 QUEUED_BLOCKS = 256
 """The maximum number of blocks that wait to be merged; when it is reached, Faust waits."""
 
-TURN_SECONDS = 0.2
+POLL_BLOCK_SECONDS = 0.2
 """The maximum time that one iteration waits for a block."""
 
-ENGINE_PULSE_SECONDS = 60.0
+EVENT_LOOP_STALE_SECONDS = 60.0
 """The time without a pulse of the event loop after which the process is not alive."""
 
 BACKOFF_SECONDS = (1.0, 30.0)
@@ -115,7 +115,7 @@ class CalibratorEngine:
             try:
                 return self._deliveries.put_nowait(DeliveredBlock(offset, written, raw))
             except queue.Full:
-                await asyncio.sleep(TURN_SECONDS / 10)
+                await asyncio.sleep(POLL_BLOCK_SECONDS / 10)
 
     def fail(self, error: BaseException) -> None:
         """Handle a block that could not be queued."""
@@ -144,7 +144,7 @@ class CalibratorEngine:
             self._end()
 
     def _beat(self) -> None:
-        if time.monotonic() - self._pulse < ENGINE_PULSE_SECONDS:
+        if time.monotonic() - self._pulse < EVENT_LOOP_STALE_SECONDS:
             self._health.beat()
 
     def _turn(self) -> None:
@@ -165,7 +165,7 @@ class CalibratorEngine:
         again, self._again, self._due = self._again, False, False
         refusals = self._file.refusals
         if self._file.look(again=again):
-            self._parts = reconfigured(self._parts, self._file.current)
+            self._parts = reconfigure(self._parts, self._file.current)
             log.info("Applied the changed configuration: %s", self._file.current.hash)
             if self._session is not None:
                 self._session.reconfigure(self._parts)
@@ -210,7 +210,7 @@ class CalibratorEngine:
     def _waiting(self) -> list[DeliveredBlock]:
         idle = self._session is None or not self._session.waiting
         try:
-            first = self._deliveries.get(timeout=TURN_SECONDS if idle else 0.001)
+            first = self._deliveries.get(timeout=POLL_BLOCK_SECONDS if idle else 0.001)
         except queue.Empty:
             return []
         return [first, *(self._deliveries.get_nowait() for _ in range(self._deliveries.qsize()))]

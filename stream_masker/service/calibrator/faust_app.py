@@ -34,8 +34,8 @@ STREAM_BUFFER_BLOCKS = 64
 LEAVE_GROUP_SECONDS = 4.0
 """The time limit for leaving the group and ending the consumer's thread."""
 
-SESSION, HEARTBEAT, REBALANCE = 10.0, 2.0, 15.0
-"""Seconds. A calibrator that died leaves the group after ``SESSION``; another one then becomes active."""
+SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
+"""Seconds. A calibrator that died leaves the group after ``SESSION_SECONDS``; another one then becomes active."""
 
 
 class BlockListener(Protocol):
@@ -54,10 +54,10 @@ class BlockListener(Protocol):
         """Called about every ``TICK_SECONDS`` seconds."""
 
     def fail(self, error: BaseException) -> None:
-        """Called if ``deliver`` raised; Faust would acknowledge the block and continue."""
+        """Called if ``deliver_event`` raised; Faust would acknowledge the block and continue."""
 
 
-class LeavingThread(WorkerThread):  # type: ignore[misc]
+class BoundedStopThread(WorkerThread):  # type: ignore[misc]
     """A daemon thread whose end is awaited for a limited time; Faust's own thread is awaited without a limit."""
 
     def __init__(self, service: Any, **named: Any) -> None:
@@ -76,7 +76,7 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     no separate setting for the isolation level, so it is set on the consumer before the consumer creates its fetcher.
     """
 
-    Worker = LeavingThread
+    Worker = BoundedStopThread
     logger = logging.getLogger("faust.transport")
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
@@ -161,9 +161,9 @@ def build_app(configuration: Configuration, listener: BlockListener) -> faust.Ap
         broker_credentials=faust_credentials(configuration.kafka.properties),
         broker_check_crcs=verifies_checksums(configuration),
         broker_client_id="stream-masker-calibrator",
-        broker_heartbeat_interval=HEARTBEAT,
-        broker_rebalance_timeout=REBALANCE,
-        broker_session_timeout=SESSION,
+        broker_heartbeat_interval=GROUP_HEARTBEAT_SECONDS,
+        broker_rebalance_timeout=REBALANCE_SECONDS,
+        broker_session_timeout=SESSION_SECONDS,
         consumer_auto_offset_reset="earliest",
         store="memory://",
         stream_buffer_maxsize=STREAM_BUFFER_BLOCKS,
@@ -195,7 +195,7 @@ def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> Non
     async def blocks(stream: faust.StreamT[bytes]) -> None:
         try:
             async for event in cast(AsyncIterable[EventT], stream.events()):
-                await deliver(listener, event)
+                await deliver_event(listener, event)
         except Exception as error:
             listener.fail(error)
             raise
@@ -210,7 +210,7 @@ def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> Non
     app.timer(interval=TICK_SECONDS)(tick)
 
 
-async def deliver(listener: BlockListener, event: EventT) -> None:
+async def deliver_event(listener: BlockListener, event: EventT) -> None:
     """Deliver a block to the listener; ignores other partitions than the single one of the calibration topic."""
     message = event.message
     if message.partition == SINGLE_PARTITION:

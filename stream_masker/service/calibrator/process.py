@@ -19,27 +19,27 @@ from stream_masker.service.calibrator.client_logs import limit_client_logs
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.faust_app import build_app
-from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.shutdown import exit_within
+from stream_masker.service.runtime.shutdown import exit_within
 
 log = logging.getLogger(__name__)
 
-STALE_SECONDS = 300.0
+CALIBRATOR_STALE_SECONDS = 300.0
 """The time without an iteration after which the process is not alive; a large window takes long to compute."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 HEARTBEAT_SECONDS = 1.0
 BROKER_RETRY_SECONDS = 5.0
-STOP = 8.0
+STOP_SECONDS = 8.0
 """The time limit for stopping Faust, and then for stopping the engine."""
 
-LEAVE_SECONDS = 1.0
+CANCEL_SECONDS = 1.0
 """The time limit for cancelled tasks to end."""
 
 
@@ -54,21 +54,21 @@ def run_calibrator(
     Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
     or the calibrator failed. If no broker is reachable, it retries.
     """
-    registry, health, http = CollectorRegistry(), Health(stale_after=STALE_SECONDS), configuration.http
+    registry, health, http = CollectorRegistry(), Health(stale_after=CALIBRATOR_STALE_SECONDS), configuration.http
     port = http.port if http_port is None else http_port
     with (
         HttpServer(host=http.host, port=port, health=health, registry=registry),
-        unexpected_errors_logged(),
-        ended_by_signals(),
+        unexpected_errors_hidden(),
+        exit_on_signals(),
     ):
         limit_client_logs()
         metrics = Metrics(registry, "calibrator")
-        prepare_session(metrics)
-        run_to_end(CalibratorProcess(build_components(configuration), metrics, health, file).run())
+        initialise_counters(metrics)
+        run_and_cancel_rest(CalibratorProcess(build_components(configuration), metrics, health, file).run())
 
 
 @contextmanager
-def unexpected_errors_logged() -> Iterator[None]:
+def unexpected_errors_hidden() -> Iterator[None]:
     """Convert an unexpected exception to a ServiceError without the exception's text, which may quote a record."""
     try:
         yield
@@ -79,7 +79,7 @@ def unexpected_errors_logged() -> Iterator[None]:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """End the process with exit code 0 on SIGTERM and SIGINT during start, before the event loop handles them."""
 
     def leave(*_: object) -> None:
@@ -88,7 +88,7 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, leave) for number in SIGNALS}
+    before = {number: signal.signal(number, leave) for number in STOP_SIGNALS}
     try:
         yield
     finally:
@@ -96,7 +96,7 @@ def ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_to_end(main: Coroutine[Any, Any, None]) -> None:
+def run_and_cancel_rest(main: Coroutine[Any, Any, None]) -> None:
     """Run ``main``, then cancel the remaining tasks, without waiting for those that do not end.
 
     ``asyncio.run`` waits for them, but tasks of a crashed application may ignore their cancellation.
@@ -109,7 +109,7 @@ def run_to_end(main: Coroutine[Any, Any, None]) -> None:
         for task in left:
             task.cancel()
         if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=LEAVE_SECONDS))
+            loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_SECONDS))
         loop.close()
 
 
@@ -138,13 +138,13 @@ class CalibratorProcess:
         finally:
             self._health.reason("stop", "stopping")
             pulse.cancel()
-            await asyncio.to_thread(self._engine.stop, STOP)
+            await asyncio.to_thread(self._engine.stop, STOP_SECONDS)
             log.info("Stopped")
         self._report()
 
     def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
+            for number in STOP_SIGNALS:
                 loop.add_signal_handler(number, self._told_to_stop, number)
             loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
 
@@ -198,33 +198,33 @@ class CalibratorProcess:
 
     async def _crash_or_stop(self, app: faust.App, starting: asyncio.Task[None]) -> None:
         while not self._stop.is_set():
-            if (reason := cause_of_crash(app, starting)) is not None:
+            if (reason := crash_cause(app, starting)) is not None:
                 log.warning("Faust stopped (%s); restarting it", describe(reason))
                 self._health.reason("start", "Faust stopped")
                 return await self._pause(BROKER_RETRY_SECONDS)
             await self._pause(HEARTBEAT_SECONDS)
 
     async def _end(self, app: faust.App, starting: asyncio.Task[None]) -> None:
-        if not await stopped(app, starting) and not self._stop.is_set():
+        if not await stop_app(app, starting) and not self._stop.is_set():
             self._on_failure(ServiceError("Faust crashed and did not stop"))
 
 
-async def stopped(app: faust.App, starting: asyncio.Task[None]) -> bool:
+async def stop_app(app: faust.App, starting: asyncio.Task[None]) -> bool:
     """Stop an application; return False if it did not stop in time and is abandoned.
 
     Faust's services may ignore cancellation, so the wait for it is limited.
     """
     stopping = asyncio.ensure_future(app.stop())
-    await asyncio.wait([stopping], timeout=STOP)
+    await asyncio.wait([stopping], timeout=STOP_SECONDS)
     stopping.cancel()
     starting.cancel()
-    _, left = await asyncio.wait([stopping, starting], timeout=LEAVE_SECONDS)
+    _, left = await asyncio.wait([stopping, starting], timeout=CANCEL_SECONDS)
     if left:
-        log.warning("Faust did not stop within %.0f s; abandoning it", STOP + LEAVE_SECONDS)
+        log.warning("Faust did not stop within %.0f s; abandoning it", STOP_SECONDS + CANCEL_SECONDS)
     return not left
 
 
-def cause_of_crash(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
+def crash_cause(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
     """Return the exception that ended an application without a stop; None while it starts or runs."""
     if app.crashed:
         return cast(BaseException, app.crash_reason)

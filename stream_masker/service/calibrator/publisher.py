@@ -19,7 +19,7 @@ from stream_masker.service.kafka.clients import confluent_properties, fatal_erro
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.connections import log as client_log
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
-from stream_masker.service.kafka.topics import SUMMARY_BYTES
+from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ PUBLISH_TRANSACTION_MS = 30_000
 """The transaction timeout: how long readers wait for a publisher that died during a transaction."""
 
 
-DEFAULT_BYTES = 1_048_588
+DEFAULT_MESSAGE_BYTES = 1_048_588
 """Kafka's default for the largest message."""
 
-OVERHEAD = 4_096
+MESSAGE_OVERHEAD_BYTES = 4_096
 """The maximum size that a message's key and its batch add to its value, in bytes."""
 
-LARGEST_MESSAGE = "max.message.bytes"
+MAX_MESSAGE_BYTES = "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ class StatisticsPublisher:
         self._topics = configuration.topics
         self._properties = confluent_properties(configuration)
         self._producer: Producer | None = None
-        self._limit = DEFAULT_BYTES
+        self._limit = DEFAULT_MESSAGE_BYTES
 
     def open(self) -> None:
         """Fence out all other publishers of the topic. Raises ServiceError; ConfigurationError for bad properties."""
         self._producer = None
-        largest = min(SUMMARY_BYTES, largest_message(self._properties, self._topics.statistics))
-        self._limit = max(HEADER_BYTES, largest - OVERHEAD)
+        largest = min(MAX_SUMMARY_BYTES, max_message_bytes(self._properties, self._topics.statistics))
+        self._limit = max(HEADER_BYTES, largest - MESSAGE_OVERHEAD_BYTES)
         producer = connect_producer(self._properties | self._own(largest))
         self._attempt("the publisher cannot be initialised", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
         self._producer = producer
@@ -94,7 +94,7 @@ class StatisticsPublisher:
         return {
             "transactional.id": f"{self._topics.statistics}.publisher",
             "transaction.timeout.ms": PUBLISH_TRANSACTION_MS,
-            "message.max.bytes": SUMMARY_BYTES,
+            "message.max.bytes": MAX_SUMMARY_BYTES,
             "batch.size": largest,
         }
 
@@ -123,12 +123,12 @@ class StatisticsPublisher:
             raise ServiceError(f"{what}: {describe(error)}") from error
 
 
-def largest_message(properties: Mapping[str, Any], topic: str) -> int:
+def max_message_bytes(properties: Mapping[str, Any], topic: str) -> int:
     """Return the largest message that a topic accepts, in bytes; Kafka's default if the broker does not report it."""
     admin, wanted = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
     try:
         answer = admin.describe_configs([wanted], request_timeout=POLL_TIMEOUT_SECONDS)
-        return int(answer[wanted].result(POLL_TIMEOUT_SECONDS)[LARGEST_MESSAGE].value)
+        return int(answer[wanted].result(POLL_TIMEOUT_SECONDS)[MAX_MESSAGE_BYTES].value)
     except (KafkaException, KeyError, TimeoutError, ValueError) as error:
-        log.debug("%s of %s is unknown (%s)", LARGEST_MESSAGE, topic, type(error).__name__)
-        return DEFAULT_BYTES
+        log.debug("%s of %s is unknown (%s)", MAX_MESSAGE_BYTES, topic, type(error).__name__)
+        return DEFAULT_MESSAGE_BYTES

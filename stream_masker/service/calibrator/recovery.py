@@ -12,7 +12,7 @@ from stream_masker.pipeline.calibration.versions import History
 from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_chunks
 from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics
 from stream_masker.service.calibrator.components import CalibratorComponents
-from stream_masker.service.kafka.topic_reader import OffsetRange, extent, read_to_end
+from stream_masker.service.kafka.topic_reader import OffsetRange, offset_range, read_to_end
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def resume_from(consumer: Consumer, topic: str, windowed: BlockRange | None) -> 
     """Return the offset to read the calibration topic from, and the published range if it belongs to this topic."""
     if windowed is None:
         return OFFSET_BEGINNING, None
-    there = extent(consumer, topic)
+    there = offset_range(consumer, topic)
     if windowed.last >= there.high:
         log.warning("%s ends before the last published block; reading it from the start, as a new topic", topic)
         return OFFSET_BEGINNING, None

@@ -15,17 +15,17 @@ from stream_masker.pipeline.calibration.versions import History, Publish, Versio
 from stream_masker.pipeline.calibration.window import Window, WindowLog
 from stream_masker.pipeline.wire.messages import decode_block
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
-from stream_masker.service.calibrator.metrics import show_drift, show_statistics, show_utility, show_window
+from stream_masker.service.calibrator.metrics import set_version_metrics, set_window_metrics
 from stream_masker.service.calibrator.recovery import read_history, resume_from
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-PENDING_CUTS = 8
+MAX_PENDING_WINDOWS = 8
 """The maximum number of windows that wait for computation; beyond it the oldest one is skipped."""
 
-LOGGED_BLOCKS = 10
+MAX_LOGGED_BLOCKS = 10
 """The number of refused blocks that are logged individually; further ones are only counted."""
 
 
@@ -42,7 +42,7 @@ class CalibrationSession:
         self._metrics = metrics
         self._calibration = calibration
         self._log = window_log
-        self._cuts: deque[Window] = deque(maxlen=PENDING_CUTS)
+        self._cuts: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
         self._refused = 0
         self._left_out = 0
 
@@ -77,7 +77,7 @@ class CalibrationSession:
         """Set the metrics of the recovered state, and log it."""
         latest, window = self.history.latest, self._log.window()
         if latest is not None:
-            show_window(self._metrics, latest.statistics)
+            set_window_metrics(self._metrics, latest.statistics)
         version = "none" if latest is None else latest.version
         log.info(
             "Resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
@@ -107,7 +107,7 @@ class CalibrationSession:
     def _refuse(self, offset: int, error: StatisticsError) -> None:
         self._refused += 1
         self._metrics.add("blocks_read_total", outcome="refused")
-        if self._refused <= LOGGED_BLOCKS:
+        if self._refused <= MAX_LOGGED_BLOCKS:
             topic = self._parts.configuration.topics.calibration
             log.warning("Refused the block at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
 
@@ -122,7 +122,7 @@ class CalibrationSession:
 
     def _cut(self, window: Window | None) -> None:
         if window is not None:
-            self._left_out += len(self._cuts) == PENDING_CUTS
+            self._left_out += len(self._cuts) == MAX_PENDING_WINDOWS
             self._cuts.append(window)
 
     def _tell_left_out(self) -> None:
@@ -170,29 +170,6 @@ class CalibrationSession:
         parts = self._parts.publisher.publish(publish)
         self._calibration.published(publish, parts=parts)
         self._log.first = False
-        show_version(self._metrics, publish)
+        set_version_metrics(self._metrics, publish)
         told = publish.message.version, publish.message.source, publish.report.records
         log.info("Published statistics version %d (%s, %d records)", *told)
-
-
-def prepare_session(metrics: Metrics) -> None:
-    """Initialise the calibrator's counters to 0, so that they are exported from the start."""
-    for outcome in ("merged", "refused"):
-        metrics.add("blocks_read_total", 0, outcome=outcome)
-    metrics.add("configuration_refused_total", 0)
-    for source in ("bootstrap", "blocks"):
-        metrics.add("statistics_published_total", 0, source=source)
-
-
-def show_version(metrics: Metrics, publish: Publish) -> None:
-    """Set the metrics of a version that was just published."""
-    metrics.add("statistics_published_total", source=publish.message.source)
-    metrics.set("window_blocks", publish.report.blocks)
-    show_window(metrics, publish.statistics)
-    if publish.masked is not None and publish.utility is not None:
-        show_statistics(metrics, publish.masked, data="masked")
-        show_utility(metrics, publish.utility)
-    if publish.previous is not None:
-        show_drift(metrics, publish.previous, against="previous")
-    if publish.baseline is not None:
-        show_drift(metrics, publish.baseline, against="baseline")

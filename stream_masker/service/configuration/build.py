@@ -23,7 +23,7 @@ from stream_masker.pipeline.plan import (
     Plan,
     RecordLimits,
 )
-from stream_masker.service.configuration.fieldpaths import POSITION
+from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import (
     AlphaFromHeader,
@@ -33,7 +33,7 @@ from stream_masker.service.configuration.model import (
     NumericAttributeSection,
     OntologyValues,
 )
-from stream_masker.service.configuration.pairing import pairs
+from stream_masker.service.configuration.pairing import configured_pairs
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
@@ -71,7 +71,7 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     from stream_masker.core.mechanisms import mechanism
 
     window = configuration.calibration
-    kind, own = mechanism(configuration.mechanism.name), parameters(configuration)
+    kind, own = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
     taxonomies = build_taxonomies(configuration)
     with _at("mechanism"):
         made = kind(
@@ -94,7 +94,7 @@ def _check_groups(configuration: Configuration, least: int) -> None:
         )
 
 
-def parameters(configuration: Configuration) -> dict[str, Any]:
+def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     """Return the arguments of the mechanism's constructor that are specific to the mechanism.
 
     Raises ConfigurationError for an invalid numeric range.
@@ -102,15 +102,15 @@ def parameters(configuration: Configuration) -> dict[str, Any]:
     with _at("mechanism"):
         found = configuration.mechanism.parameters(configuration.resolve)
     if "pairs" in found:
-        found["pairs"] = pairs(configuration)
+        found["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        found["alpha"] = {name: alpha_for(attribute) for name, attribute in configuration.attributes.items()}
+        found["alpha"] = {name: default_alpha(attribute) for name, attribute in configuration.attributes.items()}
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
 
 
-def alpha_for(attribute: AttributeSection | NumericAttributeSection) -> float:
+def default_alpha(attribute: AttributeSection | NumericAttributeSection) -> float:
     """Return the attribute's noise level; if records bring their own, the default one."""
     return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
@@ -118,7 +118,7 @@ def alpha_for(attribute: AttributeSection | NumericAttributeSection) -> float:
 def noise_levels(configuration: Configuration) -> dict[str, float]:
     """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
-    return {name: alpha_for(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
+    return {name: default_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:

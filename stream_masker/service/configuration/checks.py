@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from stream_masker.service.configuration.fieldpaths import path_problems
+from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import (
     AlphaFromHeader,
@@ -16,11 +16,11 @@ from stream_masker.service.configuration.model import (
     OntologyValues,
 )
 from stream_masker.service.configuration.pairing import pairing_problems
-from stream_masker.service.configuration.wording import ConfigurationPlace, hint, listed_words
+from stream_masker.service.configuration.wording import ConfigurationLocation, join_options, suggestion
 
-Problems: TypeAlias = Iterable[tuple[ConfigurationPlace, str]]
+Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
 
-OURS = {
+RESERVED_PROPERTIES = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "group.instance.id": "use worker.static_member",
     "enable.auto.commit": "offsets commit in the transaction of their records",
@@ -33,7 +33,7 @@ OURS = {
 HEADER_PREFIX = "stream-masker-"
 
 
-def problems_between(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
+def consistency_problems(configuration: Configuration) -> list[tuple[ConfigurationLocation, str]]:
     """Return every problem between values that are valid on their own, in the order of ``CHECKS``."""
     return [problem for check in CHECKS for problem in check(configuration)]
 
@@ -47,31 +47,31 @@ def distinct_topics(configuration: Configuration) -> Problems:
         names.setdefault(topic, role)
 
 
-def free_properties(configuration: Configuration) -> Problems:
+def unreserved_properties(configuration: Configuration) -> Problems:
     """Properties that stream-masker sets itself are not configured."""
-    for name in configuration.kafka.properties.keys() & OURS.keys():
-        yield ("kafka", "properties", name), f"cannot be set: {OURS[name]}"
+    for name in configuration.kafka.properties.keys() & RESERVED_PROPERTIES.keys():
+        yield ("kafka", "properties", name), f"cannot be set: {RESERVED_PROPERTIES[name]}"
 
 
-def named_member(configuration: Configuration) -> Problems:
+def static_member_instance(configuration: Configuration) -> Problems:
     """A static member has an instance name, which stays the same across restarts."""
     worker = configuration.worker
     if worker.static_member and not worker.instance:
         yield ("worker", "static_member"), "needs worker.instance, a name that is unique to each worker"
 
 
-def known_ontologies(configuration: Configuration) -> Problems:
+def defined_ontologies(configuration: Configuration) -> Problems:
     """Each attribute's ontology is defined in ``ontologies``."""
     known = list(configuration.ontologies)
     for name, attribute in configuration.nominal.items():
         if (given := attribute.ontology) not in known:
             yield (
                 ("attributes", name, "ontology"),
-                f"{given!r} is not in ontologies: use {listed_words(known)}{hint(given, known)}",
+                f"{given!r} is not in ontologies: use {join_options(known)}{suggestion(given, known)}",
             )
 
 
-def one_alpha(configuration: Configuration) -> Problems:
+def same_alpha_source(configuration: Configuration) -> Problems:
     """A record's own alpha applies to all attributes, so every attribute names the same source, or none does."""
     sources = {name: _source(attribute) for name, attribute in configuration.attributes.items()}
     first = next(filter(None, sources.values()), None)
@@ -83,13 +83,13 @@ def one_alpha(configuration: Configuration) -> Problems:
             )
 
 
-def some_nominal(configuration: Configuration) -> Problems:
+def at_least_one_nominal(configuration: Configuration) -> Problems:
     """At least one attribute is nominal."""
     if not configuration.nominal:
         yield ("attributes",), "all are numeric: add at least one attribute with an ontology"
 
 
-def own_values(configuration: Configuration) -> Problems:
+def distinct_ontology_values(configuration: Configuration) -> Problems:
     """The values of a flat ontology are distinct."""
     for name, ontology in configuration.ontologies.items():
         if isinstance(ontology, OntologyValues):
@@ -98,7 +98,7 @@ def own_values(configuration: Configuration) -> Problems:
                     yield ("ontologies", name, "values"), f"{value!r} is given {count} times: list it once"
 
 
-def fitting_mechanism(configuration: Configuration) -> Problems:
+def supported_attributes(configuration: Configuration) -> Problems:
     """Numeric attributes and noise levels are used only with mechanisms that support them."""
     from stream_masker.core.mechanisms import MECHANISMS
 
@@ -106,7 +106,7 @@ def fitting_mechanism(configuration: Configuration) -> Problems:
     for name, attribute in configuration.attributes.items():
         if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
             able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
-            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {listed_words(able)}"
+            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(able)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"
 
@@ -120,7 +120,7 @@ def _source(attribute: AnyAttributeSection) -> str | None:
     return None
 
 
-def reachable_start(configuration: Configuration) -> Problems:
+def sufficient_window(configuration: Configuration) -> Problems:
     """The window can hold ``min_records``; otherwise the first statistics would never be computed."""
     settings = configuration.calibration
     if settings.min_records > settings.window_records:
@@ -130,14 +130,14 @@ def reachable_start(configuration: Configuration) -> Problems:
         )
 
 
-def free_headers(configuration: Configuration) -> Problems:
+def unreserved_headers(configuration: Configuration) -> Problems:
     """Kept headers do not collide with those that stream-masker adds to masked records."""
     for i, header in enumerate(configuration.message.headers):
         if header.lower().startswith(HEADER_PREFIX):
             yield ("message", "headers", i), f"names starting with {HEADER_PREFIX} are set by stream-masker"
 
 
-def one_secret(configuration: Configuration) -> Problems:
+def one_secret_source(configuration: Configuration) -> Problems:
     """The secret has exactly one source: a file or an environment variable."""
     secret = configuration.secret
     if secret is not None and (secret.file is None) == (secret.env is None):
@@ -145,17 +145,17 @@ def one_secret(configuration: Configuration) -> Problems:
 
 
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
-    free_properties,
-    named_member,
+    unreserved_properties,
+    static_member_instance,
     distinct_topics,
-    own_values,
-    known_ontologies,
-    some_nominal,
-    fitting_mechanism,
-    one_alpha,
+    distinct_ontology_values,
+    defined_ontologies,
+    at_least_one_nominal,
+    supported_attributes,
+    same_alpha_source,
     path_problems,
-    free_headers,
+    unreserved_headers,
     pairing_problems,
-    reachable_start,
-    one_secret,
+    sufficient_window,
+    one_secret_source,
 )

@@ -7,18 +7,18 @@ from copy import deepcopy
 from typing import Any
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration.problems import options, schema_at
-from stream_masker.service.configuration.wording import ConfigurationPlace, dotted, hint, listed_words
-from stream_masker.service.configuration.yaml import parse_yaml
+from stream_masker.service.configuration.problems import schema_alternatives, schema_at
+from stream_masker.service.configuration.strict_yaml import parse_yaml
+from stream_masker.service.configuration.wording import ConfigurationLocation, format_location, join_options, suggestion
 
 VARIABLE_PREFIX = "STREAM_MASKER__"
 KEY_SEPARATOR = "__"
-LIBRDKAFKA: ConfigurationPlace = ("kafka", "properties")
+KAFKA_PROPERTIES: ConfigurationLocation = ("kafka", "properties")
 
 
-def overridden(
+def apply_overrides(
     data: Mapping[str, Any], environ: Mapping[str, str]
-) -> tuple[dict[str, Any], dict[ConfigurationPlace, str]]:
+) -> tuple[dict[str, Any], dict[ConfigurationLocation, str]]:
     """Return the configuration with the environment's overrides, and the variable that set each location.
 
     Names are case-insensitive. Attributes, ontologies and columns that are not in the file get lower-case names. In
@@ -26,7 +26,7 @@ def overridden(
     value is not parsed. Raises ConfigurationError, which names every variable that matches no key.
     """
     result = deepcopy(dict(data))
-    places: dict[ConfigurationPlace, str] = {}
+    places: dict[ConfigurationLocation, str] = {}
     problems: list[str] = []
     for variable in sorted(name for name in environ if name.startswith(VARIABLE_PREFIX)):
         try:
@@ -40,17 +40,17 @@ def overridden(
     return result, places
 
 
-def _place(variable: str, data: Mapping[str, Any]) -> ConfigurationPlace:
-    place: ConfigurationPlace = ()
+def _place(variable: str, data: Mapping[str, Any]) -> ConfigurationLocation:
+    place: ConfigurationLocation = ()
     for part in variable.removeprefix(VARIABLE_PREFIX).split(KEY_SEPARATOR):
         place = (*place, _key(variable, part.lower(), place, data))
     return place
 
 
-def _key(variable: str, part: str, place: ConfigurationPlace, data: Mapping[str, Any]) -> str:
+def _key(variable: str, part: str, place: ConfigurationLocation, data: Mapping[str, Any]) -> str:
     """Return the configuration key that one part of a variable's name stands for."""
-    word = part.replace("_", ".") if place == LIBRDKAFKA else part
-    schemas = options(schema_at(place) or {})
+    word = part.replace("_", ".") if place == KAFKA_PROPERTIES else part
+    schemas = schema_alternatives(schema_at(place) or {})
     known = [key for schema in schemas for key in schema.get("properties", ())]
     free = any(isinstance(schema.get("additionalProperties"), Mapping) for schema in schemas)
     match = next((key for key in [*known, *_keys_at(data, place)] if key.lower() == word), None)
@@ -59,32 +59,32 @@ def _key(variable: str, part: str, place: ConfigurationPlace, data: Mapping[str,
     return word if match is None else match
 
 
-def _no_key(word: str, place: ConfigurationPlace, known: Iterable[str]) -> str:
+def _no_key(word: str, place: ConfigurationLocation, known: Iterable[str]) -> str:
     keys = list(known)
     if not word:
-        return f"the name ends before a key of {dotted(place)}"
+        return f"the name ends before a key of {format_location(place)}"
     if not keys:
-        return f"{dotted(place)} has no keys"
-    return f"{dotted(place)} has no key {word!r}: use {listed_words(keys)}{hint(word, keys)}"
+        return f"{format_location(place)} has no keys"
+    return f"{format_location(place)} has no key {word!r}: use {join_options(keys)}{suggestion(word, keys)}"
 
 
-def _keys_at(data: Mapping[str, Any], place: ConfigurationPlace) -> list[str]:
+def _keys_at(data: Mapping[str, Any], place: ConfigurationLocation) -> list[str]:
     found: Any = data
     for key in place:
         found = found.get(key) if isinstance(found, Mapping) else None
     return list(found) if isinstance(found, Mapping) else []
 
 
-def _value(variable: str, text: str, place: ConfigurationPlace) -> Any:
-    if place[:-1] == LIBRDKAFKA or (schema_at(place) or {}).get("type") == "string":
+def _value(variable: str, text: str, place: ConfigurationLocation) -> Any:
+    if place[:-1] == KAFKA_PROPERTIES or (schema_at(place) or {}).get("type") == "string":
         return text
     return parse_yaml(text, name=variable)
 
 
-def _put(data: dict[str, Any], place: ConfigurationPlace, value: Any, variable: str) -> None:
+def _put(data: dict[str, Any], place: ConfigurationLocation, value: Any, variable: str) -> None:
     *sections, last = place
     for depth, key in enumerate(sections, start=1):
         if not isinstance(data.setdefault(str(key), {}), dict):
-            raise ConfigurationError(f"{variable}: {dotted(place[:depth])} is not a mapping in the file")
+            raise ConfigurationError(f"{variable}: {format_location(place[:depth])} is not a mapping in the file")
         data = data[str(key)]
     data[str(last)] = value

@@ -12,7 +12,7 @@ from stream_masker.errors import ConfigurationError
 
 TransitionMatrix = dict[str, dict[str, float]]
 
-DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
+MATRIX_DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
 
 
 def read_matrix(path: Path) -> TransitionMatrix:
@@ -24,8 +24,8 @@ def read_matrix(path: Path) -> TransitionMatrix:
     """
     if path.suffix == ".json":
         return _from_json(path)
-    if path.suffix in DELIMITERS:
-        return _from_table(path, DELIMITERS[path.suffix])
+    if path.suffix in MATRIX_DELIMITERS:
+        return _from_table(path, MATRIX_DELIMITERS[path.suffix])
     raise ConfigurationError(f"{path}: a matrix must be a .json, .csv or .tsv file")
 
 

@@ -17,7 +17,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.matrices import read_matrix
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import NameText, Positive, Text
+from stream_masker.service.configuration.value_types import NameText, NonEmptyText, PositiveInt
 
 DEFAULT_MECHANISM = "semantic_noise"
 
@@ -96,18 +96,18 @@ class MicroaggregationSection(MechanismSection):
     distance: DistanceName = Field(default="log_taxonomic", description="The semantic distance.")
 
 
-Length: TypeAlias = Annotated[int, Field(ge=1)]
-Share: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
+IntervalLength: TypeAlias = Annotated[int, Field(ge=1)]
+IntervalPercentage: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
 
 
 class IntervalSection(MechanismSection):
     """The swapping interval: parameters that several swapping mechanisms share."""
 
-    k: Length | dict[NameText, Length] | SkipJsonSchema[None] = Field(
+    k: IntervalLength | dict[NameText, IntervalLength] | SkipJsonSchema[None] = Field(
         default=None,
         description="The swapping interval in records, for all attributes or for each; at least 1. Default: 10.",
     )
-    p: Share | dict[NameText, Share] | SkipJsonSchema[None] = Field(
+    p: IntervalPercentage | dict[NameText, IntervalPercentage] | SkipJsonSchema[None] = Field(
         default=None,
         description="The swapping interval in percent of the group's values, for all attributes or for each; above 0 "
         "and below 100. An alternative to `k`.",
@@ -141,31 +141,31 @@ class DistributionalRankSwappingSection(IntervalSection):
     distance: StatisticsDistance = "wu_palmer"
 
 
-Unit: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Factor: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+UnitInterval: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+ProbabilityRatio: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
 class PartitioningSection(MechanismSection):
     """Similarity by co-occurrence and partitions of similar values: parameters that VICUS and Random share."""
 
-    threshold: Unit = Field(
+    threshold: UnitInterval = Field(
         default=0.6, description="T: the minimum similarity of values that are merged for S''; in [0, 1]."
     )
-    c1: Unit = Field(default=0.6, description="The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.")
-    c2: Unit = Field(default=0.4, description="The weight of S''; in [0, 1].")
+    c1: UnitInterval = Field(default=0.6, description="The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.")
+    c2: UnitInterval = Field(default=0.4, description="The weight of S''; in [0, 1].")
     multigraph: bool = Field(
         default=True, description="Whether the number of co-occurrences counts, or only that values co-occur."
     )
-    part_size: Positive = Field(default=2, description="The minimum number of values in a part; at least 1.")
-    parts: Positive | SkipJsonSchema[None] = Field(
+    part_size: PositiveInt = Field(default=2, description="The minimum number of values in a part; at least 1.")
+    parts: PositiveInt | SkipJsonSchema[None] = Field(
         default=None,
         description="The number of parts of an attribute's values; at least 1. Default: chosen by similarity.",
     )
-    k1: Factor = Field(
+    k1: ProbabilityRatio = Field(
         default=5.0,
         description="The ratio of the probability of keeping a value to that of another value of its part; at least 1.",
     )
-    k2: Factor = Field(
+    k2: ProbabilityRatio = Field(
         default=20.0,
         description="The ratio of the probability of another value of the same part to that of a value of another "
         "part; at least 1.",
@@ -216,7 +216,7 @@ class PramSection(MechanismSection):
     """The post-randomisation method (PRAM): replaces a value by a given or estimated Markov matrix."""
 
     name: Literal["pram"] = Field(description="The masking mechanism.")
-    matrices: dict[NameText, Text] | SkipJsonSchema[None] = Field(
+    matrices: dict[NameText, NonEmptyText] | SkipJsonSchema[None] = Field(
         default=None,
         description="Files of Markov matrices by attribute (.json, .csv or .tsv). The matrix of an attribute without a "
         "file is estimated.",
@@ -252,7 +252,7 @@ class ExponentialSection(MechanismSection):
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
 
-def kind_of(given: Any) -> str | None:
+def mechanism_name(given: Any) -> str | None:
     """Return the mechanism of a section, the default one if the section does not name any."""
     name = given.get("name", DEFAULT_MECHANISM) if isinstance(given, Mapping) else getattr(given, "name", None)
     return name if isinstance(name, str) else None
@@ -289,5 +289,5 @@ MechanismSettings: TypeAlias = Annotated[
     | Annotated[ProbabilisticDistortionSection, Tag("probabilistic_distortion")]
     | Annotated[PramSection, Tag("pram")]
     | Annotated[ExponentialSection, Tag("exponential")],
-    Discriminator(kind_of),
+    Discriminator(mechanism_name),
 ]

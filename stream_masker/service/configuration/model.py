@@ -17,19 +17,27 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import Alpha, Duration, FieldPath, NameText, Positive, Text, TopicName
+from stream_masker.service.configuration.value_types import (
+    Alpha,
+    Duration,
+    FieldPath,
+    NameText,
+    NonEmptyText,
+    PositiveInt,
+    TopicName,
+)
 
-DECIDES_MASKING = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
+MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
 class KafkaSection(Section):
     """The connection to Kafka."""
 
-    bootstrap_servers: Text = Field(
+    bootstrap_servers: NonEmptyText = Field(
         default="localhost:9092", description="Comma-separated list of brokers, each as host:port."
     )
-    properties: dict[Text, str | bool | int | float] = Field(
+    properties: dict[NonEmptyText, str | bool | int | float] = Field(
         default_factory=dict,
         description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
     )
@@ -60,7 +68,7 @@ class TopicsSection(Section):
 class OntologySource(Section):
     """An ontology that is loaded from a source."""
 
-    source: Text = Field(
+    source: NonEmptyText = Field(
         description="`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, "
         ".tsv, .obo, .json (OBO Graphs) or .owl file, optionally with .gz; a SNOMED CT RF2 snapshot (its folder, its "
         ".zip file or one of its files); or a compiled .ontology file.",
@@ -70,7 +78,7 @@ class OntologySource(Section):
 class OntologyValues(Section):
     """A flat ontology: values that are all equally distant from each other."""
 
-    values: Annotated[tuple[Text, ...], Field(min_length=2)] = Field(
+    values: Annotated[tuple[NonEmptyText, ...], Field(min_length=2)] = Field(
         description="All values, as text; at least 2, all different."
     )
 
@@ -85,7 +93,7 @@ class AlphaFromPath(Section):
 class AlphaFromHeader(Section):
     """A noise level that each record carries in a message header."""
 
-    header: Text = Field(description="The message header with the record's alpha, a number in (0, 10] as text.")
+    header: NonEmptyText = Field(description="The message header with the record's alpha, a number in (0, 10] as text.")
     default: Alpha = Field(default=0.3, description="The alpha of records without the header; in (0, 10].")
 
 
@@ -101,7 +109,7 @@ class AttributeSection(Section):
         default=(), description="The paths of copies of the code, which are replaced by the same masked code."
     )
     ontology: NameText = Field(description="The attribute's ontology: one of the names in `ontologies`.")
-    root: Text | SkipJsonSchema[None] = Field(
+    root: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
@@ -118,7 +126,7 @@ class AttributeSection(Section):
         default="reject",
         description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
     )
-    mapping: Text | SkipJsonSchema[None] = Field(
+    mapping: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None,
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
@@ -182,7 +190,7 @@ class MessageSection(Section):
         description="The treatment of the message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed "
         "hash (`pseudonymize`).",
     )
-    headers: tuple[Text, ...] = Field(
+    headers: tuple[NonEmptyText, ...] = Field(
         default=(), description="The names of headers to copy unchanged. All others are removed."
     )
 
@@ -190,14 +198,14 @@ class MessageSection(Section):
 class CalibrationSection(Section):
     """The sliding calibration window and the schedule of the statistics."""
 
-    window_records: Positive = Field(
+    window_records: PositiveInt = Field(
         default=100_000, description="The maximum number of records in the window; at least 1."
     )
     window_age: Duration = Field(
         default=86_400.0,
         description="The maximum age of the records in the window, in seconds or with a unit such as `24h`.",
     )
-    every_records: Positive = Field(
+    every_records: PositiveInt = Field(
         default=10_000, description="New statistics are computed after this number of new records; at least 1."
     )
     every_seconds: Duration = Field(
@@ -205,19 +213,19 @@ class CalibrationSection(Section):
         description="New statistics are also computed after this time if there are new records, in seconds or with a "
         "unit such as `60s`.",
     )
-    min_records: Positive = Field(
+    min_records: PositiveInt = Field(
         default=1_000, description="The number of records that the first statistics require; at least 1."
     )
-    rollup_depth: Positive = Field(
+    rollup_depth: PositiveInt = Field(
         default=2,
         description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
     )
-    baseline: Literal["first"] | Positive = Field(
+    baseline: Literal["first"] | PositiveInt = Field(
         default="first",
         description="The statistics version against which drift is measured: `first`, or a version number of at least "
         "1.",
     )
-    keep_versions: Positive = Field(
+    keep_versions: PositiveInt = Field(
         default=1_000,
         description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",
     )
@@ -246,10 +254,10 @@ class GroupsSection(Section):
 class SecretSource(Section):
     """The source of the secret: exactly one of the two."""
 
-    file: Text | SkipJsonSchema[None] = Field(
+    file: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
     )
-    env: Text | SkipJsonSchema[None] = Field(
+    env: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
     )
 
@@ -257,7 +265,7 @@ class SecretSource(Section):
 class HttpSection(Section):
     """The HTTP server of /metrics, /healthz and /readyz."""
 
-    host: Text = Field(default="127.0.0.1", description="The address to listen on.")
+    host: NonEmptyText = Field(default="127.0.0.1", description="The address to listen on.")
     port: int = Field(
         default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
     )
@@ -278,8 +286,10 @@ class WorkerSection(Section):
         description="The defaults of `batch_records`, `batch_delay` and the producer's `linger.ms`: for high "
         "throughput, or for low latency (`batch_records` 2000, `batch_delay` 10 ms).",
     )
-    batch_records: Positive = Field(default=10_000, description="The maximum number of records in a batch; at least 1.")
-    batch_bytes: Positive = Field(
+    batch_records: PositiveInt = Field(
+        default=10_000, description="The maximum number of records in a batch; at least 1."
+    )
+    batch_bytes: PositiveInt = Field(
         default=16_777_216, description="The maximum total size of the record values in a batch, in bytes; at least 1."
     )
     batch_delay: Duration = Field(
@@ -309,7 +319,7 @@ class WorkerSection(Section):
 class ProduceSection(Section):
     """The conversion of file rows to events by `stream-masker produce`."""
 
-    columns: dict[Text, FieldPath] = Field(
+    columns: dict[NonEmptyText, FieldPath] = Field(
         default_factory=dict,
         description="The field path of each column. If empty, each column becomes a field of its name.",
     )
@@ -319,7 +329,7 @@ class ProduceSection(Section):
     null_values: tuple[str, ...] = Field(
         default=("",), description="The cell texts that stand for a missing value, whose field is left out."
     )
-    numbers: tuple[Text, ...] = Field(
+    numbers: tuple[NonEmptyText, ...] = Field(
         default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
     )
 
@@ -327,7 +337,7 @@ class ProduceSection(Section):
 class LimitsSection(Section):
     """The limits of an input record; larger records are rejected."""
 
-    record_bytes: Positive = Field(
+    record_bytes: PositiveInt = Field(
         default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
     )
     depth: int = Field(
@@ -404,7 +414,7 @@ class Configuration(Section):
 
         Keys that were added later are left out while they have no effect, so that existing hashes stay the same.
         """
-        data = self.model_dump(mode="json", include=set(DECIDES_MASKING))
+        data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         return {**data, "attributes": list(data["attributes"].items()), **self._grouping()}
 

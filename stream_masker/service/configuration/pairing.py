@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from stream_masker.service.configuration.fieldpaths import is_array
+from stream_masker.service.configuration.field_paths import is_array
 from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.wording import ConfigurationPlace
+from stream_masker.service.configuration.wording import ConfigurationLocation
 
 ConfiguredPairs: TypeAlias = tuple[tuple[str, str], ...]
 
-PAIRS_PLACE: ConfigurationPlace = ("mechanism", "reference")
+REFERENCE_LOCATION: ConfigurationLocation = ("mechanism", "reference")
 
 
-def pairs(configuration: Configuration) -> ConfiguredPairs | None:
+def configured_pairs(configuration: Configuration) -> ConfiguredPairs | None:
     """Return the pairs for reference ``pair``: the configured ones, or the only two attributes.
 
     None for other references.
@@ -30,7 +30,7 @@ def pairs(configuration: Configuration) -> ConfiguredPairs | None:
     return ((names[0], names[1]),) if len(names) == 2 else ()
 
 
-def suitable(configuration: Configuration) -> str:
+def suggested_reference(configuration: Configuration) -> str:
     """Return the methods that Table 9 of the 2017 paper suggests if reference ``pair`` cannot be used."""
     if len(configuration.nominal) == 1:
         return "for one attribute use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)"
@@ -40,7 +40,7 @@ def suitable(configuration: Configuration) -> str:
     )
 
 
-def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
+def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationLocation, str]]:
     """Pairs are disjoint, cover every attribute and share a taxonomy; correlated noise has at most one array."""
     if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
@@ -48,23 +48,26 @@ def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationPl
     return found or list(_different_taxonomies(configuration))
 
 
-def _unusable(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
+def _unusable(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     given: ConfiguredPairs | None = getattr(configuration.mechanism, "pairs", None)
-    wanted = pairs(configuration)
+    wanted = configured_pairs(configuration)
     if wanted is None:
         if given is not None:
             yield ("mechanism", "pairs"), "only reference pair uses pairs: remove them"
         return
-    place = PAIRS_PLACE if given is None else ("mechanism", "pairs")
+    place = REFERENCE_LOCATION if given is None else ("mechanism", "pairs")
     if given is not None:
         yield from _unknown_names(configuration, given)
     counts = Counter(name for pair in wanted for name in pair)
     once = all(counts[name] == 1 for name in configuration.nominal)
     if not once:
-        yield place, f"pair needs every attribute in exactly one pair of two attributes: {suitable(configuration)}"
+        yield (
+            place,
+            f"pair needs every attribute in exactly one pair of two attributes: {suggested_reference(configuration)}",
+        )
 
 
-def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[tuple[ConfigurationPlace, str]]:
+def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[tuple[ConfigurationLocation, str]]:
     for i, pair in enumerate(given):
         for j, name in enumerate(pair):
             if name not in configuration.nominal:
@@ -74,7 +77,7 @@ def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iter
                 )
 
 
-def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
+def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     arrays = [name for name, attribute in configuration.nominal.items() if is_array(attribute)]
     if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
@@ -83,8 +86,11 @@ def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationPla
         )
 
 
-def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
-    for first, second in pairs(configuration) or ():
+def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+    for first, second in configured_pairs(configuration) or ():
         a, b = configuration.nominal[first], configuration.nominal[second]
         if (a.ontology, a.root) != (b.ontology, b.root):
-            yield PAIRS_PLACE, f"pair needs one taxonomy, but {first} and {second} have two: {suitable(configuration)}"
+            yield (
+                REFERENCE_LOCATION,
+                f"pair needs one taxonomy, but {first} and {second} have two: {suggested_reference(configuration)}",
+            )

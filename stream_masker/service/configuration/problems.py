@@ -11,28 +11,28 @@ from typing import Any
 from jsonschema.exceptions import ValidationError as SchemaError
 from pydantic import ValidationError as ModelError
 
-from stream_masker.service.configuration.schema import resolved, validator
+from stream_masker.service.configuration.schema import resolve_reference, schema_validator
 from stream_masker.service.configuration.wording import (
-    ConfigurationPlace,
-    allowed,
-    choices,
-    dotted,
-    hint,
-    listed_words,
-    refusal,
+    ConfigurationLocation,
+    allowed_values,
+    enumeration,
+    format_location,
+    join_options,
+    not_allowed,
+    suggestion,
 )
 
-SECTION = "configuration"
+CONFIGURATION_SCHEMA = "configuration"
 
 
-def schema_problems(data: Any) -> list[tuple[ConfigurationPlace, str]]:
+def schema_problems(data: Any) -> list[tuple[ConfigurationLocation, str]]:
     """Return the violations of the configuration's JSON Schema with their locations, in file order."""
-    errors = validator(SECTION).iter_errors(data)
+    errors = schema_validator(CONFIGURATION_SCHEMA).iter_errors(data)
     found = [problem for error in errors for problem in _explained(error)]
     return sorted(found, key=lambda problem: _order(problem[0], data))
 
 
-def _order(place: ConfigurationPlace, data: Any) -> list[int]:
+def _order(place: ConfigurationLocation, data: Any) -> list[int]:
     """Return the sort key of a location by its order in the file; missing keys come last."""
     ranks = []
     for key in place:
@@ -42,15 +42,15 @@ def _order(place: ConfigurationPlace, data: Any) -> list[int]:
     return ranks
 
 
-def model_problems(error: ModelError, data: Any) -> list[tuple[ConfigurationPlace, str]]:
+def model_problems(error: ModelError, data: Any) -> list[tuple[ConfigurationLocation, str]]:
     """Return the problems that only the model detects, such as a duration of 0 or a line break in a name."""
     found = [(_within(data, e["loc"]), e["msg"]) for e in error.errors(include_input=False)]
     return [(place, _unfit(data, place, message)) for place, message in found]
 
 
-def _within(data: Any, location: Sequence[str | int]) -> ConfigurationPlace:
+def _within(data: Any, location: Sequence[str | int]) -> ConfigurationLocation:
     """Return the location without the names of union members, which pydantic inserts between the keys."""
-    place: ConfigurationPlace = ()
+    place: ConfigurationLocation = ()
     for key in location:
         there = range(len(data)) if isinstance(data, list | tuple) else data if isinstance(data, Mapping) else ()
         if key in there:
@@ -58,14 +58,14 @@ def _within(data: Any, location: Sequence[str | int]) -> ConfigurationPlace:
     return place
 
 
-def _unfit(data: Any, place: ConfigurationPlace, message: str) -> str:
+def _unfit(data: Any, place: ConfigurationLocation, message: str) -> str:
     schema = schema_at(place)
     value = reduce(getitem, place, data) if schema else None
-    return f"{refusal(value, place)}: use {allowed(schema, _root())}" if schema else message
+    return f"{not_allowed(value, place)}: use {allowed_values(schema, _root())}" if schema else message
 
 
 def _root() -> Mapping[str, Any]:
-    root = validator(SECTION).schema
+    root = schema_validator(CONFIGURATION_SCHEMA).schema
     assert isinstance(root, Mapping)
     return root
 
@@ -79,24 +79,24 @@ def schema_at(place: Sequence[str | int]) -> Mapping[str, Any] | None:
 
 
 def _below(schema: Mapping[str, Any], key: str | int) -> Mapping[str, Any] | None:
-    for option in options(schema):
+    for option in schema_alternatives(schema):
         if isinstance(key, int):
             found = option.get("items")
         else:
             found = option.get("properties", {}).get(key) or option.get("additionalProperties")
         if found:
-            return resolved(found, _root())
+            return resolve_reference(found, _root())
     return None
 
 
-def options(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def schema_alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the alternatives of a schema, or the schema itself if it has none."""
     found = schema.get("anyOf") or schema.get("oneOf") or [schema]
-    return [resolved(option, _root()) for option in found]
+    return [resolve_reference(option, _root()) for option in found]
 
 
-def _explained(error: SchemaError) -> Iterator[tuple[ConfigurationPlace, str]]:
-    place: ConfigurationPlace = tuple(error.absolute_path)
+def _explained(error: SchemaError) -> Iterator[tuple[ConfigurationLocation, str]]:
+    place: ConfigurationLocation = tuple(error.absolute_path)
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, place)
     elif error.validator == "required":
@@ -106,14 +106,14 @@ def _explained(error: SchemaError) -> Iterator[tuple[ConfigurationPlace, str]]:
     elif error.validator == "oneOf" and isinstance(error.instance, Mapping):
         yield from _named_alternative(error, place)
     elif "propertyNames" in error.absolute_schema_path:
-        yield (*place, str(error.instance)), f"the key is not allowed: use {allowed(_schema(error), _root())}"
+        yield (*place, str(error.instance)), f"the key is not allowed: use {allowed_values(_schema(error), _root())}"
     else:
         yield place, _refused(error, place)
 
 
 def _schema(error: SchemaError) -> Mapping[str, Any]:
     assert isinstance(error.schema, Mapping)
-    return resolved(error.schema, _root())
+    return resolve_reference(error.schema, _root())
 
 
 def _instance(error: SchemaError) -> Mapping[str, Any]:
@@ -121,26 +121,28 @@ def _instance(error: SchemaError) -> Mapping[str, Any]:
     return error.instance
 
 
-def _unknown_keys(error: SchemaError, place: ConfigurationPlace) -> Iterator[tuple[ConfigurationPlace, str]]:
+def _unknown_keys(error: SchemaError, place: ConfigurationLocation) -> Iterator[tuple[ConfigurationLocation, str]]:
     known = list(_schema(error)["properties"])
     yield from (unknown_key(place, key, known) for key in _instance(error) if key not in known)
 
 
-def unknown_key(place: ConfigurationPlace, key: str, known: Sequence[str]) -> tuple[ConfigurationPlace, str]:
+def unknown_key(place: ConfigurationLocation, key: str, known: Sequence[str]) -> tuple[ConfigurationLocation, str]:
     """Return the problem of an unknown key. It does not show a key of ``secret``, which may be the secret itself."""
     if place[:1] == ("secret",):
-        return place, f"has an unknown key: use {listed_words(known)}"
-    return (*place, key), f"unknown key: use {listed_words(known)}{hint(key, known)}"
+        return place, f"has an unknown key: use {join_options(known)}"
+    return (*place, key), f"unknown key: use {join_options(known)}{suggestion(key, known)}"
 
 
-def _missing_keys(error: SchemaError, place: ConfigurationPlace) -> Iterator[tuple[ConfigurationPlace, str]]:
+def _missing_keys(error: SchemaError, place: ConfigurationLocation) -> Iterator[tuple[ConfigurationLocation, str]]:
     schema = _schema(error)
     missing = [key for key in schema["required"] if key not in _instance(error)]
     for key in missing:
-        yield (*place, key), f"required: use {allowed(schema['properties'][key], _root())}"
+        yield (*place, key), f"required: use {allowed_values(schema['properties'][key], _root())}"
 
 
-def _nearest_alternative(error: SchemaError, place: ConfigurationPlace) -> Iterator[tuple[ConfigurationPlace, str]]:
+def _nearest_alternative(
+    error: SchemaError, place: ConfigurationLocation
+) -> Iterator[tuple[ConfigurationLocation, str]]:
     tried = [list(group) for _, group in groupby(error.context, key=lambda e: e.schema_path[0])]
     mappings = [errors for errors in tried if not any(e.validator == "type" and not e.path for e in errors)]
     if not mappings:
@@ -150,9 +152,9 @@ def _nearest_alternative(error: SchemaError, place: ConfigurationPlace) -> Itera
     yield from (problem for e in nearest for problem in _explained(e))
 
 
-def _named_alternative(error: SchemaError, place: ConfigurationPlace) -> Iterator[tuple[ConfigurationPlace, str]]:
+def _named_alternative(error: SchemaError, place: ConfigurationLocation) -> Iterator[tuple[ConfigurationLocation, str]]:
     """Return the problems of the alternative that the instance's ``name`` selects."""
-    names = [option["properties"]["name"] for option in options(_schema(error))]
+    names = [option["properties"]["name"] for option in schema_alternatives(_schema(error))]
     default = next(name["default"] for name in names if "default" in name)
     known = [name["const"] for name in names]
     given = _instance(error).get("name", default)
@@ -160,34 +162,36 @@ def _named_alternative(error: SchemaError, place: ConfigurationPlace) -> Iterato
         chosen = known.index(given)
         yield from (p for e in error.context if e.schema_path[0] == chosen for p in _explained(e))
     else:
-        advice = hint(given, known) if isinstance(given, str) else ""
-        yield (*place, "name"), f"{refusal(given, (*place, 'name'))}: use {listed_words(known)}{advice}"
+        advice = suggestion(given, known) if isinstance(given, str) else ""
+        yield (*place, "name"), f"{not_allowed(given, (*place, 'name'))}: use {join_options(known)}{advice}"
 
 
-def _refused(error: SchemaError, place: ConfigurationPlace) -> str:
+def _refused(error: SchemaError, place: ConfigurationLocation) -> str:
     schema = _schema(error)
     if error.validator == "minProperties":
         return "empty: add at least one"
     advice = _advice(error.instance, schema)
-    return f"{refusal(error.instance, place)}: use {allowed(schema, _root())}{advice}"
+    return f"{not_allowed(error.instance, place)}: use {allowed_values(schema, _root())}{advice}"
 
 
 def _advice(value: Any, schema: Mapping[str, Any]) -> str:
     if isinstance(value, str):
-        return hint(value, choices(schema))
+        return suggestion(value, enumeration(schema))
     is_scalar = isinstance(value, bool | int | float)
     return "; quotes make it text" if is_scalar and schema.get("type") == "string" else ""
 
 
-def report(
-    name: str, problems: Iterable[tuple[ConfigurationPlace, str]], variables: Mapping[ConfigurationPlace, str]
+def problem_report(
+    name: str, problems: Iterable[tuple[ConfigurationLocation, str]], variables: Mapping[ConfigurationLocation, str]
 ) -> str:
     """Return one message with all problems; ``variables`` maps locations to the environment variables that set them."""
-    lines = list(dict.fromkeys(f"  {dotted(place)}{_origin(place, variables)}: {text}" for place, text in problems))
+    lines = list(
+        dict.fromkeys(f"  {format_location(place)}{_origin(place, variables)}: {text}" for place, text in problems)
+    )
     count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
     return "\n".join([f"{name}: the configuration has {count}", *lines])
 
 
-def _origin(place: ConfigurationPlace, variables: Mapping[ConfigurationPlace, str]) -> str:
+def _origin(place: ConfigurationLocation, variables: Mapping[ConfigurationLocation, str]) -> str:
     found = [variable for start, variable in variables.items() if place[: len(start)] == start]
     return f" (from {found[-1]})" if found else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.settings import changed_beyond, settings_of, with_settings
+from stream_masker.service.configuration.settings import changes_needing_restart, mutable_settings, with_settings
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class ConfigurationFile:
     def _wanted(self) -> Configuration:
         """Return the current configuration with the file's settings. Raises ConfigurationError."""
         found = load_configuration(self._path, self._environ)
-        if beyond := changed_beyond(self.current, found):
+        if beyond := changes_needing_restart(self.current, found):
             raise ConfigurationError(f"{', '.join(beyond)}: a change here needs a restart")
-        return with_settings(self.current, settings_of(found))
+        return with_settings(self.current, mutable_settings(found))
 
     def _digest(self) -> bytes | None:
         """Return the digest of the file's content; None while it cannot be read, for example during replacement."""

@@ -16,7 +16,7 @@ from stream_masker.service.configuration.model import Configuration
 Schema: TypeAlias = dict[str, Any]
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
-FOLDERS = (PACKAGE_FOLDER / "schemas", PACKAGE_FOLDER.parent / "schemas")
+SCHEMA_FOLDERS = (PACKAGE_FOLDER / "schemas", PACKAGE_FOLDER.parent / "schemas")
 """The folders of the schemas: in an installed package, and in a source checkout."""
 
 SCHEMA_SUFFIX = ".schema.json"
@@ -70,19 +70,19 @@ def load_schema(name: str) -> Schema:
 
 
 def _folder() -> Path:
-    for folder in FOLDERS:
+    for folder in SCHEMA_FOLDERS:
         if (folder / f"configuration{SCHEMA_SUFFIX}").is_file():
             return folder
-    raise ServiceError(f"no JSON Schemas in {FOLDERS[0]} or {FOLDERS[1]}: reinstall stream-masker")
+    raise ServiceError(f"no JSON Schemas in {SCHEMA_FOLDERS[0]} or {SCHEMA_FOLDERS[1]}: reinstall stream-masker")
 
 
 @cache
-def validator(name: str) -> Draft202012Validator:
+def schema_validator(name: str) -> Draft202012Validator:
     """Return the validator of a schema."""
     return Draft202012Validator(load_schema(name))
 
 
-def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+def resolve_reference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema, or what its ``$ref`` refers to in the root's ``$defs``."""
     reference = schema.get("$ref")
     return root["$defs"][reference.removeprefix("#/$defs/")] if reference else schema

@@ -10,30 +10,30 @@ from typing import Any, Final, TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.loading import parse_configuration
-from stream_masker.service.configuration.model import DECIDES_MASKING, Configuration
+from stream_masker.service.configuration.model import MASKING_SECTIONS, Configuration
 
 Settings: TypeAlias = Mapping[str, Any]
 """The mutable part as JSON-serialisable data, in the shape of the configuration."""
 
-OF_ATTRIBUTES: Final = frozenset({"alpha", "unknown", "missing"})
+MUTABLE_ATTRIBUTE_KEYS: Final = frozenset({"alpha", "unknown", "missing"})
 
-OF_MECHANISMS: Final[Mapping[str, frozenset[str]]] = {
+MUTABLE_MECHANISM_PARAMETERS: Final[Mapping[str, frozenset[str]]] = {
     "semantic_noise": frozenset({"candidates", "correlated", "distribution", "pairs", "reference", "rounding"})
 }
 """The parameters of each mechanism that its statistics do not depend on. Other mechanisms have no mutable ones."""
 
-SECTIONS: Final = ("fields", "message")
+MUTABLE_SECTIONS: Final = ("fields", "message")
 """Sections that are entirely mutable."""
 
 
-def settings_of(configuration: Configuration) -> dict[str, Any]:
+def mutable_settings(configuration: Configuration) -> dict[str, Any]:
     """Return the mutable part of a configuration."""
     data = _plain(configuration)
     attributes = data["attributes"].items()
     return {
-        "attributes": {name: _chosen(attribute, OF_ATTRIBUTES) for name, attribute in attributes},
+        "attributes": {name: _chosen(attribute, MUTABLE_ATTRIBUTE_KEYS) for name, attribute in attributes},
         "mechanism": _chosen(data["mechanism"], _mutable_parameters(configuration)),
-        **{section: data[section] for section in SECTIONS},
+        **{section: data[section] for section in MUTABLE_SECTIONS},
     }
 
 
@@ -42,18 +42,18 @@ def with_settings(configuration: Configuration, settings: Settings) -> Configura
 
     Raises ConfigurationError if the settings name other attributes, contain immutable keys, or are invalid.
     """
-    present = settings_of(configuration)
+    present = mutable_settings(configuration)
     if strange := [*_beyond(settings, present, configuration)]:
         raise ConfigurationError(f"settings: {', '.join(strange)} cannot be changed while running; restart instead")
     data = _plain(configuration)
     for name, attribute in settings["attributes"].items():
-        data["attributes"][name] = _replaced(data["attributes"][name], attribute, OF_ATTRIBUTES)
+        data["attributes"][name] = _replaced(data["attributes"][name], attribute, MUTABLE_ATTRIBUTE_KEYS)
     data["mechanism"] = _replaced(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
-    data |= {section: settings[section] for section in SECTIONS}
+    data |= {section: settings[section] for section in MUTABLE_SECTIONS}
     return parse_configuration(data, folder=configuration.folder)
 
 
-def changed_beyond(present: Configuration, wanted: Configuration) -> list[str]:
+def changes_needing_restart(present: Configuration, wanted: Configuration) -> list[str]:
     """Return the sorted keys in which two configurations differ and that need a restart, such as ``noise_key``."""
     before, after = _plain(present), _plain(wanted)
     for data, configuration in ((before, present), (after, wanted)):
@@ -64,12 +64,12 @@ def changed_beyond(present: Configuration, wanted: Configuration) -> list[str]:
 def _strip(data: dict[str, Any], configuration: Configuration) -> None:
     """Remove the mutable keys, and the sections that may differ between processes."""
     for attribute in data["attributes"].values():
-        for key in OF_ATTRIBUTES:
+        for key in MUTABLE_ATTRIBUTE_KEYS:
             attribute.pop(key, None)
     data["attributes"] = list(data["attributes"].items())
     for key in _mutable_parameters(configuration):
         data["mechanism"].pop(key, None)
-    for section in data.keys() - set(DECIDES_MASKING) | set(SECTIONS):
+    for section in data.keys() - set(MASKING_SECTIONS) | set(MUTABLE_SECTIONS):
         data.pop(section)
 
 
@@ -78,7 +78,7 @@ def _plain(configuration: Configuration) -> dict[str, Any]:
 
 
 def _mutable_parameters(configuration: Configuration) -> frozenset[str]:
-    return OF_MECHANISMS.get(configuration.mechanism.name, frozenset())
+    return MUTABLE_MECHANISM_PARAMETERS.get(configuration.mechanism.name, frozenset())
 
 
 def _chosen(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
@@ -97,6 +97,8 @@ def _beyond(settings: Settings, present: Settings, configuration: Configuration)
         names, known = settings["attributes"].keys(), present["attributes"].keys()
         yield from sorted(f"attributes.{name}" for name in names ^ known)
         for name in names & known:
-            yield from sorted(f"attributes.{name}.{key}" for key in settings["attributes"][name].keys() - OF_ATTRIBUTES)
+            yield from sorted(
+                f"attributes.{name}.{key}" for key in settings["attributes"][name].keys() - MUTABLE_ATTRIBUTE_KEYS
+            )
         allowed = _mutable_parameters(configuration)
         yield from sorted(f"mechanism.{key}" for key in settings["mechanism"].keys() - allowed)

@@ -6,43 +6,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from stream_masker.service.configuration.schema import resolved
-from stream_masker.service.configuration.types import MEANINGS
+from stream_masker.service.configuration.schema import resolve_reference
+from stream_masker.service.configuration.value_types import PATTERN_MEANINGS
 
-ConfigurationPlace: TypeAlias = tuple[str | int, ...]
+ConfigurationLocation: TypeAlias = tuple[str | int, ...]
 """A location in the configuration: keys and list indices from the top."""
 
-SECRETS: tuple[ConfigurationPlace, ...] = (("secret",), ("kafka", "properties"))
+SECRET_LOCATIONS: tuple[ConfigurationLocation, ...] = (("secret",), ("kafka", "properties"))
 """Locations whose values are never printed."""
 
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 
-def dotted(place: ConfigurationPlace) -> str:
+def format_location(place: ConfigurationLocation) -> str:
     """Format a location, such as ``attributes.principal.copies[0]``; the empty location is the whole configuration."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
     return text.removeprefix(".") or "configuration"
 
 
-def is_secret(place: ConfigurationPlace) -> bool:
+def is_secret(place: ConfigurationLocation) -> bool:
     """Whether a value at this location may contain a secret, or was meant as one."""
-    return any(place[: len(s)] == s[: len(place)] for s in SECRETS)
+    return any(place[: len(s)] == s[: len(place)] for s in SECRET_LOCATIONS)
 
 
-def refusal(value: Any, place: ConfigurationPlace) -> str:
+def not_allowed(value: Any, place: ConfigurationLocation) -> str:
     """Say that the value at a location is not allowed; show the value only if it is a short scalar and no secret."""
     return "nothing is given" if value is None else f"{_given(value, place)} is not allowed"
 
 
-def _given(value: Any, place: ConfigurationPlace) -> str:
+def _given(value: Any, place: ConfigurationLocation) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    return "what is given" if is_secret(place) else simple(value)
+    return "what is given" if is_secret(place) else format_scalar(value)
 
 
-def simple(value: str | float) -> str:
+def format_scalar(value: str | float) -> str:
     """Format a scalar as in YAML, truncated to 60 characters."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -50,33 +50,33 @@ def simple(value: str | float) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def listed_words(options: Iterable[str]) -> str:
+def join_options(options: Iterable[str]) -> str:
     """Join options as ``a, b or c``."""
     *most, last = list(options)
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def hint(word: str, options: Iterable[str]) -> str:
+def suggestion(word: str, options: Iterable[str]) -> str:
     """Return ``; did you mean 'reject'?`` for a similar option, otherwise an empty text."""
     close = get_close_matches(word, list(options), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def allowed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def allowed_values(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     """Describe the values that a schema allows."""
-    schema = resolved(schema, root)
+    schema = resolve_reference(schema, root)
     if "anyOf" in schema:
-        return listed_words(allowed(option, root) for option in schema["anyOf"])
+        return join_options(allowed_values(option, root) for option in schema["anyOf"])
     if "oneOf" in schema:
         return "a mapping with name and the parameters of that mechanism"
-    if options := choices(schema):
-        return listed_words(options)
-    if meaning := MEANINGS.get(schema.get("pattern", "")):
+    if options := enumeration(schema):
+        return join_options(options)
+    if meaning := PATTERN_MEANINGS.get(schema.get("pattern", "")):
         return meaning
     return _kind(schema, root)
 
 
-def choices(schema: Mapping[str, Any]) -> list[str]:
+def enumeration(schema: Mapping[str, Any]) -> list[str]:
     """Return the values of an enumeration."""
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return [str(value) for value in values]
@@ -85,7 +85,7 @@ def choices(schema: Mapping[str, Any]) -> list[str]:
 def _kind(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     kind = schema["type"]
     if kind in {"integer", "number"}:
-        return f"a {'whole ' if kind == 'integer' else ''}number{bounds(schema)}"
+        return f"a {'whole ' if kind == 'integer' else ''}number{numeric_bounds(schema)}"
     if kind == "object":
         return f"a mapping{_keys(schema)}"
     if kind == "array":
@@ -94,17 +94,17 @@ def _kind(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
 
 
 def _keys(schema: Mapping[str, Any]) -> str:
-    return f" with {listed_words(schema['properties'])}" if "properties" in schema else ""
+    return f" with {join_options(schema['properties'])}" if "properties" in schema else ""
 
 
 def _items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     parts: Sequence[Mapping[str, Any]] = schema.get("prefixItems", [])
     if parts:
-        return f" of {len(parts)}: each {allowed(parts[0], root)}"
-    return f" of {allowed(schema['items'], root)}" if "items" in schema else ""
+        return f" of {len(parts)}: each {allowed_values(parts[0], root)}"
+    return f" of {allowed_values(schema['items'], root)}" if "items" in schema else ""
 
 
-def bounds(schema: Mapping[str, Any]) -> str:
+def numeric_bounds(schema: Mapping[str, Any]) -> str:
     """Describe numeric bounds: `` from 0 to 10``, `` of at least 1``, `` above 0 and at most 10``."""
     if {"minimum", "maximum"} <= schema.keys():
         return f" from {schema['minimum']} to {schema['maximum']}"

@@ -13,21 +13,21 @@ from types import TracebackType
 import stream_masker
 from stream_masker.errors import ServiceError
 
-HERE = Path(stream_masker.__file__).parents[1]
+PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
 """The folder that contains this package. Children import it from there, even if another copy is installed."""
 
 TERMINATE_SECONDS = 15.0
 SHOWN_LINES = 5
 
 
-class Children:
+class ChildProcesses:
     """Runs ``stream-masker`` commands, each with its log in ``folder``; terminates them all on exit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> Children:
+    def __enter__(self) -> ChildProcesses:
         return self
 
     def start(self, name: str, arguments: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class Children:
 
 def _this_package_first() -> dict[str, str]:
     path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *([path] if path else [])])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE_PARENT), *([path] if path else [])])}
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

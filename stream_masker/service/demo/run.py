@@ -12,13 +12,13 @@ from rich.console import Console
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.demo.children import Children
+from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.embedded import EmbeddedBroker
-from stream_masker.service.demo.setting import DemoSetting, is_served, prepare_demo
-from stream_masker.service.demo.view import DemoView, say, statistics_lines
-from stream_masker.service.demo.watch import POLL_SECONDS, Observed, TopicWatcher
+from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.view import DemoView, print_plain, statistics_lines
+from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 
 STALL_SECONDS = 120.0
 SETTLE_SECONDS = 10.0
@@ -50,7 +50,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
         setting = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
-        say(console, "preparing ICD-10-CM and compiling kernels (the first run takes a minute) …")
+        print_plain(console, "preparing ICD-10-CM and compiling kernels (the first run takes a minute) …")
         warm_up(setting.configuration)
         if options.bootstrap_servers:
             prepare_topics(setting.configuration)
@@ -58,26 +58,26 @@ def run_demo(options: DemoOptions, console: Console) -> None:
 
 
 def _embedded(stack: ExitStack, console: Console) -> str:
-    say(console, "no --bootstrap-servers: using librdkafka's embedded in-memory broker, for trials only")
+    print_plain(console, "no --bootstrap-servers: using librdkafka's embedded in-memory broker, for trials only")
     return stack.enter_context(EmbeddedBroker()).address
 
 
-def _watch(options: DemoOptions, setting: DemoSetting, stack: ExitStack, console: Console) -> None:
+def _watch(options: DemoOptions, setting: DemoEnvironment, stack: ExitStack, console: Console) -> None:
     watcher = TopicWatcher(setting.configuration)
     stack.callback(watcher.close)
-    children = stack.enter_context(Children(setting.folder))
+    children = stack.enter_context(ChildProcesses(setting.folder))
     _start(options, setting, children)
     for name, port in (("calibrator", setting.calibrator_port), ("worker", setting.worker_port)):
-        say(console, f"{name}: http://127.0.0.1:{port}/metrics")
+        print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
     start = time.monotonic()
     taxonomies = build_taxonomies(setting.configuration)
     with DemoView(console, options.records, taxonomies) as view:
         _follow(watcher, children, view, options.records)
     _summarise(watcher.seen, time.monotonic() - start, console)
-    say(console, "\n".join(statistics_lines(watcher.seen, taxonomies)))
+    print_plain(console, "\n".join(statistics_lines(watcher.seen, taxonomies)))
 
 
-def _start(options: DemoOptions, setting: DemoSetting, children: Children) -> None:
+def _start(options: DemoOptions, setting: DemoEnvironment, children: ChildProcesses) -> None:
     config = ["--config", str(setting.file)]
     children.start("calibrator", config)
     children.start("worker", [*config, "--http-port", str(setting.worker_port)])
@@ -87,7 +87,7 @@ def _start(options: DemoOptions, setting: DemoSetting, children: Children) -> No
     children.start("simulate", [*config, *events, *drift])
 
 
-def _until_served(children: Children, setting: DemoSetting) -> None:
+def _until_served(children: ChildProcesses, setting: DemoEnvironment) -> None:
     """Wait until both processes serve their metrics, so that events do not pile up before they start."""
     waiting = {setting.calibrator_port, setting.worker_port}
     deadline = time.monotonic() + STALL_SECONDS
@@ -99,7 +99,7 @@ def _until_served(children: Children, setting: DemoSetting) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _follow(watcher: TopicWatcher, children: Children, view: DemoView, records: int) -> None:
+def _follow(watcher: TopicWatcher, children: ChildProcesses, view: DemoView, records: int) -> None:
     """Update the view until every record is masked or rejected and the statistics had time to follow."""
     seen, progressed, counted = watcher.seen, time.monotonic(), 0
     finished: float | None = None
@@ -115,16 +115,16 @@ def _follow(watcher: TopicWatcher, children: Children, view: DemoView, records: 
             finished = time.monotonic() + (0.0 if _settled(seen) else SETTLE_SECONDS)
 
 
-def _settled(seen: Observed) -> bool:
+def _settled(seen: Observations) -> bool:
     """Whether statistics of masked records, with their utility, have been published."""
     return seen.drift is not None and seen.drift.utility is not None
 
 
-def _summarise(seen: Observed, seconds: float, console: Console) -> None:
+def _summarise(seen: Observations, seconds: float, console: Console) -> None:
     version = 0 if seen.statistics is None else seen.statistics.version
     lines = [
         f"{seen.produced:,} events produced, {seen.masked:,} masked, {seen.rejected.total():,} rejected: "
         f"{seen.outcomes:,} accounted for, in {seconds:.1f} s",
         f"{version} statistics versions; peak drift from the baseline (Jensen-Shannon) {seen.peak_divergence:.3f}",
     ]
-    say(console, "\n".join(lines))
+    print_plain(console, "\n".join(lines))

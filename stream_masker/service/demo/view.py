@@ -15,15 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.service.demo.watch import Observed, ObservedEvent
+from stream_masker.service.demo.watch import Observations, ObservedEvent
 
 PLAIN_SECONDS = 1.0
 SHOWN_SECONDARIES = 2
 
-ShownFigures = Mapping[str, Any]
+ReportedMeasures = Mapping[str, Any]
 
 
-def say(console: Console, text: str) -> None:
+def print_plain(console: Console, text: str) -> None:
     """Print text unformatted and unwrapped."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -50,32 +50,32 @@ class DemoView:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, seen: Observed) -> None:
+    def update(self, seen: Observations) -> None:
         """Display the observations; without a terminal, print only what is new."""
         if self._live is not None:
             self._live.update(self._screen(seen))
         else:
             self._tell(seen)
 
-    def _tell(self, seen: Observed) -> None:
+    def _tell(self, seen: Observations) -> None:
         if time.monotonic() - self._told >= PLAIN_SECONDS:
             self._told = time.monotonic()
-            say(
+            print_plain(
                 self._console,
                 f"{seen.produced:,} produced, {seen.outcomes:,} masked or rejected, {self._rate(seen):,.0f}/s",
             )
         version = 0 if seen.drift is None else seen.drift.version
         if version > self._told_version:
             self._told_version = version
-            say(self._console, "\n".join(statistics_lines(seen, self._taxonomies)))
+            print_plain(self._console, "\n".join(statistics_lines(seen, self._taxonomies)))
         if seen.pair is not None and not self._told_pair:
             self._told_pair = True
-            say(self._console, "\n".join(pair_lines(*seen.pair)))
+            print_plain(self._console, "\n".join(pair_lines(*seen.pair)))
 
-    def _rate(self, seen: Observed) -> float:
+    def _rate(self, seen: Observations) -> float:
         return seen.outcomes / max(time.monotonic() - self._start, 1e-9)
 
-    def _screen(self, seen: Observed) -> RenderableType:
+    def _screen(self, seen: Observations) -> RenderableType:
         progress = Table.grid(expand=True, padding=(0, 1))
         progress.add_row(
             f"{seen.produced:,} produced", f"{seen.outcomes:,} masked or rejected", f"{self._rate(seen):,.0f} records/s"
@@ -88,7 +88,7 @@ class DemoView:
         return Group(*parts)
 
 
-def statistics_lines(seen: Observed, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
+def statistics_lines(seen: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
     """Return the lines for the version, sMean with labels, sVar, sdCor, RMSE and drift."""
     if seen.statistics is None:
         return ["no statistics yet: the worker holds all records until the first version is published"]
@@ -103,12 +103,12 @@ def statistics_lines(seen: Observed, taxonomies: Mapping[str, Taxonomy]) -> list
     return lines + list(_correlations(statistics.attributes, statistics.correlation, utility))
 
 
-def _measures(seen: Observed, part: str) -> ShownFigures:
+def _measures(seen: Observations, part: str) -> ReportedMeasures:
     measures = None if seen.drift is None else getattr(seen.drift, part)
     return measures or {"attributes": {}, "pairs": []}
 
 
-def _utility_of(utility: ShownFigures, name: str) -> Iterator[str]:
+def _utility_of(utility: ReportedMeasures, name: str) -> Iterator[str]:
     if figures := utility["attributes"].get(name):
         yield (
             f"masked: sVar {figures['variance']:.4f}, "
@@ -116,7 +116,7 @@ def _utility_of(utility: ShownFigures, name: str) -> Iterator[str]:
         )
 
 
-def _drift_of(drift: ShownFigures, name: str) -> Iterator[str]:
+def _drift_of(drift: ReportedMeasures, name: str) -> Iterator[str]:
     if figures := drift["attributes"].get(name):
         yield (
             f"drift from the baseline: sMean {figures['mean']:.3f}, sVar {figures['variance']:.4f}, "
@@ -124,7 +124,7 @@ def _drift_of(drift: ShownFigures, name: str) -> Iterator[str]:
         )
 
 
-def _correlations(names: tuple[str, ...], correlation: Any, utility: ShownFigures) -> Iterator[str]:
+def _correlations(names: tuple[str, ...], correlation: Any, utility: ReportedMeasures) -> Iterator[str]:
     masked = {tuple(pair["attributes"]): pair["correlation"] for pair in utility["pairs"]}
     for i, first in enumerate(names):
         for j in range(i + 1, len(names)):

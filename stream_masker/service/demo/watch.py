@@ -24,11 +24,11 @@ from stream_masker.service.configuration.model import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
-REMEMBERED_EVENTS = 500
+MAX_REMEMBERED_EVENTS = 500
 POLL_SECONDS = 0.1
-METADATA_SECONDS = 10.0
+DEMO_METADATA_SECONDS = 10.0
 
-READER = {
+READER_PROPERTIES = {
     "group.id": "stream-masker-demo",
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
@@ -41,7 +41,7 @@ Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 
 
 @dataclass(slots=True)
-class Observed:
+class Observations:
     """Everything observed so far. ``before``: the first input events by id, until one of them is found masked."""
 
     produced: int = 0
@@ -60,7 +60,7 @@ class Observed:
 
     def on_input(self, message: Message) -> None:
         self.produced += 1
-        if self.pair is None and len(self.before) < REMEMBERED_EVENTS:
+        if self.pair is None and len(self.before) < MAX_REMEMBERED_EVENTS:
             event = orjson.loads(_value(message))
             self.before[event["encounter_id"]] = event
 
@@ -110,21 +110,21 @@ class TopicWatcher:
     """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.seen = Observed()
+        self.seen = Observations()
         self._handlers = _handlers(configuration.topics, self.seen)
-        self._consumer = Consumer({**confluent_properties(configuration), **READER})
+        self._consumer = Consumer({**confluent_properties(configuration), **READER_PROPERTIES})
         self._partitions(configuration.topics.calibration)
         self._consumer.assign([part for topic in self._handlers for part in self._partitions(topic)])
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic; on the embedded broker the request creates the topic."""
-        deadline = time.monotonic() + METADATA_SECONDS
+        deadline = time.monotonic() + DEMO_METADATA_SECONDS
         while time.monotonic() < deadline:
-            found = self._consumer.list_topics(topic, timeout=METADATA_SECONDS).topics[topic].partitions
+            found = self._consumer.list_topics(topic, timeout=DEMO_METADATA_SECONDS).topics[topic].partitions
             if found:
                 return [TopicPartition(topic, number, 0) for number in found]
             time.sleep(POLL_SECONDS)
-        raise ServiceError(f"topic {topic} has no partitions after {METADATA_SECONDS:.0f} s")
+        raise ServiceError(f"topic {topic} has no partitions after {DEMO_METADATA_SECONDS:.0f} s")
 
     def poll(self) -> None:
         """Process new messages; waits at most ``POLL_SECONDS`` seconds."""
@@ -139,7 +139,7 @@ class TopicWatcher:
         self._consumer.close()
 
 
-def _handlers(topics: TopicsSection, seen: Observed) -> dict[str, Callable[[Message], None]]:
+def _handlers(topics: TopicsSection, seen: Observations) -> dict[str, Callable[[Message], None]]:
     return {
         topics.input: seen.on_input,
         topics.output: seen.on_output,

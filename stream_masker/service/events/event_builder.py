@@ -13,16 +13,16 @@ from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, JsonVa
 NO_FIELD: Final = object()
 """A cell without a value; its field is left out."""
 
-Build: TypeAlias = Callable[[Sequence[Any]], Any]
+BuildEvent: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 @dataclass(slots=True)
-class ShapeNode:
+class EventNode:
     """A node of an event: a value from ``column``, or an object or list of ``children``, all of one kind of step."""
 
     path: str = ""
     column: str | None = None
-    children: dict[Step, ShapeNode] = field(default_factory=dict)
+    children: dict[Step, EventNode] = field(default_factory=dict)
 
     @property
     def kind(self) -> type[Step] | None:
@@ -30,7 +30,7 @@ class ShapeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnPath:
+class ColumnValues:
     """The values of one field of n events: ``values`` (n,). For array elements, with ``offsets`` (n + 1,):
 
     the elements of event i are ``values[offsets[i]:offsets[i + 1]]``.
@@ -40,18 +40,18 @@ class ColumnPath:
     offsets: list[int] | None = None
 
 
-def event_shape(paths: Mapping[str, Path]) -> ShapeNode:
+def event_tree(paths: Mapping[str, Path]) -> EventNode:
     """Build the tree of events with each column at its path.
 
     Raises ConfigurationError for a filter, and for two paths that cannot both be written.
     """
-    root = ShapeNode()
+    root = EventNode()
     for column, path in paths.items():
         _place(root, column, path)
     return root
 
 
-def _place(root: ShapeNode, column: str, path: Path) -> None:
+def _place(root: EventNode, column: str, path: Path) -> None:
     node = root
     for step in path.steps:
         node = _child(node, step, path)
@@ -60,17 +60,17 @@ def _place(root: ShapeNode, column: str, path: Path) -> None:
     node.column = column
 
 
-def _child(node: ShapeNode, step: Step, path: Path) -> ShapeNode:
+def _child(node: EventNode, step: Step, path: Path) -> EventNode:
     if isinstance(step, FilterStep):
         raise ConfigurationError(f"{path.text!r} has a filter, which cannot be written: use names and indices")
     if node.column is not None or node.kind not in {None, type(step)}:
         raise ConfigurationError(f"{path.text!r} and {node.path!r} cannot both be written: use another path")
-    child = node.children.setdefault(step, ShapeNode())
+    child = node.children.setdefault(step, EventNode())
     child.path = child.path or path.text
     return child
 
 
-def row_builder(shape: ShapeNode, columns: Sequence[str]) -> Build:
+def row_builder(shape: EventNode, columns: Sequence[str]) -> BuildEvent:
     """Return a function from a row of cells, in the order of ``columns``, to an event.
 
     Fields with ``NO_FIELD`` cells and empty objects are left out; a list keeps its remaining elements. Raises
@@ -81,7 +81,7 @@ def row_builder(shape: ShapeNode, columns: Sequence[str]) -> Build:
     return lambda row: {} if (event := build(row)) is NO_FIELD else event
 
 
-def _builder(node: ShapeNode, place: Mapping[str, int]) -> Build:
+def _builder(node: EventNode, place: Mapping[str, int]) -> BuildEvent:
     if node.column is not None:
         at = place[node.column]
         return lambda row: row[at]
@@ -91,7 +91,7 @@ def _builder(node: ShapeNode, place: Mapping[str, int]) -> Build:
     return _list_builder(parts) if node.kind is IndexStep else _object_builder(parts)
 
 
-def _object_builder(parts: Sequence[tuple[Step, Build]]) -> Build:
+def _object_builder(parts: Sequence[tuple[Step, BuildEvent]]) -> BuildEvent:
     fields = [(step.key, build) for step, build in parts if isinstance(step, NameStep)]
 
     def build_object(row: Sequence[Any]) -> JsonValue:
@@ -100,7 +100,7 @@ def _object_builder(parts: Sequence[tuple[Step, Build]]) -> Build:
     return build_object
 
 
-def _list_builder(parts: Sequence[tuple[Step, Build]]) -> Build:
+def _list_builder(parts: Sequence[tuple[Step, BuildEvent]]) -> BuildEvent:
     elements = [build for _, build in sorted(parts, key=_position)]
     return lambda row: [value for build in elements if (value := build(row)) is not NO_FIELD]
 
@@ -109,12 +109,12 @@ def _position(part: tuple[Step, Any]) -> int:
     return part[0].position if isinstance(part[0], IndexStep) else 0
 
 
-def assemble(shape: ShapeNode, columns: Mapping[str, ColumnPath]) -> list[JsonValue]:
+def assemble(shape: EventNode, columns: Mapping[str, ColumnValues]) -> list[JsonValue]:
     """Build n events from their columns, level by level, without a lookup per event."""
     return _assembled(shape, columns).values
 
 
-def _assembled(node: ShapeNode, columns: Mapping[str, ColumnPath]) -> ColumnPath:
+def _assembled(node: EventNode, columns: Mapping[str, ColumnValues]) -> ColumnValues:
     if node.column is not None:
         return columns[node.column]
     if node.kind is EachStep:
@@ -122,7 +122,7 @@ def _assembled(node: ShapeNode, columns: Mapping[str, ColumnPath]) -> ColumnPath
     steps = sorted(node.children, key=lambda step: _position((step, None)))
     parts = [_assembled(node.children[step], columns) for step in steps]
     join = _lists if node.kind is IndexStep else _objects
-    return ColumnPath(join(steps, [part.values for part in parts]), parts[0].offsets)
+    return ColumnValues(join(steps, [part.values for part in parts]), parts[0].offsets)
 
 
 def _objects(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[JsonValue]:
@@ -138,6 +138,6 @@ def _lists(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[JsonValue]
     return [list(row) for row in zip(*parts, strict=True)]
 
 
-def _split(elements: ColumnPath) -> ColumnPath:
+def _split(elements: ColumnValues) -> ColumnValues:
     bounds = elements.offsets or []
-    return ColumnPath([elements.values[start:end] for start, end in pairwise(bounds)])
+    return ColumnValues([elements.values[start:end] for start, end in pairwise(bounds)])

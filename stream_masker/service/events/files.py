@@ -18,7 +18,7 @@ import orjson
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.service.configuration.model import ProduceSection
-from stream_masker.service.events.event_builder import NO_FIELD, event_shape, row_builder
+from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 EVENT_SUFFIXES = (".csv", ".jsonl")
@@ -116,7 +116,7 @@ class EventRows:
         _require(header, (*paths, *settings.numbers))
         self._numbers = [header.index(column) for column in settings.numbers]
         flat = {column: Path(column, (NameStep(column),)) for column in header}
-        self._build = row_builder(event_shape(paths or flat), header)
+        self._build = row_builder(event_tree(paths or flat), header)
 
     def event(self, row: Sequence[str] | MalformedError) -> JsonValue:
         """Return the event of a row. Raises MalformedError."""

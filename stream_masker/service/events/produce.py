@@ -10,14 +10,14 @@ from typing import TextIO
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine
-from stream_masker.service.kafka.publishing import Summary, publish
+from stream_masker.service.events.publishing import PublishingSummary, publish
 from stream_masker.service.observability.progress import progress
 
-REPORTED_LINES = 10
+MAX_REPORTED_LINES = 10
 """The number of malformed lines that are reported individually; the summary counts all of them."""
 
 
-class EventSieve:
+class MalformedLineFilter:
     """Filters out, reports and counts malformed lines; with ``strict``, raises ServiceError at the first one."""
 
     def __init__(self, *, name: str, strict: bool, tell: Callable[[str], None]) -> None:
@@ -37,9 +37,9 @@ class EventSieve:
         if self._strict:
             raise ServiceError(message)
         self.malformed += 1
-        if self.malformed <= REPORTED_LINES:
+        if self.malformed <= MAX_REPORTED_LINES:
             self._tell(message)
-        elif self.malformed == REPORTED_LINES + 1:
+        elif self.malformed == MAX_REPORTED_LINES + 1:
             self._tell(f"{self._name}: further malformed lines are only counted")
 
 
@@ -51,14 +51,16 @@ def produce(
     rate: float | None = None,
     limit: int | None = None,
     strict: bool = False,
-) -> Summary:
+) -> PublishingSummary:
     """Publish the events of a file, at most ``limit``; writes progress and malformed lines to ``stream``.
 
     Raises ServiceError for a file or broker that cannot be used, and with ``strict`` for a malformed line;
     ConfigurationError if the settings of ``produce`` do not fit the file.
     """
     with EventFile(file, settings=configuration.produce) as source:
-        sieve = EventSieve(name=source.name, strict=strict, tell=lambda line: print(line, file=stream, flush=True))
+        sieve = MalformedLineFilter(
+            name=source.name, strict=strict, tell=lambda line: print(line, file=stream, flush=True)
+        )
         with progress("produced", done=lambda _: source.position / max(source.size, 1), stream=stream) as show:
             return publish(
                 islice(sieve.events(source), limit),

@@ -12,10 +12,10 @@ import orjson
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent, key_getter
-from stream_masker.service.events.synthetic import PATIENT, synthetic_discharges
-from stream_masker.service.kafka.publishing import Pace, Summary, publish
+from stream_masker.service.events.publishing import PublishingSummary, RateLimiter, publish
+from stream_masker.service.events.synthetic import PATIENT_PATH, synthetic_discharges
 from stream_masker.service.local.files import open_output
-from stream_masker.service.observability.progress import ShowProgress, progress
+from stream_masker.service.observability.progress import ReportProgress, progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,12 @@ class SimulationOptions:
         return discharges.events(self.records)
 
 
-def simulate(configuration: Configuration, simulation: SimulationOptions, *, stream: TextIO) -> Summary:
+def simulate(configuration: Configuration, simulation: SimulationOptions, *, stream: TextIO) -> PublishingSummary:
     """Publish synthetic events on the input topic, keyed by ``produce.key``, by default the patient's id.
 
     Writes progress to ``stream``. Raises like ``publish``.
     """
-    key = key_getter(configuration.produce.key or PATIENT)
+    key = key_getter(configuration.produce.key or PATIENT_PATH)
     events = (FileEvent(orjson.dumps(event), key(event)) for event in simulation.events(configuration))
     with _progress(simulation, "produced", stream) as show:
         return publish(events, configuration=configuration, rate=simulation.rate, show=show)
@@ -57,14 +57,14 @@ def simulate_to_file(configuration: Configuration, simulation: SimulationOptions
     """
     events = simulation.events(configuration)
     with open_output(out) as file, _progress(simulation, "wrote", stream) as show:
-        _write(events, file, Pace(simulation.rate), show)
+        _write(events, file, RateLimiter(simulation.rate), show)
 
 
-def _progress(simulation: SimulationOptions, what: str, stream: TextIO) -> AbstractContextManager[ShowProgress]:
+def _progress(simulation: SimulationOptions, what: str, stream: TextIO) -> AbstractContextManager[ReportProgress]:
     return progress(what, done=lambda records: records / simulation.records, stream=stream)
 
 
-def _write(events: Iterable[JsonValue], file: BinaryIO, pace: Pace, show: ShowProgress) -> None:
+def _write(events: Iterable[JsonValue], file: BinaryIO, pace: RateLimiter, show: ReportProgress) -> None:
     for written, event in enumerate(events):
         pace.wait(written)
         file.write(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))

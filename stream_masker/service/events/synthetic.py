@@ -14,30 +14,32 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.paths import JsonValue, Path, compile_path
 from stream_masker.service.configuration.build import build_taxonomies, numeric_range
-from stream_masker.service.configuration.fieldpaths import POSITION
+from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.model import AttributeSection, Configuration
-from stream_masker.service.events.event_builder import ColumnPath, assemble, event_shape
-from stream_masker.service.events.synthetic_codes import AFTER, BEFORE, Companions, Popularity
+from stream_masker.service.events.event_builder import ColumnValues, assemble, event_tree
+from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
 
-GENERATED_BLOCK = 8_192
+BLOCK_EVENTS = 8_192
 """The number of events that are generated together."""
 
-SECONDARY_COUNTS = np.array([0.18, 0.22, 0.25, 0.20, 0.15])
+ELEMENT_COUNT_SHARES = np.array([0.18, 0.22, 0.25, 0.20, 0.15])
 """The shares of events with 1, 2, ... elements in their array attributes."""
 
-RETURNING = 0.3
+RETURNING_SHARE = 0.3
 """The share of events that are another visit of an earlier patient."""
 
 LONGEST_STAY = 60
-PATIENT = "patient.id"
+PATIENT_PATH = "patient.id"
 
-IDENTITY = {name: compile_path(name) for name in ("encounter_id", PATIENT, "patient.name", "age", "sex", "stay_days")}
+IDENTITY_PATHS = {
+    name: compile_path(name) for name in ("encounter_id", PATIENT_PATH, "patient.name", "age", "sex", "stay_days")
+}
 """The fields of every event besides its attributes."""
 
 
-NO_NUMBERS: Mapping[Path, Numeric] = {}
+NO_NUMERIC_PATHS: Mapping[Path, Numeric] = {}
 
-PERIOD_SPAN = 100.0
+UNBOUNDED_SPAN = 100.0
 """The range of numbers without bounds."""
 
 
@@ -82,7 +84,7 @@ class SyntheticDischarges:
         drift_after: int | None = None,
         seed: int = 0,
         patient_paths: Sequence[Path] = (),
-        numbers: Mapping[Path, Numeric] = NO_NUMBERS,
+        numbers: Mapping[Path, Numeric] = NO_NUMERIC_PATHS,
     ) -> None:
         _require_range(correlation, drift_after, attributes)
         rng = np.random.default_rng(seed)
@@ -90,13 +92,13 @@ class SyntheticDischarges:
         self._attributes = sorted(attributes, key=lambda a: a.is_array)
         known: dict[Taxonomy, Popularity] = {}
         self._codes = [_popularity(a.taxonomy, known, rng) for a in self._attributes]
-        self._companions = [Companions(self._codes[0], own, rng=rng) for own in self._codes[1:]]
+        self._companions = [CompanionCodes(self._codes[0], own, rng=rng) for own in self._codes[1:]]
         self._ids = [np.array(a.taxonomy.ids, dtype=object) for a in self._attributes]
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
-        self._patient_columns = [f"{PATIENT} {i}" for i, _ in enumerate(patient_paths)]
+        self._patient_columns = [f"{PATIENT_PATH} {i}" for i, _ in enumerate(patient_paths)]
         self._numbers = {f"number {i}": kind for i, kind in enumerate(numbers.values())}
-        self._shape = event_shape(
-            IDENTITY
+        self._shape = event_tree(
+            IDENTITY_PATHS
             | dict(zip(self._numbers, numbers, strict=True))
             | dict(zip(self._patient_columns, patient_paths, strict=True))
             | {column: path for a in attributes for column, path in a.columns.items()}
@@ -109,32 +111,34 @@ class SyntheticDischarges:
     def _blocks(self) -> Iterator[list[JsonValue]]:
         patients = 0
         for number in count():
-            who, patients = _patients(GENERATED_BLOCK, patients, np.random.default_rng([self._seed, number, 1]))
+            who, patients = _patients(BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1]))
             yield self._block(number, who)
 
     def _block(self, number: int, who: Int64Array) -> list[JsonValue]:
         """Return a block of events, which may contain the beginning of the drift."""
-        start = number * GENERATED_BLOCK
-        cut = GENERATED_BLOCK if self._drift_after is None else max(0, min(self._drift_after - start, GENERATED_BLOCK))
-        before = self._made(number, who, BEFORE, self._correlation)[:cut] if cut else []
-        return before + (self._made(number, who, AFTER, self._correlation / 2)[cut:] if cut < GENERATED_BLOCK else [])
+        start = number * BLOCK_EVENTS
+        cut = BLOCK_EVENTS if self._drift_after is None else max(0, min(self._drift_after - start, BLOCK_EVENTS))
+        before = self._made(number, who, BEFORE_DRIFT, self._correlation)[:cut] if cut else []
+        return before + (
+            self._made(number, who, AFTER_DRIFT, self._correlation / 2)[cut:] if cut < BLOCK_EVENTS else []
+        )
 
     def _made(self, number: int, who: Int64Array, regime: int, correlation: float) -> list[JsonValue]:
         rng = np.random.default_rng([self._seed, number, 2])
-        identity = self._identity(who, number * GENERATED_BLOCK, rng)
+        identity = self._identity(who, number * BLOCK_EVENTS, rng)
         return assemble(self._shape, identity | self._coded(len(who), regime, correlation, rng))
 
-    def _coded(self, size: int, regime: int, correlation: float, rng: np.random.Generator) -> dict[str, ColumnPath]:
-        counts = rng.choice(len(SECONDARY_COUNTS), size, p=SECONDARY_COUNTS) + 1
+    def _coded(self, size: int, regime: int, correlation: float, rng: np.random.Generator) -> dict[str, ColumnValues]:
+        counts = rng.choice(len(ELEMENT_COUNT_SHARES), size, p=ELEMENT_COUNT_SHARES) + 1
         principal = self._codes[0].draw(rng.random(size), regime)
         columns = self._written(0, principal[:, None], counts)
         for i, companions in enumerate(self._companions, 1):
-            width = len(SECONDARY_COUNTS) if self._attributes[i].is_array else 1
+            width = len(ELEMENT_COUNT_SHARES) if self._attributes[i].is_array else 1
             codes = companions.draw(principal, width, correlation=correlation, regime=regime, rng=rng)
             columns |= self._written(i, codes, counts)
         return columns
 
-    def _written(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnPath]:
+    def _written(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnValues]:
         attribute = self._attributes[i]
         used, offsets = codes[:, 0], None
         if attribute.is_array:
@@ -143,16 +147,16 @@ class SyntheticDischarges:
         positions = self._codes[i].positions[used]
         ids, labels = self._ids[i][positions].tolist(), self._labels[i][positions].tolist()
         return {
-            column: ColumnPath(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns
+            column: ColumnValues(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns
         }
 
-    def _identity(self, patients: Int64Array, made: int, rng: np.random.Generator) -> dict[str, ColumnPath]:
+    def _identity(self, patients: Int64Array, made: int, rng: np.random.Generator) -> dict[str, ColumnValues]:
         ids = [f"syn-{number:07d}" for number in patients.tolist()]
         age, female = _person(patients, self._seed)
         stay = np.minimum(np.floor(rng.gamma(1.6, 2.6, len(patients))) + 1, LONGEST_STAY).astype(np.int64)
         fields = {
             "encounter_id": [f"enc-{number:09d}" for number in range(made, made + len(ids))],
-            PATIENT: ids,
+            PATIENT_PATH: ids,
             "patient.name": [f"Synthetic Patient {number}" for number in patients.tolist()],
             "age": age.tolist(),
             "sex": np.where(female, "female", "male").tolist(),
@@ -160,7 +164,7 @@ class SyntheticDischarges:
             **dict.fromkeys(self._patient_columns, ids),
             **{column: _numbers(kind, len(ids), rng) for column, kind in self._numbers.items()},
         }
-        return {name: ColumnPath(values) for name, values in fields.items()}
+        return {name: ColumnValues(values) for name, values in fields.items()}
 
 
 def synthetic_discharges(
@@ -172,7 +176,7 @@ def synthetic_discharges(
     """
     taxonomies = build_taxonomies(configuration)
     attributes = [_attribute(name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
-    taken = {*IDENTITY.values(), *(path for a in attributes for path in a.columns.values())}
+    taken = {*IDENTITY_PATHS.values(), *(path for a in attributes for path in a.columns.values())}
     key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
     return SyntheticDischarges(
         attributes,
@@ -193,9 +197,9 @@ def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
 
 
 def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
-    """Draw numbers in the attribute's range, mostly small; the range is ``PERIOD_SPAN`` wide if it is unbounded."""
-    low = kind.minimum if kind.minimum is not None else (kind.maximum or PERIOD_SPAN) - PERIOD_SPAN
-    high = kind.maximum if kind.maximum is not None else low + PERIOD_SPAN
+    """Draw numbers in the attribute's range, mostly small; the range is ``UNBOUNDED_SPAN`` wide if it is unbounded."""
+    low = kind.minimum if kind.minimum is not None else (kind.maximum or UNBOUNDED_SPAN) - UNBOUNDED_SPAN
+    high = kind.maximum if kind.maximum is not None else low + UNBOUNDED_SPAN
     values = low + (high - low) * rng.beta(2, 5, size)
     found: list[float] = (np.floor(values).astype(np.int64) if kind.integer else values).tolist()
     return found
@@ -228,7 +232,7 @@ def _popularity(taxonomy: Taxonomy, known: dict[Taxonomy, Popularity], rng: np.r
 
 def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Array, int]:
     """Return the patient numbers of a block of events, and the total number of patients afterwards."""
-    new = rng.random(size) >= RETURNING
+    new = rng.random(size) >= RETURNING_SHARE
     new[0] |= before == 0
     there = before + np.cumsum(new)
     earlier = np.floor(rng.random(size) * there).astype(np.int64)

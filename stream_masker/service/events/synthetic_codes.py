@@ -13,7 +13,7 @@ from stream_masker.core.ontology import Taxonomy
 
 CHAPTER_DEPTH, BLOCK_DEPTH = 2, 3
 
-EXPONENT, OFFSET = 2.0, 1.0
+ZIPF_EXPONENT, ZIPF_OFFSET = 2.0, 1.0
 """The share of rank r, from 1, is proportional to (r + OFFSET) ** -EXPONENT (Zipf–Mandelbrot).
 
 Blocks share the events of their chapter by this law, and codes share those of their block; ranks are random. With
@@ -30,13 +30,13 @@ ICD10CM_CHAPTERS = dict(
 )
 """Weights of the chapters of ICD-10-CM, roughly as in hospital stays: circulation, pregnancy, respiration, ..."""
 
-COMPANIONS = 8
+PROFILE_CODES = 8
 """The number of codes in a block's profile of comorbidities; each has half the probability of the one before."""
 
-SAME_BLOCK, SAME_CHAPTER = 0.35, 0.25
+SAME_BLOCK_SHARE, SAME_CHAPTER_SHARE = 0.35, 0.25
 """The shares of correlated secondary codes from the principal's block and chapter; the rest are from its profile."""
 
-BEFORE, AFTER = 0, 1
+BEFORE_DRIFT, AFTER_DRIFT = 0, 1
 
 
 class Popularity:
@@ -120,7 +120,7 @@ class _Ranges:
         return self.starts[group], self.starts[group + 1]
 
 
-class Companions:
+class CompanionCodes:
     """Codes that accompany a principal code; with probability ``correlation`` they depend on it.
 
     A dependent code comes from the principal code's block, its chapter, or its block's profile of comorbidities; if the
@@ -129,7 +129,7 @@ class Companions:
 
     def __init__(self, principal: Popularity, own: Popularity, *, rng: np.random.Generator) -> None:
         self._principal, self._own = principal, own
-        self._profile = own.draw(rng.random((principal.blocks, COMPANIONS)), BEFORE)
+        self._profile = own.draw(rng.random((principal.blocks, PROFILE_CODES)), BEFORE_DRIFT)
 
     @cached_property
     def _related(self) -> bool:
@@ -152,17 +152,22 @@ class Companions:
         """Return the range to draw each code from: the principal's block, its chapter, or all leaves."""
         low, high = np.zeros(how.shape, np.int64), np.full(how.shape, len(self._own))
         if self._related:
-            _narrow(low, high, self._own.chapter_range(principal), how < correlation * (SAME_BLOCK + SAME_CHAPTER))
-            _narrow(low, high, self._own.block_range(principal), how < correlation * SAME_BLOCK)
+            _narrow(
+                low,
+                high,
+                self._own.chapter_range(principal),
+                how < correlation * (SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE),
+            )
+            _narrow(low, high, self._own.block_range(principal), how < correlation * SAME_BLOCK_SHARE)
         return low, high
 
     def _set_profile(
         self, codes: Int64Array, principal: Int64Array, how: Float64Array, correlation: float, rng: np.random.Generator
     ) -> None:
-        near = SAME_BLOCK + SAME_CHAPTER if self._related else 0.0
+        near = SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE if self._related else 0.0
         rows, columns = np.nonzero((how >= near * correlation) & (how < correlation))
         halvings = np.floor(-np.log2(1.0 - rng.random(len(rows)))).astype(np.int64)
-        codes[rows, columns] = self._profile[self._principal.block_of(principal[rows]), halvings % COMPANIONS]
+        codes[rows, columns] = self._profile[self._principal.block_of(principal[rows]), halvings % PROFILE_CODES]
 
     def _repeated(self, principal: Int64Array, codes: Int64Array) -> NDArray[np.bool_]:
         same = codes[:, :, None] == codes[:, None, :]
@@ -199,7 +204,7 @@ def _shares(groups: Int64Array, rng: np.random.Generator) -> Float64Array:
     starts = np.searchsorted(groups, groups)
     ranks = np.empty(len(groups))
     ranks[order] = np.arange(len(groups)) - starts + 1
-    weights = (ranks + OFFSET) ** -EXPONENT
+    weights = (ranks + ZIPF_OFFSET) ** -ZIPF_EXPONENT
     return weights / np.bincount(groups, weights)[groups]
 
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 AnyClient = TypeVar("AnyClient")
 PropertyValue: TypeAlias = str | bool | int | float
 
-PROBE_MS = 10_000
+BROKER_PROBE_MS = 10_000
 """The time that a kafka-python client looks for a broker, in milliseconds."""
 
 
@@ -75,7 +75,7 @@ def kafka_python_arguments(kafka: KafkaSection, known: Mapping[str, Any]) -> dic
     """
     arguments = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
     for name, value in kafka.properties.items():
-        argument, read = TRANSLATION.get(name, ("", _text))
+        argument, read = PROPERTY_TRANSLATIONS.get(name, ("", _text))
         if argument in known:
             arguments[argument] = _reading(name, value, read)
         else:
@@ -106,7 +106,7 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
     try:
         with _unlogged("kafka"):  # it logs every failed attempt as an error, even if a later one succeeds
-            return client(**{"api_version_auto_timeout_ms": PROBE_MS, **defaults, **arguments})
+            return client(**{"api_version_auto_timeout_ms": BROKER_PROBE_MS, **defaults, **arguments})
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
     except KafkaError as error:
@@ -160,7 +160,7 @@ def _checks_name(value: PropertyValue) -> bool:
     return str(value).lower() == "https"
 
 
-TRANSLATION: Mapping[str, tuple[str, Callable[[PropertyValue], Any]]] = {
+PROPERTY_TRANSLATIONS: Mapping[str, tuple[str, Callable[[PropertyValue], Any]]] = {
     "acks": ("acks", _acks),
     "batch.size": ("batch_size", _whole),
     "client.id": ("client_id", _text),

@@ -20,10 +20,10 @@ SINGLE_PARTITION = 0
 POLL_TIMEOUT_SECONDS = 10.0
 """The timeout of a request to the broker."""
 
-METADATA_TIMEOUT_SECONDS = 3.0
+BROKER_PROBE_SECONDS = 3.0
 """The timeout of the first metadata request."""
 
-READ_BATCH_MESSAGES = 0.2
+READ_POLL_SECONDS = 0.2
 """The timeout of one poll for records, in seconds."""
 
 
@@ -60,7 +60,7 @@ class OffsetRange:
     high: int
 
 
-def extent(consumer: Consumer, topic: str) -> OffsetRange:
+def offset_range(consumer: Consumer, topic: str) -> OffsetRange:
     """Return the offset range of the topic's single partition. Raises KafkaException."""
     low, high = consumer.get_watermark_offsets(
         TopicPartition(topic, SINGLE_PARTITION), timeout=POLL_TIMEOUT_SECONDS, cached=False
@@ -88,8 +88,8 @@ def read_to_end(
     while silent < patience:
         if stopped():
             raise StoppedError(f"reading {topic} was stopped")
-        messages = consumer.consume(1_000, timeout=READ_BATCH_MESSAGES)
-        silent = 0.0 if messages else silent + READ_BATCH_MESSAGES
+        messages = consumer.consume(1_000, timeout=READ_POLL_SECONDS)
+        silent = 0.0 if messages else silent + READ_POLL_SECONDS
         end = min(end, _known_end(consumer, there))
         for message in messages:
             if _is_end(message, end):
@@ -118,5 +118,5 @@ def missing_topics(configuration: Configuration, names: list[str]) -> list[str]:
         return [
             name
             for name in names
-            if consumer.list_topics(name, timeout=METADATA_TIMEOUT_SECONDS).topics[name].error is not None
+            if consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error is not None
         ]

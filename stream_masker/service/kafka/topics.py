@@ -17,18 +17,18 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import kafka_python_admin
 
-PARTITIONS = 4
-BROKERS_DEFAULT = -1
+DEFAULT_PARTITIONS = 4
+BROKER_DEFAULT_REPLICATION = -1
 """The replication factor that selects the broker's default."""
 
-KNOWN_SECONDS = 30.0
+TOPIC_WAIT_SECONDS = 30.0
 """The time limit until a broker knows new topics."""
 
 WEEK_MS = 7 * 24 * 3600 * 1000
-SUMMARY_BYTES = 8 * 1024 * 1024
+MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 """The maximum size of a calibration block or statistics message; Kafka's default of 1 MiB is tight for big windows."""
 
-CLEANUP, RETENTION, LARGEST = "cleanup.policy", "retention.ms", "max.message.bytes"
+CLEANUP_POLICY, RETENTION_MS, MAX_BYTES = "cleanup.policy", "retention.ms", "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +78,18 @@ class WantedTopic:
     def _cleanup(self, existing: ExistingTopic) -> str:
         if self.cleanup in {None, existing.cleanup}:
             return ""
-        return f"{CLEANUP}={existing.cleanup}: {self._alter(CLEANUP, self.cleanup)}"
+        return f"{CLEANUP_POLICY}={existing.cleanup}: {self._alter(CLEANUP_POLICY, self.cleanup)}"
 
     def _retention(self, existing: ExistingTopic) -> str:
         if existing.retention_ms < 0 or existing.retention_ms >= self.retention_ms:
             return ""
-        return f"{RETENTION}={existing.retention_ms}: {self._alter(RETENTION, self.retention_ms)}"
+        return f"{RETENTION_MS}={existing.retention_ms}: {self._alter(RETENTION_MS, self.retention_ms)}"
 
     def _alter(self, name: str, value: object) -> str:
         return f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} --add-config {name}={value}"
 
 
-class TopicAction(StrEnum):
+class TopicStatus(StrEnum):
     """The status of a topic after its check or creation."""
 
     CREATE = "create"
@@ -102,7 +102,7 @@ class TopicAction(StrEnum):
 class TopicLine:
     """One topic of the report; ``detail``: its configuration, or its problems."""
 
-    fate: TopicAction
+    fate: TopicStatus
     name: str
     detail: str
 
@@ -110,7 +110,7 @@ class TopicLine:
         return f"{self.fate:8} {self.name:36} {self.detail}".rstrip()
 
 
-def wanted_topics(configuration: Configuration, *, partitions: int = PARTITIONS) -> tuple[WantedTopic, ...]:
+def wanted_topics(configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS) -> tuple[WantedTopic, ...]:
     """Return the topics of a configuration whose input topic has this number of partitions.
 
     The output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
@@ -121,20 +121,20 @@ def wanted_topics(configuration: Configuration, *, partitions: int = PARTITIONS)
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names = configuration.topics
     kept = round(2_000 * configuration.calibration.window_age)
-    whole = {LARGEST: str(SUMMARY_BYTES)}
-    counts = {CLEANUP: "delete", RETENTION: str(max(kept, WEEK_MS)), **whole}
-    masked = {LARGEST: str(largest_masked(configuration))}
+    whole = {MAX_BYTES: str(MAX_SUMMARY_BYTES)}
+    counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **whole}
+    masked = {MAX_BYTES: str(max_masked_bytes(configuration))}
     return (
         WantedTopic("input", names.input, partitions, {}),
         WantedTopic("output", names.output, partitions, masked, at_least=partitions),
         WantedTopic("rejected", names.rejected, partitions, {}),
         WantedTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
-        WantedTopic("statistics", names.statistics, 1, {CLEANUP: "compact", **whole}, cleanup="compact"),
-        WantedTopic("drift", names.drift, 1, {CLEANUP: "delete"}),
+        WantedTopic("statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **whole}, cleanup="compact"),
+        WantedTopic("drift", names.drift, 1, {CLEANUP_POLICY: "delete"}),
     )
 
 
-def largest_masked(configuration: Configuration) -> int:
+def max_masked_bytes(configuration: Configuration) -> int:
     """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
     return 2 * configuration.limits.record_bytes + 65_536
 
@@ -142,8 +142,8 @@ def largest_masked(configuration: Configuration) -> int:
 def prepare_topics(
     configuration: Configuration,
     *,
-    partitions: int = PARTITIONS,
-    replication_factor: int = BROKERS_DEFAULT,
+    partitions: int = DEFAULT_PARTITIONS,
+    replication_factor: int = BROKER_DEFAULT_REPLICATION,
     dry_run: bool = False,
 ) -> list[TopicLine]:
     """Create the missing topics and check the others; with ``dry_run`` create nothing.
@@ -161,31 +161,33 @@ def _prepare(
     existing = existing_topics(admin, configuration.topics.model_dump().values())
     source = existing.get(configuration.topics.input)
     wanted = wanted_topics(configuration, partitions=source.partitions if source else partitions)
-    lines = plan(wanted, existing)
-    if dry_run or any(line.fate is TopicAction.WRONG for line in lines):
+    lines = plan_topics(wanted, existing)
+    if dry_run or any(line.fate is TopicStatus.WRONG for line in lines):
         return lines
-    created = create(admin, [topic for topic in wanted if topic.name not in existing], replication_factor)
-    settled = plan(wanted, await_topics(admin, [topic.name for topic in wanted]))
+    created = create_topics(admin, [topic for topic in wanted if topic.name not in existing], replication_factor)
+    settled = plan_topics(wanted, await_topics(admin, [topic.name for topic in wanted]))
     return [_told(before, after, created) for before, after in zip(lines, settled, strict=True)]
 
 
-def plan(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
+def plan_topics(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
     """Return the planned status of each topic."""
     return [_line(topic, existing.get(topic.name)) for topic in wanted]
 
 
 def _line(topic: WantedTopic, existing: ExistingTopic | None) -> TopicLine:
     if existing is None:
-        return TopicLine(TopicAction.CREATE, topic.name, _described(topic.partitions, topic.settings))
+        return TopicLine(TopicStatus.CREATE, topic.name, _described(topic.partitions, topic.settings))
     problems = topic.problems(existing)
     if problems:
-        return TopicLine(TopicAction.WRONG, topic.name, "; ".join(problems))
-    return TopicLine(TopicAction.EXISTS, topic.name, _described(existing.partitions, {CLEANUP: existing.cleanup}))
+        return TopicLine(TopicStatus.WRONG, topic.name, "; ".join(problems))
+    return TopicLine(
+        TopicStatus.EXISTS, topic.name, _described(existing.partitions, {CLEANUP_POLICY: existing.cleanup})
+    )
 
 
 def _told(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
-    well_made = before.name in created and after.fate is TopicAction.EXISTS
-    return replace(before, fate=TopicAction.CREATED) if well_made else after
+    well_made = before.name in created and after.fate is TopicStatus.EXISTS
+    return replace(before, fate=TopicStatus.CREATED) if well_made else after
 
 
 def _described(partitions: int, settings: Mapping[str, str]) -> str:
@@ -209,21 +211,21 @@ def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, 
 
 
 def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, ExistingTopic]:
-    """Wait until the broker knows the named topics. Raises ServiceError after ``KNOWN_SECONDS``."""
-    deadline = time.monotonic() + KNOWN_SECONDS
+    """Wait until the broker knows the named topics. Raises ServiceError after ``TOPIC_WAIT_SECONDS``."""
+    deadline = time.monotonic() + TOPIC_WAIT_SECONDS
     while len(existing := existing_topics(admin, names)) < len(names):
         if time.monotonic() > deadline:
-            raise ServiceError(f"the broker does not know the new topics after {KNOWN_SECONDS:.0f} s")
+            raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
         time.sleep(0.1)
     return existing
 
 
 def _existing(partitions: int, settings: Mapping[str, str]) -> ExistingTopic:
-    return ExistingTopic(partitions, settings[CLEANUP], int(settings[RETENTION]))
+    return ExistingTopic(partitions, settings[CLEANUP_POLICY], int(settings[RETENTION_MS]))
 
 
 def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    keys = {CLEANUP: None, RETENTION: None}
+    keys = {CLEANUP_POLICY: None, RETENTION_MS: None}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names]
     answers = admin.describe_configs(resources) if resources else []
     rows = [row for answer in answers for row in answer.to_object()["resources"]]
@@ -242,7 +244,7 @@ def _entries(row: Mapping[str, Any]) -> dict[str, str]:
     return {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
 
 
-def create(admin: KafkaAdminClient, topics: Iterable[WantedTopic], replication_factor: int) -> set[str]:
+def create_topics(admin: KafkaAdminClient, topics: Iterable[WantedTopic], replication_factor: int) -> set[str]:
     """Create topics one by one, so that an error names its topic; return the names of the created ones.
 
     Topics that another process has created in the meantime are skipped. Raises ServiceError.

@@ -27,8 +27,8 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 
-FILE_BATCH = 5_000
-STANDARD = "-"
+FILE_BATCH_RECORDS = 5_000
+STANDARD_STREAM = "-"
 
 NumberedLine = tuple[int, bytes]
 WriteLine = Callable[[bytes], object]
@@ -63,7 +63,7 @@ class FileTotals:
 
 def open_input(name: str) -> AbstractContextManager[BinaryIO]:
     """Open a file, decompressed if its name ends in .gz, or standard input for ``-``. Raises ServiceError."""
-    if name == STANDARD:
+    if name == STANDARD_STREAM:
         return nullcontext(sys.stdin.buffer)
     try:
         return cast(BinaryIO, gzip.open(name, "rb")) if name.endswith(".gz") else Path(name).open("rb")
@@ -73,7 +73,7 @@ def open_input(name: str) -> AbstractContextManager[BinaryIO]:
 
 def open_output(name: str) -> AbstractContextManager[BinaryIO]:
     """Open a file for writing, or standard output for ``-``. Raises ServiceError."""
-    if name == STANDARD:
+    if name == STANDARD_STREAM:
         return nullcontext(sys.stdout.buffer)
     try:
         return Path(name).open("wb")
@@ -167,7 +167,7 @@ class FileMasking:
         groups = self._configuration.groups
         if self._masking.mechanism.needs_group:
             return mask_groups(_batches(lines, groups.records), mask, short=groups.short)
-        return map(mask, _batches(lines, FILE_BATCH))
+        return map(mask, _batches(lines, FILE_BATCH_RECORDS))
 
 
 def _batches(lines: Iterable[NumberedLine], size: int) -> Iterator[list[NumberedLine]]:

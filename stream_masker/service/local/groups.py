@@ -8,14 +8,14 @@ from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.worker.micro_windows import MAX_GROWTH, ShortGroupPolicy
 
-Records = list[tuple[int, bytes]]
+NumberedRecords = list[tuple[int, bytes]]
 """Lines with their numbers."""
 
-MaskGroup = Callable[[Records, bool], Result]
+MaskGroup = Callable[[NumberedRecords, bool], Result]
 """Masks records as one group. If the group is too small: True raises GroupTooSmallError, False rejects its records."""
 
 
-def mask_groups(parts: Iterable[Records], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
+def mask_groups(parts: Iterable[NumberedRecords], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
     """Yield the results of consecutive groups. ``parts``: the records split by group size; the last may be smaller.
 
     A group that is too small is merged with the following records (hold, merge) or rejected (suppress). At the end of
@@ -27,13 +27,13 @@ def mask_groups(parts: Iterable[Records], mask: MaskGroup, *, short: ShortGroupP
     return _merged(groups, mask) if short == "merge" else (_settled(group, mask) for group in groups)
 
 
-FileGroup = tuple[Records, Result | None]
+FileGroup = tuple[NumberedRecords, Result | None]
 """Records and their result; None for a group that is too small, which only the last group can be."""
 
 
-def _held(parts: Iterable[Records], mask: MaskGroup) -> Iterator[FileGroup]:
+def _held(parts: Iterable[NumberedRecords], mask: MaskGroup) -> Iterator[FileGroup]:
     """Yield groups as they become large enough."""
-    records: Records = []
+    records: NumberedRecords = []
     tried = 0
     for part in parts:
         records, tried = [*records, *part], tried + 1
@@ -45,7 +45,7 @@ def _held(parts: Iterable[Records], mask: MaskGroup) -> Iterator[FileGroup]:
         yield records, None
 
 
-def _attempt(records: Records, mask: MaskGroup, *, may_hold: bool) -> Result | None:
+def _attempt(records: NumberedRecords, mask: MaskGroup, *, may_hold: bool) -> Result | None:
     """Return the result of a group; None if it is too small and may wait for more records."""
     try:
         return mask(records, may_hold)

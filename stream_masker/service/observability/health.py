@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
 
-STARTING_REASON = "start"
+STARTING = "start"
 """The component whose reason is set from the beginning, until everything is loaded and connected."""
 
 
@@ -38,7 +38,7 @@ class Health:
         self._clock = clock
         self._beat = clock()
         self._lock = threading.Lock()
-        self._reasons: dict[str, str] = {STARTING_REASON: "starting"}
+        self._reasons: dict[str, str] = {STARTING: "starting"}
         self._notes: dict[str, str] = {}
 
     def beat(self) -> None:
@@ -61,7 +61,7 @@ class Health:
 
     @property
     def alive(self) -> bool:
-        return STARTING_REASON in self._reasons or self.seconds_since_beat < self._stale_after
+        return STARTING in self._reasons or self.seconds_since_beat < self._stale_after
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -79,12 +79,12 @@ def _changed(texts: dict[str, str], part: str, text: str | None) -> dict[str, st
     return others if text is None else {**others, part: text}
 
 
-Response = tuple[HTTPStatus, str, bytes]
+HttpResponse = tuple[HTTPStatus, str, bytes]
 
 
-def respond(path: str, health: Health, registry: CollectorRegistry) -> Response:
+def respond(path: str, health: Health, registry: CollectorRegistry) -> HttpResponse:
     """Return the status, content type and body of the response for a path."""
-    answers: dict[str, Callable[[], Response]] = {
+    answers: dict[str, Callable[[], HttpResponse]] = {
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: _healthz(health),
         "/readyz": lambda: _readyz(health),
@@ -93,12 +93,12 @@ def respond(path: str, health: Health, registry: CollectorRegistry) -> Response:
     return answer() if answer else _json(HTTPStatus.NOT_FOUND, {"paths": list(answers)})
 
 
-def _healthz(health: Health) -> Response:
+def _healthz(health: Health) -> HttpResponse:
     body = {"alive": health.alive, "seconds_since_last_turn": round(health.seconds_since_beat, 3)}
     return _json(_status(health.alive), body)
 
 
-def _readyz(health: Health) -> Response:
+def _readyz(health: Health) -> HttpResponse:
     reasons = health.reasons
     return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
 
@@ -107,14 +107,14 @@ def _status(good: bool) -> HTTPStatus:
     return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def _json(status: HTTPStatus, body: dict[str, Any]) -> Response:
+def _json(status: HTTPStatus, body: dict[str, Any]) -> HttpResponse:
     return status, JSON_TYPE, orjson.dumps(body)
 
 
-class Handler(BaseHTTPRequestHandler):
+class HealthHandler(BaseHTTPRequestHandler):
     """Answers GET and HEAD requests with ``respond``."""
 
-    server: Server
+    server: HealthServer
     timeout = 10
 
     def do_GET(self) -> None:
@@ -137,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
         log.debug("http " + format, *args)
 
 
-class Server(ThreadingHTTPServer):
+class HealthServer(ThreadingHTTPServer):
     """A threaded HTTP server that holds the state its handlers report."""
 
     daemon_threads = True
@@ -147,7 +147,7 @@ class Server(ThreadingHTTPServer):
         self.health = health
         self.registry = registry
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, Handler)
+        super().__init__(address, HealthHandler)
 
     def server_bind(self) -> None:
         """Bind without the reverse DNS lookup of the base class, which can take seconds."""
@@ -163,7 +163,7 @@ class HttpServer:
 
     def __init__(self, *, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
         try:
-            self._server = Server((host, port), health, registry)
+            self._server = HealthServer((host, port), health, registry)
         except OSError as error:
             raise ConfigurationError(_cannot_listen(host, port, error)) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)

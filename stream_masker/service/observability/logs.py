@@ -22,7 +22,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 
 
-class OneLine(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     """Formats a record on one line: UTC time, level, logger, message, and the exception as given by ``describe``."""
 
     def __init__(self) -> None:
@@ -62,5 +62,5 @@ def _places(error: BaseException) -> str:
 def configure_logs(level: str = "info", stream: TextIO | None = None) -> None:
     """Send the logs of all modules, from ``level`` up, to ``stream`` (standard error); replaces other handlers."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(OneLineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

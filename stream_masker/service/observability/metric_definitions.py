@@ -40,25 +40,25 @@ counter = partial(MetricDefinition, "counter")
 gauge = partial(MetricDefinition, "gauge")
 histogram = partial(MetricDefinition, "histogram")
 
-OF_BOTH: tuple[ProcessName, ...] = ("worker", "calibrator")
-OF_CALIBRATOR: tuple[ProcessName, ...] = ("calibrator",)
+BOTH_PROCESSES: tuple[ProcessName, ...] = ("worker", "calibrator")
+CALIBRATOR_ONLY: tuple[ProcessName, ...] = ("calibrator",)
 
-ATTRIBUTE = ("attribute",)
-PAIR = ("first", "second")
-DATA = ("data",)
-AGAINST = ("against",)
+ATTRIBUTE_LABEL = ("attribute",)
+PAIR_LABELS = ("first", "second")
+DATA_LABEL = ("data",)
+AGAINST_LABEL = ("against",)
 
-counted = partial(counter, processes=OF_CALIBRATOR)
-figure = partial(gauge, processes=OF_CALIBRATOR)
+calibrator_counter = partial(counter, processes=CALIBRATOR_ONLY)
+calibrator_gauge = partial(gauge, processes=CALIBRATOR_ONLY)
 
-RECORDS_AND_BATCHES: tuple[MetricDefinition, ...] = (
+BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("records_in_total", "Input records in committed transactions: masked, rejected or tombstones."),
     counter("records_masked_total", "Masked records in committed transactions."),
     counter("records_rejected_total", "Rejected records in committed transactions, by reason.", ("reason",)),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
-    counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE),
-    counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE),
-    gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE),
+    counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
+    counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
+    gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
     histogram("batch_records", "Number of records in a batch.", buckets=RECORD_BUCKETS),
     counter("transactions_total", "Transactions by outcome: committed, aborted or unknown.", ("outcome",)),
@@ -66,70 +66,110 @@ RECORDS_AND_BATCHES: tuple[MetricDefinition, ...] = (
     counter("blocks_left_out_total", "Calibration blocks not written because they exceed the maximum message size."),
 )
 
-STATE: tuple[MetricDefinition, ...] = (
+STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("partition",)),
     gauge("consumer_lag_assigned", "Uncommitted records of all assigned partitions."),
-    counter("statistics_refused_total", "Published statistics that the process could not use.", processes=OF_BOTH),
-    gauge("statistics_version", "Statistics version in use; 0 if there is none.", processes=OF_BOTH),
-    gauge("statistics_age_seconds", "Age of the statistics in use since publication, in seconds.", processes=OF_BOTH),
+    counter(
+        "statistics_refused_total", "Published statistics that the process could not use.", processes=BOTH_PROCESSES
+    ),
+    gauge("statistics_version", "Statistics version in use; 0 if there is none.", processes=BOTH_PROCESSES),
+    gauge(
+        "statistics_age_seconds",
+        "Age of the statistics in use since publication, in seconds.",
+        processes=BOTH_PROCESSES,
+    ),
 )
 
-CALIBRATION: tuple[MetricDefinition, ...] = (
-    figure("window_records", "Records in the calibration window."),
-    figure("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
-    counted("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
-    counted("configuration_refused_total", "Changed configuration files that were refused."),
-    counted("statistics_published_total", "Statistics versions published, by source.", ("source",)),
+CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge("window_records", "Records in the calibration window."),
+    calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
+    calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
+    calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
+    calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
     MetricDefinition(
         "histogram",
         "calibration_duration_seconds",
         "Time to compute statistics, in seconds.",
         (),
-        OF_CALIBRATOR,
+        CALIBRATOR_ONLY,
         SECOND_BUCKETS,
     ),
-    figure("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA)),
-    figure("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA)),
-    figure("sdcov", "Semantic distance covariance (sdCov).", (*PAIR, *DATA)),
-    figure("sdcor", "Semantic distance correlation (sdCor), in [0, 1].", (*PAIR, *DATA)),
-    figure("numeric_mean", "Mean of a numeric attribute, in its unit.", ("attribute", *DATA)),
-    figure("numeric_variance", "Variance of a numeric attribute.", ("attribute", *DATA)),
-    figure("numeric_correlation", "Pearson correlation of numeric attributes, in [-1, 1].", (*PAIR, *DATA)),
-    figure("psd_projection", "Frobenius norm of the change that makes the covariance matrix PSD; 0 if none."),
-    counted("psd_projections_total", "Statistics versions whose covariance matrix was projected to be PSD."),
-    figure("unknown_share", "Share of the window's values that are not known concepts, in [0, 1].", ATTRIBUTE),
-    figure("novel_share", "Share of the window's values that no earlier window held, in [0, 1].", ATTRIBUTE),
+    calibrator_gauge("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA_LABEL)),
+    calibrator_gauge("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA_LABEL)),
+    calibrator_gauge("sdcov", "Semantic distance covariance (sdCov).", (*PAIR_LABELS, *DATA_LABEL)),
+    calibrator_gauge("sdcor", "Semantic distance correlation (sdCor), in [0, 1].", (*PAIR_LABELS, *DATA_LABEL)),
+    calibrator_gauge("numeric_mean", "Mean of a numeric attribute, in its unit.", ("attribute", *DATA_LABEL)),
+    calibrator_gauge("numeric_variance", "Variance of a numeric attribute.", ("attribute", *DATA_LABEL)),
+    calibrator_gauge(
+        "numeric_correlation", "Pearson correlation of numeric attributes, in [-1, 1].", (*PAIR_LABELS, *DATA_LABEL)
+    ),
+    calibrator_gauge("psd_projection", "Frobenius norm of the change that makes the covariance matrix PSD; 0 if none."),
+    calibrator_counter("psd_projections_total", "Statistics versions whose covariance matrix was projected to be PSD."),
+    calibrator_gauge(
+        "unknown_share", "Share of the window's values that are not known concepts, in [0, 1].", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "novel_share", "Share of the window's values that no earlier window held, in [0, 1].", ATTRIBUTE_LABEL
+    ),
 )
 
-DRIFT: tuple[MetricDefinition, ...] = (
-    figure("drift_mean", "Semantic distance between the sMeans of two versions, in [0, 1].", ("attribute", *AGAINST)),
-    figure("drift_variance", "Absolute difference of sVar between two versions.", ("attribute", *AGAINST)),
-    figure("drift_distance_variance", "Absolute difference of sdVar between two versions.", ("attribute", *AGAINST)),
-    figure("drift_covariance", "Absolute difference of sdCov between two versions.", (*PAIR, *AGAINST)),
-    figure("drift_correlation", "Absolute difference of sdCor between two versions.", (*PAIR, *AGAINST)),
-    figure("drift_divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", ("attribute", *AGAINST)),
+DRIFT_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge(
+        "drift_mean", "Semantic distance between the sMeans of two versions, in [0, 1].", ("attribute", *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_variance", "Absolute difference of sVar between two versions.", ("attribute", *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_distance_variance", "Absolute difference of sdVar between two versions.", ("attribute", *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_covariance", "Absolute difference of sdCov between two versions.", (*PAIR_LABELS, *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_correlation", "Absolute difference of sdCor between two versions.", (*PAIR_LABELS, *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", ("attribute", *AGAINST_LABEL)
+    ),
 )
 
-UTILITY: tuple[MetricDefinition, ...] = (
-    figure("rmse", "Root mean square semantic distance between original and masked values.", ("attribute", "kind")),
-    figure("utility_mean", "Semantic distance between the original and the masked sMean, in [0, 1].", ATTRIBUTE),
-    figure("utility_variance", "Absolute difference between the masked sVar and (1 + alpha) sVar.", ATTRIBUTE),
-    figure("utility_covariance", "Absolute difference between the masked sdCov and (1 + alpha) sdCov.", PAIR),
-    figure("utility_correlation", "Absolute difference between the masked and the original sdCor.", PAIR),
-    figure("utility_numeric_mean", "Difference of the masked mean, in standard deviations.", ATTRIBUTE),
-    figure("utility_numeric_variance_ratio", "Masked variance of a numeric attribute over the original.", ATTRIBUTE),
-    figure("utility_numeric_correlation", "Absolute difference of the masked Pearson correlation.", PAIR),
+UTILITY_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge(
+        "rmse", "Root mean square semantic distance between original and masked values.", ("attribute", "kind")
+    ),
+    calibrator_gauge(
+        "utility_mean", "Semantic distance between the original and the masked sMean, in [0, 1].", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "utility_variance", "Absolute difference between the masked sVar and (1 + alpha) sVar.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "utility_covariance", "Absolute difference between the masked sdCov and (1 + alpha) sdCov.", PAIR_LABELS
+    ),
+    calibrator_gauge(
+        "utility_correlation", "Absolute difference between the masked and the original sdCor.", PAIR_LABELS
+    ),
+    calibrator_gauge("utility_numeric_mean", "Difference of the masked mean, in standard deviations.", ATTRIBUTE_LABEL),
+    calibrator_gauge(
+        "utility_numeric_variance_ratio", "Masked variance of a numeric attribute over the original.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "utility_numeric_correlation", "Absolute difference of the masked Pearson correlation.", PAIR_LABELS
+    ),
 )
 
-TABLE: tuple[MetricDefinition, ...] = RECORDS_AND_BATCHES + STATE + CALIBRATION + DRIFT + UTILITY
+METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (
+    BATCH_METRICS + STATE_METRICS + CALIBRATION_METRICS + DRIFT_METRICS + UTILITY_METRICS
+)
 
 
 def metrics_table() -> str:
     """Return the metrics as a Markdown table: name, kind, labels, process, meaning."""
     head = "| metric | kind | labels | of | meaning |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(_row(declared) for declared in TABLE)
+    return head + "".join(_row(declared) for declared in METRIC_DEFINITIONS)
 
 
 def _row(declared: MetricDefinition) -> str:

@@ -6,7 +6,7 @@ from typing import TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from stream_masker.service.observability.metric_definitions import TABLE, MetricDefinition, ProcessName
+from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, ProcessName
 
 MetricObject: TypeAlias = Counter | Gauge | Histogram
 M = TypeVar("M", Counter, Gauge, Histogram)
@@ -21,7 +21,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry, process: ProcessName) -> None:
         self.registry = registry
-        self._metrics = {d.name: _made(d, registry) for d in TABLE if process in d.processes}
+        self._metrics = {d.name: _made(d, registry) for d in METRIC_DEFINITIONS if process in d.processes}
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter; adding 0 creates the series, so that rates are correct from its first event on."""

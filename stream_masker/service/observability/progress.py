@@ -10,19 +10,21 @@ from typing import TextIO, TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-ShowProgress: TypeAlias = Callable[[int], None]
+ReportProgress: TypeAlias = Callable[[int], None]
 """Reports the number of records so far; cheap enough to call for each record."""
 
-AddProgress: TypeAlias = Callable[[int], float]
+CompletedFraction: TypeAlias = Callable[[int], float]
 """Returns the completed fraction of the run, from 0 to 1, for a number of records."""
 
 Clock: TypeAlias = Callable[[], float]
 
-LINE_SECONDS, BAR_SECONDS = 5.0, 0.1
+PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS = 5.0, 0.1
 
 
 @contextmanager
-def progress(what: str, *, done: AddProgress, stream: TextIO, clock: Clock = time.monotonic) -> Iterator[ShowProgress]:
+def progress(
+    what: str, *, done: CompletedFraction, stream: TextIO, clock: Clock = time.monotonic
+) -> Iterator[ReportProgress]:
     """Show a run's progress on ``stream`` until the block ends.
 
     ``what``: the past participle of the operation, such as ``produced``.
@@ -35,12 +37,12 @@ def progress(what: str, *, done: AddProgress, stream: TextIO, clock: Clock = tim
 
 
 @contextmanager
-def _bar(what: str, done: AddProgress, stream: TextIO, clock: Clock) -> Iterator[ShowProgress]:
+def _bar(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> Iterator[ReportProgress]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield _now_and_then(
-            BAR_SECONDS,
+            PROGRESS_BAR_SECONDS,
             lambda records, rate: bar.update(
                 task, completed=done(records), description=f"{what} {records:,} records, {rate:,.0f}/s"
             ),
@@ -48,14 +50,14 @@ def _bar(what: str, done: AddProgress, stream: TextIO, clock: Clock) -> Iterator
         )
 
 
-def _lines(what: str, done: AddProgress, stream: TextIO, clock: Clock) -> ShowProgress:
+def _lines(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> ReportProgress:
     def tell(records: int, rate: float) -> None:
         print(f"{what} {records:,} records ({done(records):.0%}), {rate:,.0f}/s", file=stream, flush=True)
 
-    return _now_and_then(LINE_SECONDS, tell, clock)
+    return _now_and_then(PROGRESS_LINE_SECONDS, tell, clock)
 
 
-def _now_and_then(every: float, tell: Callable[[int, float], None], clock: Clock) -> ShowProgress:
+def _now_and_then(every: float, tell: Callable[[int, float], None], clock: Clock) -> ReportProgress:
     start = told = clock()
 
     def show(records: int) -> None:

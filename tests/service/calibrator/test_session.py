@@ -29,9 +29,10 @@ from stream_masker.pipeline.wire.messages import (
     encode_statistics,
 )
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.calibrator.recovery import HistoryReader
-from stream_masker.service.calibrator.session import LOGGED_BLOCKS, PENDING_CUTS, CalibrationSession, prepare_session
+from stream_masker.service.calibrator.session import MAX_LOGGED_BLOCKS, MAX_PENDING_WINDOWS, CalibrationSession
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.metrics import Metrics
 
@@ -63,7 +64,7 @@ class World:
         self.parts = replace(parts, publisher=self.publisher)
         self.registry = CollectorRegistry()
         metrics = Metrics(self.registry, "calibrator")
-        prepare_session(metrics)
+        initialise_counters(metrics)
         history = History(parts.subject, parts.settings.baseline)
         calibration = VersionPlanner(parts.subject, parts.new_mechanism(), history, parts.settings)
         self.session = CalibrationSession(self.parts, metrics, calibration, WindowLog(parts.settings))
@@ -121,10 +122,10 @@ def test_a_block_that_is_none_is_counted_told_by_position_and_passed_over(
 
 
 def test_many_blocks_that_are_none_do_not_fill_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    for offset in range(3 * LOGGED_BLOCKS):
+    for offset in range(3 * MAX_LOGGED_BLOCKS):
         world.deliver(offset, b"")
-    assert len(caplog.records) == LOGGED_BLOCKS
-    assert world.metric("blocks_read_total", outcome="refused") == 3 * LOGGED_BLOCKS
+    assert len(caplog.records) == MAX_LOGGED_BLOCKS
+    assert world.metric("blocks_read_total", outcome="refused") == 3 * MAX_LOGGED_BLOCKS
 
 
 def test_a_block_that_was_merged_is_not_looked_at_again(world: World) -> None:
@@ -177,16 +178,16 @@ def test_a_process_that_cannot_keep_up_leaves_out_the_oldest_cuts(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.deliver(0, block(0))
-    for i in range(1, 2 * PENDING_CUTS + 3):
+    for i in range(1, 2 * MAX_PENDING_WINDOWS + 3):
         world.deliver(i, block(10 * i))
-    assert world.session.waiting == PENDING_CUTS
+    assert world.session.waiting == MAX_PENDING_WINDOWS
     while world.session.waiting:
         world.session.publish_next()
     told = [record.getMessage() for record in caplog.records if "cannot keep up" in record.getMessage()]
     assert [message.rsplit(": ")[-1] for message in told] == ["2"]
     lasts = [p.message.blocks.last for p in world.publisher.published]
-    assert lasts == list(range(4, 2 * PENDING_CUTS + 3, 2))
-    assert [p.message.version for p in world.publisher.published] == list(range(1, PENDING_CUTS + 1))
+    assert lasts == list(range(4, 2 * MAX_PENDING_WINDOWS + 3, 2))
+    assert [p.message.version for p in world.publisher.published] == list(range(1, MAX_PENDING_WINDOWS + 1))
 
 
 def test_a_window_without_values_gives_no_version_and_no_failure(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.checks import OURS
-from stream_masker.service.configuration.pairing import pairs
+from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
+from stream_masker.service.configuration.pairing import configured_pairs
 
 
 def attribute(path="x", ontology="icd", **more):
@@ -33,15 +33,18 @@ class TestOntologies:
 
 class TestPairs:
     def test_two_attributes_are_a_pair(self, parse):
-        assert pairs(parse()) == (("principal", "secondary"),)
+        assert configured_pairs(parse()) == (("principal", "secondary"),)
 
     def test_other_references_have_none(self, parse):
-        assert pairs(parse(mechanism={"reference": "mean"})) is None
+        assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
 
     def test_given_pairs(self, parse):
         four = {name: attribute(name) for name in ("a", "b")}
         given = [["principal", "a"], ["b", "secondary"]]
-        assert pairs(parse(attributes=four, mechanism={"pairs": given})) == (("principal", "a"), ("b", "secondary"))
+        assert configured_pairs(parse(attributes=four, mechanism={"pairs": given})) == (
+            ("principal", "a"),
+            ("b", "secondary"),
+        )
 
     def test_one_attribute(self, data, problems_of):
         given = data()
@@ -195,9 +198,11 @@ class TestAlpha:
         assert parse(attributes={"principal": first, "secondary": second})
 
 
-@pytest.mark.parametrize("name", sorted(OURS))
+@pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
 def test_properties_that_guarantees_rest_on(problems, name):
-    assert problems(kafka={"properties": {name: "x"}}) == [f"kafka.properties.{name}: cannot be set: {OURS[name]}"]
+    assert problems(kafka={"properties": {name: "x"}}) == [
+        f"kafka.properties.{name}: cannot be set: {RESERVED_PROPERTIES[name]}"
+    ]
 
 
 def test_the_window_must_hold_the_first_records(problems):

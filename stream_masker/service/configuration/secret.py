@@ -11,7 +11,7 @@ from pathlib import Path
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
 
-LEAST_BYTES = 16
+MIN_SECRET_BYTES = 16
 """The minimum length of a secret: 128 bits."""
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,6 @@ def _from_environment(name: str, environ: Mapping[str, str]) -> bytes:
 
 def _long_enough(key: str, raw: bytes) -> bytes:
     secret = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if len(secret) < LEAST_BYTES:
-        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {LEAST_BYTES}")
+    if len(secret) < MIN_SECRET_BYTES:
+        raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SECRET_BYTES}")
     return secret

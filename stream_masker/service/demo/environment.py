@@ -16,7 +16,7 @@ TOPIC_PREFIX = "stream-masker-demo"
 
 
 @dataclass(frozen=True, slots=True)
-class DemoSetting:
+class DemoEnvironment:
     """The files and ports of one demonstration."""
 
     folder: Path
@@ -30,7 +30,7 @@ class DemoSetting:
         return self.folder / "stream-masker.yaml"
 
 
-def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoSetting:
+def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoEnvironment:
     """Write the configuration and a new secret to ``folder``; uses ``port`` and the next one, or free ports."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
@@ -39,7 +39,7 @@ def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: in
     content = demo_configuration(bootstrap_servers, records, calibrator_port, run=secrets.token_hex(3))
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     configuration = load_configuration(folder / "stream-masker.yaml", {})
-    return DemoSetting(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
+    return DemoEnvironment(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
 
 
 def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from stream_masker.service.events.sample_records import sample_records
 WARMUP_WINDOWS = (2_000, 12)
 """The sizes of the rehearsed windows; windows with many and with few different values use different kernels."""
 
-WARMUP_MASKED = 64
+WARMUP_MASKED_RECORDS = 64
 """The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
 of them is masked again, so that the window of masked records slides."""
 
@@ -38,7 +38,7 @@ def warm_up(configuration: Configuration) -> Mechanism:
     calibration = VersionPlanner(
         subject, build_mechanism(configuration), History(subject), build_settings(configuration)
     )
-    masked = sample_records(plan, max(WARMUP_MASKED, mechanism.group_minimum))
+    masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS:
         publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
         calibration.published(publish)

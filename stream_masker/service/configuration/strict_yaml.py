@@ -12,8 +12,8 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from stream_masker.errors import ConfigurationError
 
-MERGE = "tag:yaml.org,2002:merge"
-TEXT = "tag:yaml.org,2002:str"
+MERGE_TAG = "tag:yaml.org,2002:merge"
+TEXT_TAG = "tag:yaml.org,2002:str"
 
 
 _QUOTED = re.compile(r" *'(?!<[a-z ]+>')[^']{2,}'| *\"[^\"]{2,}\"| *![^ ]+")
@@ -33,9 +33,9 @@ def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
 
 
 def _check_key(key: Node, seen: set[str]) -> None:
-    if key.tag == MERGE:
+    if key.tag == MERGE_TAG:
         return
-    if not isinstance(key, ScalarNode) or key.tag != TEXT:
+    if not isinstance(key, ScalarNode) or key.tag != TEXT_TAG:
         raise ConstructorError(None, None, "a key must be text: put it in quotes", key.start_mark)
     if key.value in seen:
         raise ConstructorError(None, None, f"duplicate key {key.value}", key.start_mark)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import faulthandler
 
-GRACE_SECONDS_LEFT = 25.0
+STOP_LIMIT_SECONDS = 25.0
 """The time limit for a stop; pods have 30 seconds. The limits of its steps add up to less."""
 
 LATE_EXIT_CODE = 1
 """The exit code of a process that the watchdog ended."""
 
 
-def exit_within(seconds: float = GRACE_SECONDS_LEFT) -> None:
+def exit_within(seconds: float = STOP_LIMIT_SECONDS) -> None:
     """End the process with ``LATE_EXIT_CODE`` if it is still running after this number of seconds.
 
     This is as safe as a crash: the brokers abort what is not committed. The stack of each thread is written to standard

@@ -14,21 +14,21 @@ from stream_masker.service.configuration.model import (
     AttributeSection,
     Configuration,
 )
-from stream_masker.service.configuration.wording import ConfigurationPlace, dotted
+from stream_masker.service.configuration.wording import ConfigurationLocation, format_location
 
-Problem: TypeAlias = tuple[ConfigurationPlace, str]
-Paths: TypeAlias = Mapping[ConfigurationPlace, Path]
+LocatedProblem: TypeAlias = tuple[ConfigurationLocation, str]
+LocatedPaths: TypeAlias = Mapping[ConfigurationLocation, Path]
 
 POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
-LISTS = ("keep", "drop", "pseudonymize")
+FIELD_LISTS = ("keep", "drop", "pseudonymize")
 
 
-def path_problems(configuration: Configuration) -> list[Problem]:
+def path_problems(configuration: Configuration) -> list[LocatedProblem]:
     """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
-    paths: dict[ConfigurationPlace, Path] = {}
-    problems: list[Problem] = []
+    paths: dict[ConfigurationLocation, Path] = {}
+    problems: list[LocatedProblem] = []
     for place, text in _texts(configuration):
         try:
             paths[place] = compile_path(text)
@@ -48,18 +48,18 @@ def is_array(attribute: AnyAttributeSection) -> bool:
         return False
 
 
-def _texts(configuration: Configuration) -> Iterator[tuple[ConfigurationPlace, str]]:
+def _texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, str]]:
     for name, attribute in configuration.attributes.items():
         for rest, text in _attribute_texts(attribute):
             yield ("attributes", name, *rest), text
-    for kind in LISTS:
+    for kind in FIELD_LISTS:
         for i, text in enumerate(getattr(configuration.fields, kind)):
             yield ("fields", kind, i), text
     if configuration.noise_key != POSITION:
         yield ("noise_key",), configuration.noise_key
 
 
-def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationPlace, str]]:
+def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationLocation, str]]:
     yield ("path",), attribute.path
     if isinstance(attribute, AttributeSection):
         if attribute.label is not None:
@@ -70,20 +70,20 @@ def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[Configura
         yield ("alpha", "path"), attribute.alpha.path
 
 
-def written(paths: Paths) -> dict[ConfigurationPlace, Path]:
+def rewritten_paths(paths: LocatedPaths) -> dict[ConfigurationLocation, Path]:
     """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
     return {place: path for place, path in paths.items() if place[0] == "attributes" and place[2] != "alpha"}
 
 
-def _shapes(paths: Paths) -> Iterator[Problem]:
-    for place, path in written(paths).items():
+def _shapes(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    for place, path in rewritten_paths(paths).items():
         yield from ((place, text) for text in _written_shape(path, paths[(*place[:2], "path")]))
     for place, path in paths.items():
         if path.arrays and (place == ("noise_key",) or place[2:] == ("alpha", "path")):
             yield place, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
 
 
-def _arrays_of_numbers(configuration: Configuration) -> Iterator[Problem]:
+def _arrays_of_numbers(configuration: Configuration) -> Iterator[LocatedProblem]:
     for name, attribute in configuration.numeric.items():
         if is_array(attribute):
             yield (
@@ -101,28 +101,34 @@ def _written_shape(path: Path, code: Path) -> Iterator[str]:
         yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
 
 
-def _overlaps(paths: Paths) -> Iterator[Problem]:
-    for (first, this), (second, that) in combinations(written(paths).items(), 2):
+def _overlaps(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    for (first, this), (second, that) in combinations(rewritten_paths(paths).items(), 2):
         if this.may_meet(that):
-            yield second, f"{that.text!r} may select the same value as {dotted(first)} {this.text!r}: use another path"
+            yield (
+                second,
+                f"{that.text!r} may select the same value as {format_location(first)} {this.text!r}: use another path",
+            )
 
 
-def _twice(paths: Paths) -> Iterator[Problem]:
-    first: dict[Path, ConfigurationPlace] = {}
+def _twice(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    first: dict[Path, ConfigurationLocation] = {}
     for place, path in paths.items():
         if place[0] == "fields" and first.setdefault(path, place) != place:
-            yield place, f"{path.text!r} is also {dotted(first[path])}: list it once"
+            yield place, f"{path.text!r} is also {format_location(first[path])}: list it once"
 
 
-def _attributes_in_fields(paths: Paths) -> Iterator[Problem]:
-    masked = written(paths)
+def _attributes_in_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    masked = rewritten_paths(paths)
     for place, path in paths.items():
         owners = [at for at, other in masked.items() if place[0] == "fields" and _claims(place, path, other)]
         if owners:
-            yield place, f"{path.text!r} contains {dotted(owners[0])}, which is masked: list only the fields beside it"
+            yield (
+                place,
+                f"{path.text!r} contains {format_location(owners[0])}, which is masked: list only the fields beside it",
+            )
 
 
-def _claims(place: ConfigurationPlace, path: Path, other: Path) -> bool:
+def _claims(place: ConfigurationLocation, path: Path, other: Path) -> bool:
     """Whether a field entry conflicts with a masked path.
 
     A kept field must not contain or be contained in a masked one: data beside a code can reveal it.

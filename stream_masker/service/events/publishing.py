@@ -17,9 +17,9 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent
 from stream_masker.service.kafka.clients import kafka_python_producer
-from stream_masker.service.observability.progress import ShowProgress
+from stream_masker.service.observability.progress import ReportProgress
 
-DEFAULTS = {
+PRODUCER_DEFAULTS = {
     "acks": "all",
     "enable_idempotence": True,
     "batch_size": 65_536,
@@ -28,11 +28,11 @@ DEFAULTS = {
 }
 """Defaults that ``kafka.properties`` can override. Compression is off: near the broker it costs more than it saves."""
 
-MARK_EVERY, MARKS = 1_000, 50
+MARK_INTERVAL, MAX_MARKS = 1_000, 50
 """Backpressure: every thousandth record is a mark, and a mark is awaited after fifty more have been sent."""
 
 
-class Pace:
+class RateLimiter:
     """Limits a run to ``rate`` records per second; None is full speed. It catches up after delays."""
 
     def __init__(
@@ -78,7 +78,7 @@ class EventPublisher:
             self._fail(error)
         else:
             future.add_errback(self._fail)
-            if self.sent % MARK_EVERY == 0:
+            if self.sent % MARK_INTERVAL == 0:
                 self._mark(future)
 
     def flush(self) -> None:
@@ -87,7 +87,7 @@ class EventPublisher:
 
     def _mark(self, future: Any) -> None:
         self._marks.append(future)
-        if len(self._marks) > MARKS:
+        if len(self._marks) > MAX_MARKS:
             with suppress(KafkaError):  # counted by its own errback
                 self._marks.popleft().get()
 
@@ -102,7 +102,7 @@ def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
 
     Raises ServiceError if there is no broker or the topic does not exist.
     """
-    producer = kafka_python_producer(configuration, **DEFAULTS)
+    producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
     try:
         _require_topic(producer, configuration.topics.input)
         yield EventPublisher(producer, configuration.topics.input)
@@ -120,7 +120,7 @@ def _require_topic(producer: KafkaProducer, topic: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class PublishingSummary:
     """The result of a run: records delivered, failures by error type, malformed lines, and seconds."""
 
     topic: str
@@ -147,14 +147,14 @@ def publish(
     *,
     configuration: Configuration,
     rate: float | None,
-    show: ShowProgress,
+    show: ReportProgress,
     malformed: Callable[[], int] = lambda: 0,
-) -> Summary:
+) -> PublishingSummary:
     """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
 
     Raises ParameterError for a rate that is not positive, and like ``publisher``.
     """
-    pace = Pace(rate)
+    pace = RateLimiter(rate)
     with publisher(configuration) as to:
         start = time.monotonic()
         for event in events:
@@ -163,4 +163,4 @@ def publish(
             show(to.sent)
         to.flush()
         seconds = time.monotonic() - start
-    return Summary(configuration.topics.input, to.delivered, dict(to.failed), malformed(), seconds)
+    return PublishingSummary(configuration.topics.input, to.delivered, dict(to.failed), malformed(), seconds)

@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 
 SECRET = b"hunter2hunter2hunter2"
 

@@ -92,7 +92,7 @@ def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
 
 
 def test_an_unknown_name():
-    with pytest.raises(ParameterError, match="there is no schema 'x': use one of calibration-block, configuration"):
+    with pytest.raises(ParameterError, match="unknown schema 'x': use one of calibration-block, configuration"):
         load_schema("x")
 
 
@@ -103,13 +103,13 @@ def test_the_wheel_takes_the_schemas_along():
 
 def test_those_inside_the_package_come_first(monkeypatch, tmp_path):
     (tmp_path / "configuration.schema.json").write_text("{}")
-    monkeypatch.setattr(schemas, "FOLDERS", (tmp_path, ROOT / "schemas"))
+    monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, ROOT / "schemas"))
     assert schema_names() == ["configuration"]
 
 
 def test_without_any(monkeypatch, tmp_path):
-    monkeypatch.setattr(schemas, "FOLDERS", (tmp_path, tmp_path / "none"))
-    with pytest.raises(ServiceError, match="the JSON Schemas are neither in"):
+    monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, tmp_path / "none"))
+    with pytest.raises(ServiceError, match="no JSON Schemas in"):
         schema_names()
 
 

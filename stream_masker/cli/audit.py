@@ -21,7 +21,7 @@ from stream_masker.service.observability.logs import configure_logs
     metavar="PARTITION:OFFSET",
     help="The partition and offset of a record in the input topic. Can be repeated.",
 )
-def command(config: Path, places: tuple[str, ...]) -> None:
+def command(config: Path, locations: tuple[str, ...]) -> None:
     """Derive the masks of input records again and compare them with what was written.
 
     A mask is derived from the input record, the secret, the key and the statistics version that the headers of the
@@ -37,7 +37,7 @@ def command(config: Path, places: tuple[str, ...]) -> None:
 
     configure_logs("warning")
     matching = True
-    for finding in audit(load_configuration(config), [RecordLocation.parse(text) for text in places]):
+    for finding in audit(load_configuration(config), [RecordLocation.parse(text) for text in locations]):
         matching &= finding.matches
-        click.echo(f"{finding.place}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.words}")
+        click.echo(f"{finding.location}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.description}")
     raise SystemExit(0 if matching else 1)

@@ -60,13 +60,13 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
             else click.get_binary_stream("stderr").write
         )
         start = time.perf_counter()
-        tallied = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
-    _summarise(tallied, version, time.perf_counter() - start)
+        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
+    _summarise(totals, version, time.perf_counter() - start)
 
 
-def _summarise(tallied: local.FileTotals, version: int, seconds: float) -> None:
-    rate = tallied.records / max(seconds, 1e-9)
-    click.echo(f"{tallied}, by statistics version {version}; {rate:,.0f} records/s", err=True)
+def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
+    rate = totals.records / max(seconds, 1e-9)
+    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s", err=True)
 
 
 @click.command()

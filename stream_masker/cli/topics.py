@@ -55,6 +55,6 @@ def command(config: Path, partitions: int, replication_factor: int | None, dry_r
     )
     for line in lines:
         click.echo(line)
-    wrong = sum(line.fate is TopicStatus.WRONG for line in lines)
+    wrong = sum(line.status is TopicStatus.WRONG for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics cannot be used as they are")

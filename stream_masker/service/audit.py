@@ -47,9 +47,9 @@ class RecordLocation:
 class Finding:
     """The result of an audit: whether the record's outcome is the derived one, and a description."""
 
-    place: RecordLocation
+    location: RecordLocation
     matches: bool
-    words: str
+    description: str
 
 
 class Auditor:
@@ -62,93 +62,99 @@ class Auditor:
         self._masking = Masking(configuration)
         self._version = cache(self._read_version)
 
-    def audit(self, at: RecordLocation) -> Finding:
+    def audit(self, location: RecordLocation) -> Finding:
         """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
-        record = self._input(at)
-        if (rejection := self._rejection(at)) is not None:
-            return self._judge_rejection(at, record, rejection)
+        record = self._input(location)
+        if (rejection := self._rejection(location)) is not None:
+            return self._judge_rejection(location, record, rejection)
         last = None
-        for found in self._masked(at, record.timestamp):
-            last = self._judge_masked(at, record, found)
+        for found in self._masked(location, record.timestamp):
+            last = self._judge_masked(location, record, found)
             if last.matches:
                 return last
-        return last or Finding(at, False, "neither masked nor rejected; it may not have been processed yet")
+        return last or Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
 
-    def _input(self, at: RecordLocation) -> InputRecord:
-        for message in self._read(self._topics.input, at.partition, at.offset):
-            if message.offset() == at.offset:
+    def _input(self, location: RecordLocation) -> InputRecord:
+        for message in self._read(self._topics.input, location.partition, location.offset):
+            if message.offset() == location.offset:
                 return as_record(message)
             break
-        raise ServiceError(f"{self._topics.input} has no record at {at}: not yet written, or already deleted")
+        raise ServiceError(f"{self._topics.input} has no record at {location}: not yet written, or already deleted")
 
-    def _rejection(self, at: RecordLocation) -> Rejected | None:
+    def _rejection(self, location: RecordLocation) -> Rejected | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
         rejected = self._topics.rejected
         partitions = len(self._consumer.list_topics(rejected, timeout=POLL_TIMEOUT_SECONDS).topics[rejected].partitions)
-        key = f"{self._topics.input}:{at.partition}:{at.offset}".encode()
-        for message in self._read(rejected, at.partition % max(1, partitions)):
+        key = f"{self._topics.input}:{location.partition}:{location.offset}".encode()
+        for message in self._read(rejected, location.partition % max(1, partitions)):
             if message.key() == key:
                 return decode_rejection(message.value() or b"")[2]
         return None
 
-    def _masked(self, at: RecordLocation, timestamp: int) -> list[Message]:
+    def _masked(self, location: RecordLocation, timestamp: int) -> list[Message]:
         """Return the masked records that can belong to the record: same partition and timestamp, in offset order."""
-        wanted = TopicPartition(self._topics.output, at.partition, timestamp)
+        wanted = TopicPartition(self._topics.output, location.partition, timestamp)
         start = self._consumer.offsets_for_times([wanted], timeout=POLL_TIMEOUT_SECONDS)[0].offset
         if start < 0:
             return []
-        messages = self._read(self._topics.output, at.partition, start)
+        messages = self._read(self._topics.output, location.partition, start)
         return [message for message in messages if message.timestamp()[1] == timestamp]
 
-    def _judge_rejection(self, at: RecordLocation, record: InputRecord, found: Rejected) -> Finding:
+    def _judge_rejection(self, location: RecordLocation, record: InputRecord, found: Rejected) -> Finding:
         """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
         version = max(self._versions(), default=0)
         if not version:
-            return Finding(at, False, "rejected, but there are no statistics to verify it with")
-        derived = self._derive(at, [record], version)
+            return Finding(location, False, "rejected, but there are no statistics to verify it with")
+        derived = self._derive(location, [record], version)
         matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (found.reason, found.field)
-        words = f"rejected ({found.reason})"
-        return Finding(at, matches, words if matches else f"{words}, but the configuration gives another outcome")
-
-    def _judge_masked(self, at: RecordLocation, record: InputRecord, found: Message) -> Finding:
-        headers = dict(found.headers() or ())
-        version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
-        words = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
-        try:
-            under = self._under(version).configuration.hash
-            derived = self._derive(at, self._group(at, record, headers.get(GROUP_HEADER)), version)
-        except (ConfigurationError, StatisticsError) as error:
-            return Finding(at, False, f"{words}, which cannot be derived: {error}")
-        if under.encode() != configuration:
-            told = configuration.decode("ascii", "replace")
-            return Finding(at, False, f"{words} and configuration {told}, but the given configuration is {under}")
-        matches = _same(derived, found)
+        description = f"rejected ({found.reason})"
         return Finding(
-            at, matches, words if matches else f"{words}, but the secret and the statistics give another mask"
+            location, matches, description if matches else f"{description}, but the configuration gives another outcome"
         )
 
-    def _group(self, at: RecordLocation, record: InputRecord, told: bytes | None) -> list[InputRecord]:
+    def _judge_masked(self, location: RecordLocation, record: InputRecord, found: Message) -> Finding:
+        headers = dict(found.headers() or ())
+        version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
+        description = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
+        try:
+            under = self._masking_for(version).configuration.hash
+            derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
+        except (ConfigurationError, StatisticsError) as error:
+            return Finding(location, False, f"{description}, which cannot be derived: {error}")
+        if under.encode() != configuration:
+            told = configuration.decode("ascii", "replace")
+            return Finding(
+                location, False, f"{description} and configuration {told}, but the given configuration is {under}"
+            )
+        matches = _same(derived, found)
+        return Finding(
+            location,
+            matches,
+            description if matches else f"{description}, but the secret and the statistics give another mask",
+        )
+
+    def _group(self, location: RecordLocation, record: InputRecord, told: bytes | None) -> list[InputRecord]:
         """Return the records that were masked as one group; the record alone if the headers name no group."""
         if told is None:
             return [record]
         first, last = (_number(bound) for bound in told.partition(b"-")[::2])
-        messages = self._read(self._topics.input, at.partition, first)
+        messages = self._read(self._topics.input, location.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 
-    def _derive(self, at: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
+    def _derive(self, location: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
         """Return the record's outcome under a version, masked together with its group.
 
         Raises StatisticsError if the group does not contain the record.
         """
-        masking = self._under(version)
+        masking = self._masking_for(version)
         masking.mechanism.restore(self._version(version).snapshot)
-        result = masking.masker.mask(self._topics.input, at.partition, records, statistics_version=version)
-        derived = [outcome for outcome in result.outcomes if outcome.offset == at.offset]
+        result = masking.masker.mask(self._topics.input, location.partition, records, statistics_version=version)
+        derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:
             raise StatisticsError("the group that its headers name does not contain it")
         return derived[0]
 
-    def _under(self, version: int) -> Masking:
+    def _masking_for(self, version: int) -> Masking:
         """Return the masking objects for the version's settings."""
         return self._masking.under(self._version(version).settings)
 
@@ -168,11 +174,11 @@ class Auditor:
         return read_to_end(self._consumer, topic, partition=partition, start=start, patience=POLL_TIMEOUT_SECONDS)
 
 
-def audit(configuration: Configuration, places: Iterable[RecordLocation]) -> Iterator[Finding]:
+def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
-        yield from map(auditor.audit, places)
+        yield from map(auditor.audit, locations)
 
 
 def as_record(message: Message) -> InputRecord:

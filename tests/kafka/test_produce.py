@@ -108,5 +108,5 @@ def test_a_missing_topic_is_one_clear_error(
     topic = topics.name("absent")
     result = runner(kafka, topic, tmp_path)("simulate", "--records", 1)
     assert result.exit_code == 1
-    assert f"there is no topic {topic}" in result.output
+    assert f"missing topic: {topic}" in result.output
     assert "stream-masker topics" in result.output

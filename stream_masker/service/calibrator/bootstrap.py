@@ -43,22 +43,24 @@ def publish_snapshot(
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
     """
-    parts = build_components(configuration)
+    components = build_components(configuration)
     require_topics(configuration)
-    parts.publisher.open()
-    calibration = VersionPlanner(parts.subject, parts.new_mechanism(), read_published_history(parts), parts.settings)
-    publish = calibration.on_snapshot(snapshot, now_milliseconds(), source)
-    parts.publisher.publish(publish)
+    components.publisher.open()
+    planner = VersionPlanner(
+        components.subject, components.new_mechanism(), read_published_history(components), components.settings
+    )
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), source)
+    components.publisher.publish(publish)
     return publish.message.version
 
 
-def read_published_history(parts: CalibratorComponents) -> History:
+def read_published_history(components: CalibratorComponents) -> History:
     """Read the history of published versions from the statistics topic. Raises ServiceError."""
     try:
-        with connect_reader(parts.configuration) as consumer:
-            return read_history(consumer, parts, lambda: False)
+        with connect_reader(components.configuration) as consumer:
+            return read_history(consumer, components, lambda: False)
     except KafkaException as error:
-        raise ServiceError(f"{parts.configuration.topics.statistics} cannot be read: {describe(error)}") from error
+        raise ServiceError(f"{components.configuration.topics.statistics} cannot be read: {describe(error)}") from error
 
 
 class NoBrokerError(ServiceError):
@@ -85,11 +87,11 @@ class InputSample:
     def __init__(self, settings: CalibrationSettings) -> None:
         self._settings = settings
         self._counts: list[Counts] = []
-        self._since: float | None = None
+        self._min_records_at: float | None = None
         self.records = 0
 
     @property
-    def room(self) -> int:
+    def remaining(self) -> int:
         """The number of records that the sample can still take."""
         return self._settings.window_records - self.records
 
@@ -97,11 +99,13 @@ class InputSample:
         """Add the counts of more records; ``now`` in seconds of a monotonic clock."""
         self._counts.append(counts)
         self.records += counts.records
-        if self._since is None and self.records >= self._settings.min_records:
-            self._since = now
+        if self._min_records_at is None and self.records >= self._settings.min_records:
+            self._min_records_at = now
 
-    def is_enough(self, now: float) -> bool:
-        return self.room <= 0 or (self._since is not None and now - self._since >= self._settings.every_seconds)
+    def is_complete(self, now: float) -> bool:
+        return self.remaining <= 0 or (
+            self._min_records_at is not None and now - self._min_records_at >= self._settings.every_seconds
+        )
 
     def counts(self) -> Counts:
         return merge(self._counts)
@@ -115,7 +119,7 @@ class Sampler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._sample = InputSample(build_settings(configuration))
-        self._found: Counts | None = None
+        self._result: Counts | None = None
         self._error: Exception | None = None
 
     @property
@@ -134,44 +138,44 @@ class Sampler:
         """Return the counts of the complete sample, None before. Raises the exception that ended the thread."""
         if self._error is not None:
             raise self._error
-        return self._found
+        return self._result
 
     def _run(self) -> None:
         try:
-            self._found = self._take()
+            self._result = self._sample_with_retries()
         except Exception as error:  # noqa: BLE001 - raised again in result()
             self._error = error
 
-    def _take(self) -> Counts | None:
+    def _sample_with_retries(self) -> Counts | None:
         masker = RecordMasker(
             build_plan(self._configuration), build_mechanism(self._configuration), secrets.token_bytes(32)
         )
         while not self._stopping.is_set():
             try:
-                return self._read(masker)
+                return self._read_sample(masker)
             except KafkaException as error:
-                log.warning("Failed to sample %s: %s", self._configuration.topics.input, describe(error))
+                log.warning("failed to sample %s: %s", self._configuration.topics.input, describe(error))
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None
 
-    def _read(self, masker: RecordMasker) -> Counts | None:
+    def _read_sample(self, masker: RecordMasker) -> Counts | None:
         self._sample = InputSample(build_settings(self._configuration))
         with connect_reader(self._configuration) as consumer:
             assign_all(consumer, self._configuration.topics.input)
             while not self._stopping.is_set():
-                messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.room), timeout=0.5)
+                messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.remaining), timeout=0.5)
                 self._sample.add(masker.count(list(message_values(messages))).counts, time.monotonic())
-                if self._sample.is_enough(time.monotonic()):
+                if self._sample.is_complete(time.monotonic()):
                     return self._sample.counts()
         return None
 
 
 def assign_all(consumer: Consumer, topic: str) -> None:
     """Assign all partitions of a topic, from their beginning. Raises KafkaException."""
-    found = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
-    if found.error is not None:
-        raise KafkaException(found.error)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found.partitions])
+    metadata = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in metadata.partitions])
 
 
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:

@@ -38,10 +38,10 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
     )
 
 
-def reconfigure(parts: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
+def reconfigure(components: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
     """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
     subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
-    return replace(parts, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
+    return replace(components, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
 
 
 def build_subject(configuration: Configuration) -> Subject:

@@ -51,15 +51,15 @@ def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigurationError(f"kafka.properties: a file of ssl.* cannot be used: {reason}") from None
-    _relax(context, properties)
+    _apply_verification(context, properties)
     return context
 
 
-def _relax(context: ssl.SSLContext, properties: KafkaProperties) -> None:
-    verified = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
-    named = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
-    context.check_hostname = verified and named
-    context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
+def _apply_verification(context: ssl.SSLContext, properties: KafkaProperties) -> None:
+    verify_certificates = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
+    verify_names = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
+    context.check_hostname = verify_certificates and verify_names
+    context.verify_mode = ssl.CERT_REQUIRED if verify_certificates else ssl.CERT_NONE
 
 
 def _text(properties: KafkaProperties, name: str) -> str | None:

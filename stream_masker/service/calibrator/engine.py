@@ -45,46 +45,46 @@ STANDBY_REASON = "standby: another calibrator is active"
 
 @dataclass(frozen=True, slots=True)
 class DeliveredBlock:
-    """A block as read from the calibration topic; ``written``: its timestamp in milliseconds."""
+    """A block as read from the calibration topic; ``timestamp`` in milliseconds since the epoch."""
 
     offset: int
-    written: int
-    raw: bytes
+    timestamp: int
+    value: bytes
 
 
 class CalibratorEngine:
     """Runs sessions in its own thread, between ``start`` and ``stop``.
 
     The event loop drives it through ``assigned``, ``revoked``, ``deliver``, ``tick`` and ``pulse``, which return
-    immediately. ``failed`` is called with the exception that ended the thread early.
+    immediately. ``on_failure`` is called with the exception that ended the thread early.
     """
 
     def __init__(
         self,
-        parts: CalibratorComponents,
+        components: CalibratorComponents,
         metrics: Metrics,
         health: Health,
-        failed: Callable[[BaseException], None],
+        on_failure: Callable[[BaseException], None],
         file: ConfigurationFile | None = None,
     ) -> None:
         """``file``: the watched configuration file, whose changed settings are applied."""
-        self._parts = parts
+        self._components = components
         self._file = file
-        self._due = False
-        self._again = False
+        self._reload_due = False
+        self._reload_requested = False
         self._metrics = metrics
         self._health = health
-        self._failed = failed
+        self._on_failure = on_failure
         self._deliveries: queue.Queue[DeliveredBlock] = queue.Queue(QUEUED_BLOCKS)
         self._stopping = threading.Event()
-        self._term = 0
+        self._generation = 0
         self._active = False
-        self._served = 0
-        self._ticked = False
+        self._session_generation = 0
+        self._tick_due = False
         self._pulse = time.monotonic()
         self._retry_at = 0.0
-        self._sample_at = 0.0
-        self._wait = BACKOFF_SECONDS[0]
+        self._next_sample_at = 0.0
+        self._backoff = BACKOFF_SECONDS[0]
         self._session: CalibrationSession | None = None
         self._sampler: Sampler | None = None
         self._thread = threading.Thread(target=self._run, name="calibrator", daemon=True)
@@ -99,7 +99,7 @@ class CalibratorEngine:
 
     def assigned(self, *, active: bool) -> None:
         """Handle a new assignment of the group. Each one starts a new session on the active calibrator."""
-        self._term += 1
+        self._generation += 1
         self._active = active
         self._health.reason("start", None)
         self._health.note("role", None if active else STANDBY_REASON)
@@ -109,25 +109,25 @@ class CalibratorEngine:
         """Handle the start of a rebalance: until the next assignment nothing is published."""
         self._active = False
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         """Queue a block; waits while the queue is full."""
         while not self._stopping.is_set():
             try:
-                return self._deliveries.put_nowait(DeliveredBlock(offset, written, raw))
+                return self._deliveries.put_nowait(DeliveredBlock(offset, timestamp, value))
             except queue.Full:
                 await asyncio.sleep(POLL_BLOCK_SECONDS / 10)
 
     def fail(self, error: BaseException) -> None:
         """Handle a block that could not be queued."""
-        self._failed(error)
+        self._on_failure(error)
 
     def tick(self) -> None:
         """Handle the periodic timer."""
-        self._ticked = self._due = True
+        self._tick_due = self._reload_due = True
 
     def reload(self) -> None:
         """Read the configuration file again, even if it has not changed."""
-        self._again = True
+        self._reload_requested = True
 
     def pulse(self) -> None:
         """Record that the event loop is running."""
@@ -136,79 +136,79 @@ class CalibratorEngine:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._beat()
-                self._turn()
+                self._heartbeat()
+                self._iterate()
         except BaseException as error:  # noqa: BLE001 - passed to the owner, which ends the process
-            self._failed(error)
+            self._on_failure(error)
         finally:
-            self._end()
+            self._close_session()
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         if time.monotonic() - self._pulse < EVENT_LOOP_STALE_SECONDS:
             self._health.beat()
 
-    def _turn(self) -> None:
+    def _iterate(self) -> None:
         try:
-            self._look()
-            self._follow()
-            self._merge()
+            self._reload_configuration()
+            self._update_session()
+            self._merge_blocks()
             self._advance()
         except StoppedError:
-            self._end()
+            self._close_session()
         except (ServiceError, KafkaException) as error:
-            self._give_up(error)
+            self._fail_session(error)
 
-    def _look(self) -> None:
+    def _reload_configuration(self) -> None:
         """Apply the settings of a configuration file that has changed."""
-        if self._file is None or not (self._due or self._again):
+        if self._file is None or not (self._reload_due or self._reload_requested):
             return
-        again, self._again, self._due = self._again, False, False
+        requested, self._reload_requested, self._reload_due = self._reload_requested, False, False
         refusals = self._file.refusals
-        if self._file.look(again=again):
-            self._parts = reconfigure(self._parts, self._file.current)
-            log.info("Applied the changed configuration: %s", self._file.current.hash)
+        if self._file.reload_if_changed(force=requested):
+            self._components = reconfigure(self._components, self._file.current)
+            log.info("applied the changed configuration: %s", self._file.current.hash)
             if self._session is not None:
-                self._session.reconfigure(self._parts)
+                self._session.reconfigure(self._components)
         self._metrics.add("configuration_refused_total", self._file.refusals - refusals)
         refused = self._file.refused
         self._health.note("configuration", refused and f"a changed configuration was refused: {refused}")
 
-    def _outdated(self) -> bool:
+    def _session_obsolete(self) -> bool:
         """Whether the current or next session is obsolete. Called during long reads, so it also records a heartbeat."""
-        self._beat()
-        return self._stopping.is_set() or not self._active or self._term != self._served
+        self._heartbeat()
+        return self._stopping.is_set() or not self._active or self._generation != self._session_generation
 
-    def _follow(self) -> None:
+    def _update_session(self) -> None:
         """Close an obsolete session, and open the one that is needed."""
-        if self._session is not None and self._outdated():
-            self._end()
+        if self._session is not None and self._session_obsolete():
+            self._close_session()
         if self._session is None and self._active and time.monotonic() >= self._retry_at:
-            self._served = self._term
-            self._session = CalibrationSession.open(self._parts, self._metrics, self._outdated)
-            self._wait = BACKOFF_SECONDS[0]
+            self._session_generation = self._generation
+            self._session = CalibrationSession.open(self._components, self._metrics, self._session_obsolete)
+            self._backoff = BACKOFF_SECONDS[0]
             self._health.reason("role", None)
 
-    def _give_up(self, error: Exception) -> None:
+    def _fail_session(self, error: Exception) -> None:
         """Close a failed session; the next one is opened after a delay."""
-        self._end()
-        log.warning("%s; retrying in %.0f s", describe(error), self._wait)
+        self._close_session()
+        log.warning("%s; retrying in %.0f s", describe(error), self._backoff)
         self._health.reason("role", describe(error))
-        self._retry_at = time.monotonic() + self._wait
-        self._wait = min(2 * self._wait, BACKOFF_SECONDS[1])
+        self._retry_at = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
 
-    def _end(self) -> None:
+    def _close_session(self) -> None:
         self._session = None
-        self._parts.publisher.close()
+        self._components.publisher.close()
         self._stop_sampling()
 
-    def _merge(self) -> None:
+    def _merge_blocks(self) -> None:
         """Merge the queued blocks. Without a session they are discarded: the next session reads them from the topic."""
-        for delivery in self._waiting():
+        for delivery in self._queued_blocks():
             if self._session is not None:
-                self._session.deliver(delivery.offset, delivery.written, delivery.raw)
+                self._session.deliver(delivery.offset, delivery.timestamp, delivery.value)
 
-    def _waiting(self) -> list[DeliveredBlock]:
-        idle = self._session is None or not self._session.waiting
+    def _queued_blocks(self) -> list[DeliveredBlock]:
+        idle = self._session is None or not self._session.pending_windows
         try:
             first = self._deliveries.get(timeout=POLL_BLOCK_SECONDS if idle else 0.001)
         except queue.Empty:
@@ -217,14 +217,14 @@ class CalibratorEngine:
 
     def _advance(self) -> None:
         """Compute and publish at most one version, so that blocks are merged in between."""
-        if self._session is None or self._outdated():
+        if self._session is None or self._session_obsolete():
             return
-        if self._ticked:
-            self._ticked = False
+        if self._tick_due:
+            self._tick_due = False
             self._session.tick(time.time())
         if self._session.unsettled:
             self._session.publish_settings()
-        if self._session.waiting:
+        if self._session.pending_windows:
             self._session.publish_next()
         self._bootstrap(self._session)
 
@@ -238,22 +238,22 @@ class CalibratorEngine:
             self._await_sample(session, self._sampler)
 
     def _start_sampling(self) -> None:
-        if time.monotonic() >= self._sample_at:
-            self._sampler = Sampler(self._parts.configuration)
+        if time.monotonic() >= self._next_sample_at:
+            self._sampler = Sampler(self._components.configuration)
             self._sampler.start()
 
     def _await_sample(self, session: CalibrationSession, sampler: Sampler) -> None:
         counts = sampler.result()
-        least = self._parts.settings.min_records
-        self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {least} needed")
+        needed = self._components.settings.min_records
+        self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {needed} needed")
         if counts is None:
             return
         try:
             session.publish_sample(counts)
         except StatisticsError as error:
-            log.warning("Failed to compute statistics from the sample: %s", error)
+            log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()
-            self._sample_at = time.monotonic() + self._parts.settings.every_seconds
+            self._next_sample_at = time.monotonic() + self._components.settings.every_seconds
 
     def _stop_sampling(self) -> None:
         self._health.note("statistics", None)

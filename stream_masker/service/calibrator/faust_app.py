@@ -47,7 +47,7 @@ class BlockListener(Protocol):
     def revoked(self) -> None:
         """Called before each rebalance: until ``assigned`` is called, another process may be active."""
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         """Queue a block; returns when it is queued, not when it is merged."""
 
     def tick(self) -> None:
@@ -60,8 +60,8 @@ class BlockListener(Protocol):
 class BoundedStopThread(WorkerThread):  # type: ignore[misc]
     """A daemon thread whose end is awaited for a limited time; Faust's own thread is awaited without a limit."""
 
-    def __init__(self, service: Any, **named: Any) -> None:
-        super().__init__(service, **named)
+    def __init__(self, service: Any, **options: Any) -> None:
+        super().__init__(service, **options)
         self.daemon = True
 
     def stop(self) -> None:
@@ -113,9 +113,9 @@ class CommittedConsumer(driver.Consumer):  # type: ignore[misc]
 
     def _new_offset(self, tp: TP) -> int | None:
         """Return the offset to commit, after the last processed record; None if there is none since the last commit."""
-        taken = self._acked[tp]
-        offset = max(taken) + 1 if taken else None
-        taken.clear()
+        processed = self._acked[tp]
+        offset = max(processed) + 1 if processed else None
+        processed.clear()
         self._acked_index[tp].clear()
         return offset
 

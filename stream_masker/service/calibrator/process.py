@@ -82,17 +82,17 @@ def unexpected_errors_hidden() -> Iterator[None]:
 def exit_on_signals() -> Iterator[None]:
     """End the process with exit code 0 on SIGTERM and SIGINT during start, before the event loop handles them."""
 
-    def leave(*_: object) -> None:
+    def exit_process(*_: object) -> None:
         raise SystemExit(0)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, leave) for number in STOP_SIGNALS}
+    previous = {number: signal.signal(number, exit_process) for number in STOP_SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
@@ -105,11 +105,11 @@ def run_and_cancel_rest(main: Coroutine[Any, Any, None]) -> None:
     try:
         loop.run_until_complete(main)
     finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        remaining = asyncio.all_tasks(loop)
+        for task in remaining:
             task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_SECONDS))
+        if remaining:
+            loop.run_until_complete(asyncio.wait(remaining, timeout=CANCEL_SECONDS))
         loop.close()
 
 
@@ -117,11 +117,11 @@ class CalibratorProcess:
     """Runs the engine and a Faust application, which is replaced by a new one after a crash."""
 
     def __init__(
-        self, parts: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
+        self, components: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
     ) -> None:
-        self._parts = parts
+        self._components = components
         self._health = health
-        self._engine = CalibratorEngine(parts, metrics, health, self._on_failure, file)
+        self._engine = CalibratorEngine(components, metrics, health, self._on_failure, file)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._error: BaseException | None = None
@@ -129,27 +129,27 @@ class CalibratorProcess:
     async def run(self) -> None:
         """Run until stopped. Raises ServiceError like ``run_calibrator``."""
         self._loop = asyncio.get_running_loop()
-        self._listen_to_signals(self._loop)
+        self._install_signal_handlers(self._loop)
         pulse = asyncio.create_task(self._pulse())
         self._engine.start()
         try:
             while not self._stop.is_set():
-                await self._serve()
+                await self._run_app()
         finally:
             self._health.reason("stop", "stopping")
             pulse.cancel()
             await asyncio.to_thread(self._engine.stop, STOP_SECONDS)
-            log.info("Stopped")
-        self._report()
+            log.info("stopped")
+        self._raise_error()
 
-    def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _install_signal_handlers(self, loop: asyncio.AbstractEventLoop) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in STOP_SIGNALS:
-                loop.add_signal_handler(number, self._told_to_stop, number)
+                loop.add_signal_handler(number, self._on_stop_signal, number)
             loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
 
-    def _told_to_stop(self, number: signal.Signals) -> None:
-        log.info("Received %s, stopping", number.name)
+    def _on_stop_signal(self, number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
         exit_within()
         self._stop.set()
 
@@ -159,7 +159,7 @@ class CalibratorProcess:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
 
-    def _report(self) -> None:
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
 
@@ -168,22 +168,22 @@ class CalibratorProcess:
             self._engine.pulse()
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    async def _serve(self) -> None:
+    async def _run_app(self) -> None:
         """Run one application until it crashes or the process stops."""
-        if not await self._broker_answers():
+        if not await self._broker_reachable():
             return
-        app = build_app(self._parts.configuration, self._engine)
+        app = build_app(self._components.configuration, self._engine)
         starting = asyncio.create_task(app.start())
         try:
-            await self._crash_or_stop(app, starting)
+            await self._await_crash_or_stop(app, starting)
         finally:
             self._engine.revoked()
-            await self._end(app, starting)
+            await self._stop_app(app, starting)
 
-    async def _broker_answers(self) -> bool:
+    async def _broker_reachable(self) -> bool:
         """Whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is missing."""
         try:
-            await asyncio.to_thread(require_topics, self._parts.configuration)
+            await asyncio.to_thread(require_topics, self._components.configuration)
         except NoBrokerError as error:
             log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
             self._health.reason("start", str(error))
@@ -196,7 +196,7 @@ class CalibratorProcess:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
 
-    async def _crash_or_stop(self, app: faust.App, starting: asyncio.Task[None]) -> None:
+    async def _await_crash_or_stop(self, app: faust.App, starting: asyncio.Task[None]) -> None:
         while not self._stop.is_set():
             if (reason := crash_cause(app, starting)) is not None:
                 log.warning("Faust stopped (%s); restarting it", describe(reason))
@@ -204,7 +204,7 @@ class CalibratorProcess:
                 return await self._pause(BROKER_RETRY_SECONDS)
             await self._pause(HEARTBEAT_SECONDS)
 
-    async def _end(self, app: faust.App, starting: asyncio.Task[None]) -> None:
+    async def _stop_app(self, app: faust.App, starting: asyncio.Task[None]) -> None:
         if not await stop_app(app, starting) and not self._stop.is_set():
             self._on_failure(ServiceError("Faust crashed and did not stop"))
 
@@ -218,10 +218,10 @@ async def stop_app(app: faust.App, starting: asyncio.Task[None]) -> bool:
     await asyncio.wait([stopping], timeout=STOP_SECONDS)
     stopping.cancel()
     starting.cancel()
-    _, left = await asyncio.wait([stopping, starting], timeout=CANCEL_SECONDS)
-    if left:
+    _, remaining = await asyncio.wait([stopping, starting], timeout=CANCEL_SECONDS)
+    if remaining:
         log.warning("Faust did not stop within %.0f s; abandoning it", STOP_SECONDS + CANCEL_SECONDS)
-    return not left
+    return not remaining
 
 
 def crash_cause(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:

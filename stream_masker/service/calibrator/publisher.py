@@ -59,14 +59,14 @@ class StatisticsPublisher:
         self._topics = configuration.topics
         self._properties = confluent_properties(configuration)
         self._producer: Producer | None = None
-        self._limit = DEFAULT_MESSAGE_BYTES
+        self._max_chunk_bytes = DEFAULT_MESSAGE_BYTES
 
     def open(self) -> None:
         """Fence out all other publishers of the topic. Raises ServiceError; ConfigurationError for bad properties."""
         self._producer = None
         largest = min(MAX_SUMMARY_BYTES, max_message_bytes(self._properties, self._topics.statistics))
-        self._limit = max(HEADER_BYTES, largest - MESSAGE_OVERHEAD_BYTES)
-        producer = connect_producer(self._properties | self._own(largest))
+        self._max_chunk_bytes = max(HEADER_BYTES, largest - MESSAGE_OVERHEAD_BYTES)
+        producer = connect_producer(self._properties | self._publisher_properties(largest))
         self._attempt("the publisher cannot be initialised", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
         self._producer = producer
 
@@ -76,9 +76,9 @@ class StatisticsPublisher:
         Returns the number of chunks of the version, 0 for a single message. Raises ServiceError if the transaction
         failed or its outcome is unknown; reading the topic again resolves it.
         """
-        pieces = split_message(publish.message.version, encode_statistics(publish.message), self._limit)
-        self._attempt("statistics cannot be published", lambda: self._write(self._messages(publish, pieces)))
-        return len(pieces) - 1
+        chunks = split_message(publish.message.version, encode_statistics(publish.message), self._max_chunk_bytes)
+        self._attempt("statistics cannot be published", lambda: self._write(self._messages(publish, chunks)))
+        return len(chunks) - 1
 
     def poll(self) -> None:
         """Serve the client's callbacks, which write its logs; call it regularly."""
@@ -90,7 +90,7 @@ class StatisticsPublisher:
         """Drop the producer; no transaction is open between calls."""
         self._producer = None
 
-    def _own(self, largest: int) -> dict[str, str | int]:
+    def _publisher_properties(self, largest: int) -> dict[str, str | int]:
         return {
             "transactional.id": f"{self._topics.statistics}.publisher",
             "transaction.timeout.ms": PUBLISH_TRANSACTION_MS,
@@ -98,12 +98,12 @@ class StatisticsPublisher:
             "batch.size": largest,
         }
 
-    def _messages(self, publish: Publish, pieces: Iterable[Chunk]) -> list[StatisticsRecord]:
+    def _messages(self, publish: Publish, chunks: Iterable[Chunk]) -> list[StatisticsRecord]:
         report, statistics = publish.report, self._topics.statistics
         return [
-            *(StatisticsRecord(statistics, piece.key, piece.value) for piece in pieces),
+            *(StatisticsRecord(statistics, chunk.key, chunk.value) for chunk in chunks),
             StatisticsRecord(self._topics.drift, report.key, encode_drift(report)),
-            *(StatisticsRecord(statistics, piece.key, piece.value) for piece in publish.removal),
+            *(StatisticsRecord(statistics, chunk.key, chunk.value) for chunk in publish.removal),
         ]
 
     def _write(self, messages: Iterable[StatisticsRecord]) -> None:
@@ -125,10 +125,10 @@ class StatisticsPublisher:
 
 def max_message_bytes(properties: Mapping[str, Any], topic: str) -> int:
     """Return the largest message that a topic accepts, in bytes; Kafka's default if the broker does not report it."""
-    admin, wanted = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
+    admin, resource = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
     try:
-        answer = admin.describe_configs([wanted], request_timeout=POLL_TIMEOUT_SECONDS)
-        return int(answer[wanted].result(POLL_TIMEOUT_SECONDS)[MAX_MESSAGE_BYTES].value)
+        futures = admin.describe_configs([resource], request_timeout=POLL_TIMEOUT_SECONDS)
+        return int(futures[resource].result(POLL_TIMEOUT_SECONDS)[MAX_MESSAGE_BYTES].value)
     except (KafkaException, KeyError, TimeoutError, ValueError) as error:
         log.debug("%s of %s is unknown (%s)", MAX_MESSAGE_BYTES, topic, type(error).__name__)
         return DEFAULT_MESSAGE_BYTES

@@ -36,15 +36,15 @@ class CalibrationSession:
     """
 
     def __init__(
-        self, parts: CalibratorComponents, metrics: Metrics, calibration: VersionPlanner, window_log: WindowLog
+        self, parts: CalibratorComponents, metrics: Metrics, planner: VersionPlanner, window_log: WindowLog
     ) -> None:
-        self._parts = parts
+        self._components = parts
         self._metrics = metrics
-        self._calibration = calibration
-        self._log = window_log
-        self._cuts: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
-        self._refused = 0
-        self._left_out = 0
+        self._planner = planner
+        self._window_log = window_log
+        self._pending: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
+        self._refused_blocks = 0
+        self._skipped = 0
 
     @classmethod
     def open(cls, parts: CalibratorComponents, metrics: Metrics, stopped: Callable[[], bool]) -> CalibrationSession:
@@ -54,12 +54,12 @@ class CalibrationSession:
         """
         parts.publisher.open()
         with connect_reader(parts.configuration) as consumer:
-            session = cls.begun(parts, metrics, consumer, stopped)
-        session.show_recovered()
+            session = cls.recover(parts, metrics, consumer, stopped)
+        session.report_recovered()
         return session
 
     @classmethod
-    def begun(
+    def recover(
         cls, parts: CalibratorComponents, metrics: Metrics, consumer: Consumer, stopped: Callable[[], bool]
     ) -> CalibrationSession:
         """Return a session that has read the topics up to their present ends."""
@@ -67,96 +67,96 @@ class CalibrationSession:
         history = read_history(consumer, parts, stopped)
         metrics.add("statistics_refused_total", history.refused)
         start, since = resume_from(consumer, topics.calibration, history.windowed)
-        calibration = VersionPlanner(parts.subject, parts.new_mechanism(), history, parts.settings)
-        session = cls(parts, metrics, calibration, WindowLog(parts.settings, since=since, first=history.latest is None))
+        planner = VersionPlanner(parts.subject, parts.new_mechanism(), history, parts.settings)
+        session = cls(parts, metrics, planner, WindowLog(parts.settings, since=since, first=history.latest is None))
         for message in read_to_end(consumer, topics.calibration, start=start, stopped=stopped):
             session.deliver(message.offset(), message.timestamp()[1], message.value() or b"")
         return session
 
-    def show_recovered(self) -> None:
+    def report_recovered(self) -> None:
         """Set the metrics of the recovered state, and log it."""
-        latest, window = self.history.latest, self._log.window()
+        latest, window = self.history.latest, self._window_log.window()
         if latest is not None:
             set_window_metrics(self._metrics, latest.statistics)
         version = "none" if latest is None else latest.version
         log.info(
-            "Resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
+            "resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
         )
 
     @property
     def history(self) -> History:
-        return self._calibration.history
+        return self._planner.history
 
     @property
-    def waiting(self) -> int:
+    def pending_windows(self) -> int:
         """The number of windows that wait for ``publish_next``."""
-        return len(self._cuts)
+        return len(self._pending)
 
-    def deliver(self, offset: int, written: int, raw: bytes) -> None:
+    def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         """Merge the block at an offset of the calibration topic; a block that was merged before is ignored."""
-        if offset <= self._log.position:
+        if offset <= self._window_log.position:
             return
         try:
-            block = decode_block(raw, self._parts.subject.taxonomies, self._parts.subject.numeric)
+            block = decode_block(value, self._components.subject.taxonomies, self._components.subject.numeric)
         except StatisticsError as error:
-            self._refuse(offset, error)
+            self._refuse_block(offset, error)
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
-            self._cut(self._log.on_block(offset, written, block))
+            self._enqueue(self._window_log.on_block(offset, timestamp, block))
 
-    def _refuse(self, offset: int, error: StatisticsError) -> None:
-        self._refused += 1
+    def _refuse_block(self, offset: int, error: StatisticsError) -> None:
+        self._refused_blocks += 1
         self._metrics.add("blocks_read_total", outcome="refused")
-        if self._refused <= MAX_LOGGED_BLOCKS:
-            topic = self._parts.configuration.topics.calibration
-            log.warning("Refused the block at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
+        if self._refused_blocks <= MAX_LOGGED_BLOCKS:
+            topic = self._components.configuration.topics.calibration
+            log.warning("refused the block at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
 
     def tick(self, now: float) -> None:
         """Advance the time; ``now`` in seconds since the epoch."""
-        self._parts.publisher.poll()
-        self._cut(self._log.on_tick(now))
+        self._components.publisher.poll()
+        self._enqueue(self._window_log.on_tick(now))
         latest = self.history.latest
         self._metrics.set("statistics_version", latest.version if latest else 0)
         if latest is not None:
             self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
 
-    def _cut(self, window: Window | None) -> None:
+    def _enqueue(self, window: Window | None) -> None:
         if window is not None:
-            self._left_out += len(self._cuts) == MAX_PENDING_WINDOWS
-            self._cuts.append(window)
+            self._skipped += len(self._pending) == MAX_PENDING_WINDOWS
+            self._pending.append(window)
 
-    def _tell_left_out(self) -> None:
-        if self._left_out:
-            what = "The computation of statistics cannot keep up with calibration.every_records"
-            log.warning("%s; skipped versions: %d", what, self._left_out)
-        self._left_out = 0
+    def _log_skipped(self) -> None:
+        if self._skipped:
+            what = "the computation of statistics cannot keep up with calibration.every_records"
+            log.warning("%s; skipped versions: %d", what, self._skipped)
+        self._skipped = 0
 
     def publish_next(self) -> None:
         """Compute and publish the version of the oldest waiting window."""
-        self._tell_left_out()
-        window = self._cuts.popleft()
+        self._log_skipped()
+        window = self._pending.popleft()
         start = time.perf_counter()
         try:
-            publish = self._calibration.on_window(window, now_milliseconds())
+            publish = self._planner.on_window(window, now_milliseconds())
         except StatisticsError as error:
-            log.warning("Failed to compute statistics from the blocks up to offset %d: %s", window.range.last, error)
+            log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, error)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)
 
     def reconfigure(self, parts: CalibratorComponents) -> None:
         """Continue with a configuration that differs only in its settings."""
-        self._parts = parts
-        self._calibration.subject = parts.subject
+        self._components = parts
+        self._planner.subject = parts.subject
 
     @property
     def unsettled(self) -> bool:
         """Whether the published settings differ from the configuration's."""
-        return self._calibration.unsettled
+        return self._planner.unsettled
 
     def publish_settings(self) -> None:
         """Publish the latest statistics again, with the configuration's settings."""
-        self._publish(self._calibration.on_settings(now_milliseconds()))
+        self._publish(self._planner.on_settings(now_milliseconds()))
 
     def publish_sample(self, counts: Counts) -> None:
         """Publish the first version, from a sample, if there is still none.
@@ -164,12 +164,12 @@ class CalibrationSession:
         Raises StatisticsError if an attribute has no value in the sample.
         """
         if self.history.latest is None:
-            self._publish(self._calibration.on_sample(counts, now_milliseconds()))
+            self._publish(self._planner.on_sample(counts, now_milliseconds()))
 
     def _publish(self, publish: Publish) -> None:
-        parts = self._parts.publisher.publish(publish)
-        self._calibration.published(publish, parts=parts)
-        self._log.first = False
+        parts = self._components.publisher.publish(publish)
+        self._planner.published(publish, parts=parts)
+        self._window_log.first = False
         set_version_metrics(self._metrics, publish)
-        told = publish.message.version, publish.message.source, publish.report.records
-        log.info("Published statistics version %d (%s, %d records)", *told)
+        described = publish.message.version, publish.message.source, publish.report.records
+        log.info("published statistics version %d (%s, %d records)", *described)

@@ -49,11 +49,11 @@ def build_plan(configuration: Configuration) -> Plan:
     taxonomies = build_taxonomies(configuration)
     return Plan(
         attributes=tuple(
-            _attribute(configuration, name, ontologies[a.ontology], taxonomies[name])
+            _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
             for name, a in configuration.nominal.items()
         ),
-        numeric=tuple(_number(configuration, name) for name in configuration.numeric),
-        fields=_fields(configuration),
+        numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
+        fields=_field_policy(configuration),
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
@@ -71,26 +71,26 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     from stream_masker.core.mechanisms import mechanism
 
     window = configuration.calibration
-    kind, own = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
+    mechanism_type, arguments = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
     taxonomies = build_taxonomies(configuration)
-    with _at("mechanism"):
-        made = kind(
+    with _errors_at("mechanism"):
+        built = mechanism_type(
             taxonomies,
-            **own,
+            **arguments,
             window=window.window_records,
             window_age=window.window_age,
             rollup_depth=window.rollup_depth,
             seed=secrets.token_bytes(32) if secret is None else secret,
         )
-    _check_groups(configuration, made.group_minimum)
-    return made
+    _check_groups(configuration, built.group_minimum)
+    return built
 
 
-def _check_groups(configuration: Configuration, least: int) -> None:
-    if configuration.groups.records < least:
+def _check_groups(configuration: Configuration, minimum: int) -> None:
+    if configuration.groups.records < minimum:
         raise ConfigurationError(
             f"groups.records: {configuration.groups.records} is too small: {configuration.mechanism.name} needs at "
-            f"least {least} records: increase it, or change the mechanism's parameters"
+            f"least {minimum} records: increase it, or change the mechanism's parameters"
         )
 
 
@@ -99,7 +99,7 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
 
     Raises ConfigurationError for an invalid numeric range.
     """
-    with _at("mechanism"):
+    with _errors_at("mechanism"):
         found = configuration.mechanism.parameters(configuration.resolve)
     if "pairs" in found:
         found["pairs"] = configured_pairs(configuration)
@@ -126,20 +126,20 @@ def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
     found = {}
     for name, ontology in configuration.ontologies.items():
         if isinstance(ontology, OntologyValues):
-            found[name] = _flat(name, ontology.values)
+            found[name] = _flat_ontology(name, ontology.values)
         else:
-            with _at(f"ontologies.{name}.source"):
-                found[name] = _ontology(ontology_source(configuration, ontology.source))
+            with _errors_at(f"ontologies.{name}.source"):
+                found[name] = _load_ontology(ontology_source(configuration, ontology.source))
     return found
 
 
 @cache
-def _flat(name: str, values: tuple[str, ...]) -> Ontology:
+def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
     """Return an ontology with all values directly below a root whose name is none of them."""
     root = f"any {name}"
     while root in values:
         root += "*"
-    with _at(f"ontologies.{name}.values"):
+    with _errors_at(f"ontologies.{name}.values"):
         return Ontology.from_edges([(value, root) for value in values])
 
 
@@ -149,7 +149,7 @@ def ontology_source(configuration: Configuration, source: str) -> str:
 
 
 @cache
-def _ontology(source: str) -> Ontology:
+def _load_ontology(source: str) -> Ontology:
     return Ontology.load(source)
 
 
@@ -170,7 +170,7 @@ def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Tax
     raise ConfigurationError(f"{where}: use one of its concepts, such as {ontology.root!r}")
 
 
-def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
+def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
     attribute = configuration.nominal[name]
     if attribute.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
@@ -180,34 +180,37 @@ def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxo
     return AttributePlan(
         name=name,
         path=compile_path(attribute.path),
-        concepts=_concepts(configuration, name, ontology, taxonomy),
+        concepts=_concept_map(configuration, name, ontology, taxonomy),
         label=None if attribute.label is None else compile_path(attribute.label),
         copies=_paths(attribute.copies),
         missing=attribute.missing,
     )
 
 
-def _number(configuration: Configuration, name: str) -> NumericPlan:
+def _numeric_plan(configuration: Configuration, name: str) -> NumericPlan:
     attribute = configuration.numeric[name]
     return NumericPlan(
-        name=name, path=compile_path(attribute.path), kind=numeric_range(configuration, name), missing=attribute.missing
+        name=name,
+        path=compile_path(attribute.path),
+        kind=numeric_range(configuration, name),
+        missing=attribute.missing,
     )
 
 
 def numeric_range(configuration: Configuration, name: str) -> Numeric:
     """Return the range of a numeric attribute. Raises ConfigurationError for an invalid range."""
-    with _at(f"attributes.{name}.numeric"):
+    with _errors_at(f"attributes.{name}.numeric"):
         return Numeric(**configuration.numeric[name].numeric.model_dump())
 
 
-def _concepts(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
+def _concept_map(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
     attribute = configuration.nominal[name]
-    with _at(f"attributes.{name}.mapping"):
+    with _errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
 
 
-def _fields(configuration: Configuration) -> FieldPolicy:
+def _field_policy(configuration: Configuration) -> FieldPolicy:
     fields = configuration.fields
     return FieldPolicy(
         unlisted=fields.unlisted,
@@ -232,7 +235,7 @@ def _alpha_source(configuration: Configuration) -> AlphaSource | None:
 
 
 @contextmanager
-def _at(key: str) -> Iterator[None]:
+def _errors_at(key: str) -> Iterator[None]:
     """Prefix errors with the configuration key that causes them."""
     try:
         yield

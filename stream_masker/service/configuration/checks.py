@@ -16,7 +16,7 @@ from stream_masker.service.configuration.model import (
     OntologyValues,
 )
 from stream_masker.service.configuration.pairing import pairing_problems
-from stream_masker.service.configuration.wording import ConfigurationLocation, join_options, suggestion
+from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
 Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
 
@@ -67,13 +67,13 @@ def defined_ontologies(configuration: Configuration) -> Problems:
         if (given := attribute.ontology) not in known:
             yield (
                 ("attributes", name, "ontology"),
-                f"{given!r} is not in ontologies: use {join_options(known)}{suggestion(given, known)}",
+                f"{given!r} is not in ontologies: use {join_options(known)}{did_you_mean(given, known)}",
             )
 
 
 def same_alpha_source(configuration: Configuration) -> Problems:
     """A record's own alpha applies to all attributes, so every attribute names the same source, or none does."""
-    sources = {name: _source(attribute) for name, attribute in configuration.attributes.items()}
+    sources = {name: _alpha_source(attribute) for name, attribute in configuration.attributes.items()}
     first = next(filter(None, sources.values()), None)
     for name, source in sources.items():
         if source != first:
@@ -105,13 +105,13 @@ def supported_attributes(configuration: Configuration) -> Problems:
     given = configuration.mechanism
     for name, attribute in configuration.attributes.items():
         if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
-            able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
-            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(able)}"
+            supporting = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
+            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(supporting)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"
 
 
-def _source(attribute: AnyAttributeSection) -> str | None:
+def _alpha_source(attribute: AnyAttributeSection) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
             return f"path {path}"

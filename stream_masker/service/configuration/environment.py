@@ -9,7 +9,12 @@ from typing import Any
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.problems import schema_alternatives, schema_at
 from stream_masker.service.configuration.strict_yaml import parse_yaml
-from stream_masker.service.configuration.wording import ConfigurationLocation, format_location, join_options, suggestion
+from stream_masker.service.configuration.wording import (
+    ConfigurationLocation,
+    did_you_mean,
+    format_location,
+    join_options,
+)
 
 VARIABLE_PREFIX = "STREAM_MASKER__"
 KEY_SEPARATOR = "__"
@@ -26,65 +31,65 @@ def apply_overrides(
     value is not parsed. Raises ConfigurationError, which names every variable that matches no key.
     """
     result = deepcopy(dict(data))
-    places: dict[ConfigurationLocation, str] = {}
+    locations: dict[ConfigurationLocation, str] = {}
     problems: list[str] = []
     for variable in sorted(name for name in environ if name.startswith(VARIABLE_PREFIX)):
         try:
-            place = _place(variable, result)
-            _put(result, place, _value(variable, environ[variable], place), variable)
-            places[place] = variable
+            location = _location(variable, result)
+            _assign(result, location, _value(variable, environ[variable], location), variable)
+            locations[location] = variable
         except ConfigurationError as error:
             problems.append(str(error))
     if problems:
         raise ConfigurationError("\n".join(problems))
-    return result, places
+    return result, locations
 
 
-def _place(variable: str, data: Mapping[str, Any]) -> ConfigurationLocation:
-    place: ConfigurationLocation = ()
+def _location(variable: str, data: Mapping[str, Any]) -> ConfigurationLocation:
+    location: ConfigurationLocation = ()
     for part in variable.removeprefix(VARIABLE_PREFIX).split(KEY_SEPARATOR):
-        place = (*place, _key(variable, part.lower(), place, data))
-    return place
+        location = (*location, _key(variable, part.lower(), location, data))
+    return location
 
 
-def _key(variable: str, part: str, place: ConfigurationLocation, data: Mapping[str, Any]) -> str:
+def _key(variable: str, part: str, location: ConfigurationLocation, data: Mapping[str, Any]) -> str:
     """Return the configuration key that one part of a variable's name stands for."""
-    word = part.replace("_", ".") if place == KAFKA_PROPERTIES else part
-    schemas = schema_alternatives(schema_at(place) or {})
+    name = part.replace("_", ".") if location == KAFKA_PROPERTIES else part
+    schemas = schema_alternatives(schema_at(location) or {})
     known = [key for schema in schemas for key in schema.get("properties", ())]
     free = any(isinstance(schema.get("additionalProperties"), Mapping) for schema in schemas)
-    match = next((key for key in [*known, *_keys_at(data, place)] if key.lower() == word), None)
-    if match is None and not (free and word):
-        raise ConfigurationError(f"{variable}: {_no_key(word, place, known)}")
-    return word if match is None else match
+    match = next((key for key in [*known, *_keys_at(data, location)] if key.lower() == name), None)
+    if match is None and not (free and name):
+        raise ConfigurationError(f"{variable}: {_unknown_key_message(name, location, known)}")
+    return name if match is None else match
 
 
-def _no_key(word: str, place: ConfigurationLocation, known: Iterable[str]) -> str:
+def _unknown_key_message(name: str, location: ConfigurationLocation, known: Iterable[str]) -> str:
     keys = list(known)
-    if not word:
-        return f"the name ends before a key of {format_location(place)}"
+    if not name:
+        return f"the name ends before a key of {format_location(location)}"
     if not keys:
-        return f"{format_location(place)} has no keys"
-    return f"{format_location(place)} has no key {word!r}: use {join_options(keys)}{suggestion(word, keys)}"
+        return f"{format_location(location)} has no keys"
+    return f"{format_location(location)} has no key {name!r}: use {join_options(keys)}{did_you_mean(name, keys)}"
 
 
-def _keys_at(data: Mapping[str, Any], place: ConfigurationLocation) -> list[str]:
+def _keys_at(data: Mapping[str, Any], location: ConfigurationLocation) -> list[str]:
     found: Any = data
-    for key in place:
+    for key in location:
         found = found.get(key) if isinstance(found, Mapping) else None
     return list(found) if isinstance(found, Mapping) else []
 
 
-def _value(variable: str, text: str, place: ConfigurationLocation) -> Any:
-    if place[:-1] == KAFKA_PROPERTIES or (schema_at(place) or {}).get("type") == "string":
+def _value(variable: str, text: str, location: ConfigurationLocation) -> Any:
+    if location[:-1] == KAFKA_PROPERTIES or (schema_at(location) or {}).get("type") == "string":
         return text
     return parse_yaml(text, name=variable)
 
 
-def _put(data: dict[str, Any], place: ConfigurationLocation, value: Any, variable: str) -> None:
-    *sections, last = place
+def _assign(data: dict[str, Any], location: ConfigurationLocation, value: Any, variable: str) -> None:
+    *sections, last = location
     for depth, key in enumerate(sections, start=1):
         if not isinstance(data.setdefault(str(key), {}), dict):
-            raise ConfigurationError(f"{variable}: {format_location(place[:depth])} is not a mapping in the file")
+            raise ConfigurationError(f"{variable}: {format_location(location[:depth])} is not a mapping in the file")
         data = data[str(key)]
     data[str(last)] = value

@@ -29,15 +29,15 @@ def path_problems(configuration: Configuration) -> list[LocatedProblem]:
     """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
     paths: dict[ConfigurationLocation, Path] = {}
     problems: list[LocatedProblem] = []
-    for place, text in _texts(configuration):
+    for location, text in _path_texts(configuration):
         try:
-            paths[place] = compile_path(text)
+            paths[location] = compile_path(text)
         except ConfigurationError as error:
-            problems.append((place, str(error)))
+            problems.append((location, str(error)))
     if problems:
         return problems
-    shapes = [*_arrays_of_numbers(configuration), *_shapes(paths)]
-    return [*shapes, *_overlaps(paths), *_twice(paths), *_attributes_in_fields(paths)]
+    array_problems = [*_numeric_array_problems(configuration), *_array_problems(paths)]
+    return [*array_problems, *_overlapping_paths(paths), *_duplicate_paths(paths), *_masked_fields(paths)]
 
 
 def is_array(attribute: AnyAttributeSection) -> bool:
@@ -48,9 +48,9 @@ def is_array(attribute: AnyAttributeSection) -> bool:
         return False
 
 
-def _texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, str]]:
+def _path_texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, str]]:
     for name, attribute in configuration.attributes.items():
-        for rest, text in _attribute_texts(attribute):
+        for rest, text in _attribute_path_texts(attribute):
             yield ("attributes", name, *rest), text
     for kind in FIELD_LISTS:
         for i, text in enumerate(getattr(configuration.fields, kind)):
@@ -59,7 +59,7 @@ def _texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation
         yield ("noise_key",), configuration.noise_key
 
 
-def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationLocation, str]]:
+def _attribute_path_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationLocation, str]]:
     yield ("path",), attribute.path
     if isinstance(attribute, AttributeSection):
         if attribute.label is not None:
@@ -72,18 +72,20 @@ def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[Configura
 
 def rewritten_paths(paths: LocatedPaths) -> dict[ConfigurationLocation, Path]:
     """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
-    return {place: path for place, path in paths.items() if place[0] == "attributes" and place[2] != "alpha"}
+    return {
+        location: path for location, path in paths.items() if location[0] == "attributes" and location[2] != "alpha"
+    }
 
 
-def _shapes(paths: LocatedPaths) -> Iterator[LocatedProblem]:
-    for place, path in rewritten_paths(paths).items():
-        yield from ((place, text) for text in _written_shape(path, paths[(*place[:2], "path")]))
-    for place, path in paths.items():
-        if path.arrays and (place == ("noise_key",) or place[2:] == ("alpha", "path")):
-            yield place, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
+def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    for location, path in rewritten_paths(paths).items():
+        yield from ((location, text) for text in _rewritten_path_problems(path, paths[(*location[:2], "path")]))
+    for location, path in paths.items():
+        if path.arrays and (location == ("noise_key",) or location[2:] == ("alpha", "path")):
+            yield location, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
 
 
-def _arrays_of_numbers(configuration: Configuration) -> Iterator[LocatedProblem]:
+def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
     for name, attribute in configuration.numeric.items():
         if is_array(attribute):
             yield (
@@ -92,7 +94,7 @@ def _arrays_of_numbers(configuration: Configuration) -> Iterator[LocatedProblem]
             )
 
 
-def _written_shape(path: Path, code: Path) -> Iterator[str]:
+def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:
     if path.arrays > 1:
         yield f"{path.text!r} has {path.arrays} [*]: use at most one"
     elif path.arrays != code.arrays:
@@ -101,7 +103,7 @@ def _written_shape(path: Path, code: Path) -> Iterator[str]:
         yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
 
 
-def _overlaps(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _overlapping_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
     for (first, this), (second, that) in combinations(rewritten_paths(paths).items(), 2):
         if this.may_meet(that):
             yield (
@@ -110,27 +112,27 @@ def _overlaps(paths: LocatedPaths) -> Iterator[LocatedProblem]:
             )
 
 
-def _twice(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _duplicate_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
     first: dict[Path, ConfigurationLocation] = {}
-    for place, path in paths.items():
-        if place[0] == "fields" and first.setdefault(path, place) != place:
-            yield place, f"{path.text!r} is also {format_location(first[path])}: list it once"
+    for location, path in paths.items():
+        if location[0] == "fields" and first.setdefault(path, location) != location:
+            yield location, f"{path.text!r} is also {format_location(first[path])}: list it once"
 
 
-def _attributes_in_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
     masked = rewritten_paths(paths)
-    for place, path in paths.items():
-        owners = [at for at, other in masked.items() if place[0] == "fields" and _claims(place, path, other)]
+    for location, path in paths.items():
+        owners = [at for at, other in masked.items() if location[0] == "fields" and _conflicts(location, path, other)]
         if owners:
             yield (
-                place,
+                location,
                 f"{path.text!r} contains {format_location(owners[0])}, which is masked: list only the fields beside it",
             )
 
 
-def _claims(place: ConfigurationLocation, path: Path, other: Path) -> bool:
+def _conflicts(location: ConfigurationLocation, path: Path, other: Path) -> bool:
     """Whether a field entry conflicts with a masked path.
 
     A kept field must not contain or be contained in a masked one: data beside a code can reveal it.
     """
-    return path.may_meet(other) if place[1] == "keep" else path == other
+    return path.may_meet(other) if location[1] == "keep" else path == other

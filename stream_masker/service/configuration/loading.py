@@ -41,13 +41,13 @@ def parse_configuration(
     merged, variables = apply_overrides(data, environ or {})
     if problems := schema_problems(merged):
         raise ConfigurationError(problem_report(name, problems, variables))
-    configuration = _modelled(merged, name, variables)
+    configuration = _validated(merged, name, variables)
     if problems := consistency_problems(configuration):
         raise ConfigurationError(problem_report(name, problems, variables))
-    return configuration.based_in(folder or Path())
+    return configuration.with_folder(folder or Path())
 
 
-def _modelled(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:
+def _validated(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:
     try:
         return Configuration.model_validate(data)
     except ValidationError as error:

@@ -46,7 +46,8 @@ def _from_json(path: Path) -> TransitionMatrix:
     if not isinstance(data, dict) or not all(isinstance(row, dict) for row in data.values()):
         raise ConfigurationError(f"{path}: a matrix must be an object of objects: {{value: {{value: probability}}}}")
     return {
-        value: {to: _number(p, f"{path}: the row of {value!r}") for to, p in row.items()} for value, row in data.items()
+        value: {to: _probability(p, f"{path}: the row of {value!r}") for to, p in row.items()}
+        for value, row in data.items()
     }
 
 
@@ -62,7 +63,7 @@ def _from_table(path: Path, delimiter: str) -> TransitionMatrix:
         if line[0] in matrix:
             raise ConfigurationError(f"{path}: line {number}: the row of {line[0]!r} is a duplicate")
         cells = zip(columns, line[1:], strict=True)
-        matrix[line[0]] = {to: _number(cell or "0", f"{path}: line {number}") for to, cell in cells}
+        matrix[line[0]] = {to: _probability(cell or "0", f"{path}: line {number}") for to, cell in cells}
     return matrix
 
 
@@ -71,7 +72,7 @@ def _numbered(lines: list[list[str]]) -> Iterator[tuple[int, list[str]]]:
     return ((number, line) for number, line in enumerate(lines, start=2) if line)
 
 
-def _number(given: Any, where: str) -> float:
+def _probability(given: Any, where: str) -> float:
     try:
         return float("" if isinstance(given, bool) else given)
     except (TypeError, ValueError):

@@ -309,7 +309,7 @@ class WorkerSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_its_profile(cls, given: Any) -> Any:
+    def _apply_profile(cls, given: Any) -> Any:
         """Take the limits that are not given from the profile."""
         if not isinstance(given, dict):
             return given
@@ -379,7 +379,7 @@ class Configuration(Section):
 
     _folder: Path = PrivateAttr(default_factory=Path)
 
-    def based_in(self, folder: Path) -> Configuration:
+    def with_folder(self, folder: Path) -> Configuration:
         """Return a copy that resolves relative file names against another folder."""
         copy = self.model_copy()
         copy._folder = folder
@@ -407,18 +407,18 @@ class Configuration(Section):
     @property
     def hash(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret."""
-        return hashlib.sha256(canonical_form(self.deciding())).hexdigest()[:16]
+        return hashlib.sha256(canonical_form(self.masking_sections())).hexdigest()[:16]
 
-    def deciding(self) -> dict[str, Any]:
+    def masking_sections(self) -> dict[str, Any]:
         """Return the content of ``MASKING_SECTIONS``, with attributes as a list because their order is significant.
 
         Keys that were added later are left out while they have no effect, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
-        return {**data, "attributes": list(data["attributes"].items()), **self._grouping()}
+        return {**data, "attributes": list(data["attributes"].items()), **self._group_settings()}
 
-    def _grouping(self) -> dict[str, Any]:
+    def _group_settings(self) -> dict[str, Any]:
         """Return the group settings if the mechanism masks records in groups; they determine masked records too."""
         return {"groups": self.groups.model_dump(mode="json")} if needs_group(self.mechanism) else {}
 

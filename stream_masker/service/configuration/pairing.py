@@ -44,25 +44,25 @@ def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationLo
     """Pairs are disjoint, cover every attribute and share a taxonomy; correlated noise has at most one array."""
     if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
-    found = [*_unusable(configuration), *_two_arrays(configuration)]
-    return found or list(_different_taxonomies(configuration))
+    found = [*_pair_problems(configuration), *_correlated_array_problems(configuration)]
+    return found or list(_taxonomy_problems(configuration))
 
 
-def _unusable(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _pair_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     given: ConfiguredPairs | None = getattr(configuration.mechanism, "pairs", None)
-    wanted = configured_pairs(configuration)
-    if wanted is None:
+    required = configured_pairs(configuration)
+    if required is None:
         if given is not None:
             yield ("mechanism", "pairs"), "only reference pair uses pairs: remove them"
         return
-    place = REFERENCE_LOCATION if given is None else ("mechanism", "pairs")
+    location = REFERENCE_LOCATION if given is None else ("mechanism", "pairs")
     if given is not None:
         yield from _unknown_names(configuration, given)
-    counts = Counter(name for pair in wanted for name in pair)
+    counts = Counter(name for pair in required for name in pair)
     once = all(counts[name] == 1 for name in configuration.nominal)
     if not once:
         yield (
-            place,
+            location,
             f"pair needs every attribute in exactly one pair of two attributes: {suggested_reference(configuration)}",
         )
 
@@ -77,7 +77,7 @@ def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iter
                 )
 
 
-def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _correlated_array_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     arrays = [name for name, attribute in configuration.nominal.items() if is_array(attribute)]
     if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
@@ -86,7 +86,7 @@ def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationLoc
         )
 
 
-def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+def _taxonomy_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     for first, second in configured_pairs(configuration) or ():
         a, b = configuration.nominal[first], configuration.nominal[second]
         if (a.ontology, a.root) != (b.ontology, b.root):

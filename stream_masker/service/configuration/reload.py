@@ -26,44 +26,44 @@ class ConfigurationFile:
         """Load the file. Raises ConfigurationError like ``load_configuration``."""
         self._path = path
         self._environ = environ
-        self._seen = self._digest()
+        self._loaded_digest = self._digest()
         self.current = load_configuration(path, environ)
         self.refused: str | None = None
         self.refusals = 0
 
-    def look(self, *, again: bool = False) -> bool:
-        """Apply the file's settings if its content changed, or in any case with ``again``.
+    def reload_if_changed(self, *, force: bool = False) -> bool:
+        """Apply the file's settings if its content changed, or in any case with ``force``.
 
         Returns whether ``current`` changed.
         """
         digest = self._digest()
-        if digest == self._seen and not again:
+        if digest == self._loaded_digest and not force:
             return False
-        self._seen = digest
-        return self._take_up()
+        self._loaded_digest = digest
+        return self._apply()
 
-    def _take_up(self) -> bool:
+    def _apply(self) -> bool:
         try:
-            wanted = self._wanted()
+            loaded = self._load_settings()
         except ConfigurationError as error:
             self._refuse(error)
             return False
         self.refused = None
-        changed = wanted.hash != self.current.hash
-        self.current = wanted
+        changed = loaded.hash != self.current.hash
+        self.current = loaded
         return changed
 
     def _refuse(self, error: ConfigurationError) -> None:
         self.refused = str(error)
         self.refusals += 1
-        log.error("Refused the changed configuration; the previous one stays in force: %s", error)
+        log.error("refused the changed configuration; the previous one stays in force: %s", error)
 
-    def _wanted(self) -> Configuration:
+    def _load_settings(self) -> Configuration:
         """Return the current configuration with the file's settings. Raises ConfigurationError."""
-        found = load_configuration(self._path, self._environ)
-        if beyond := changes_needing_restart(self.current, found):
-            raise ConfigurationError(f"{', '.join(beyond)}: a change here needs a restart")
-        return with_settings(self.current, mutable_settings(found))
+        configuration = load_configuration(self._path, self._environ)
+        if keys := changes_needing_restart(self.current, configuration):
+            raise ConfigurationError(f"{', '.join(keys)}: a change here needs a restart")
+        return with_settings(self.current, mutable_settings(configuration))
 
     def _digest(self) -> bytes | None:
         """Return the digest of the file's content; None while it cannot be read, for example during replacement."""

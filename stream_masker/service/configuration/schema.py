@@ -24,7 +24,7 @@ SCHEMA_SUFFIX = ".schema.json"
 
 def configuration_schema() -> Schema:
     """Return the configuration's JSON Schema, generated from the model."""
-    generated = _tidied(Configuration.model_json_schema())
+    generated = _simplified(Configuration.model_json_schema())
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:stream-masker:schema:configuration",
@@ -38,17 +38,17 @@ def configuration_schema_text() -> str:
     return json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _tidied(schema: Any, *, names: bool = False) -> Any:
+def _simplified(schema: Any, *, names: bool = False) -> Any:
     """Remove the titles and null defaults that pydantic adds. ``names``: the keys are names, not schema keywords."""
     if isinstance(schema, list):
-        return [_tidied(item) for item in schema]
+        return [_simplified(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = schema if names else _keywords(schema)
-    return {k: _tidied(v, names=not names and k in {"properties", "$defs"}) for k, v in kept.items()}
+    kept = schema if names else _simplified_keywords(schema)
+    return {k: _simplified(v, names=not names and k in {"properties", "$defs"}) for k, v in kept.items()}
 
 
-def _keywords(schema: Schema) -> Schema:
+def _simplified_keywords(schema: Schema) -> Schema:
     kept = {k: v for k, v in schema.items() if k != "title" and (k, v) != ("default", None)}
     for pattern, values in kept.pop("patternProperties", {}).items():
         kept |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
@@ -57,7 +57,7 @@ def _keywords(schema: Schema) -> Schema:
 
 def schema_names() -> list[str]:
     """Return the names that ``load_schema`` accepts."""
-    return sorted(path.name.removesuffix(SCHEMA_SUFFIX) for path in _folder().glob(f"*{SCHEMA_SUFFIX}"))
+    return sorted(path.name.removesuffix(SCHEMA_SUFFIX) for path in _schema_folder().glob(f"*{SCHEMA_SUFFIX}"))
 
 
 @cache
@@ -65,11 +65,11 @@ def load_schema(name: str) -> Schema:
     """Load a schema that is part of stream-masker. Raises ParameterError for an unknown name."""
     if name not in schema_names():
         raise ParameterError(f"unknown schema {name!r}: use one of {', '.join(schema_names())}")
-    schema: Schema = json.loads((_folder() / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8"))
+    schema: Schema = json.loads((_schema_folder() / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8"))
     return schema
 
 
-def _folder() -> Path:
+def _schema_folder() -> Path:
     for folder in SCHEMA_FOLDERS:
         if (folder / f"configuration{SCHEMA_SUFFIX}").is_file():
             return folder

@@ -27,8 +27,8 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     if source is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
     if source.file is not None:
-        return _long_enough("secret.file", _from_file(configuration.resolve(source.file)))
-    return _long_enough("secret.env", _from_environment(str(source.env), environ))
+        return _checked("secret.file", _from_file(configuration.resolve(source.file)))
+    return _checked("secret.env", _from_environment(str(source.env), environ))
 
 
 def _from_file(path: Path) -> bytes:
@@ -48,7 +48,7 @@ def _from_environment(name: str, environ: Mapping[str, str]) -> bytes:
     return os.fsencode(environ[name])
 
 
-def _long_enough(key: str, raw: bytes) -> bytes:
+def _checked(key: str, raw: bytes) -> bytes:
     secret = raw.removesuffix(b"\n").removesuffix(b"\r")
     if len(secret) < MIN_SECRET_BYTES:
         raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SECRET_BYTES}")

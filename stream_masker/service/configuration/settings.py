@@ -28,11 +28,11 @@ MUTABLE_SECTIONS: Final = ("fields", "message")
 
 def mutable_settings(configuration: Configuration) -> dict[str, Any]:
     """Return the mutable part of a configuration."""
-    data = _plain(configuration)
+    data = _plain_data(configuration)
     attributes = data["attributes"].items()
     return {
-        "attributes": {name: _chosen(attribute, MUTABLE_ATTRIBUTE_KEYS) for name, attribute in attributes},
-        "mechanism": _chosen(data["mechanism"], _mutable_parameters(configuration)),
+        "attributes": {name: _selected(attribute, MUTABLE_ATTRIBUTE_KEYS) for name, attribute in attributes},
+        "mechanism": _selected(data["mechanism"], _mutable_parameters(configuration)),
         **{section: data[section] for section in MUTABLE_SECTIONS},
     }
 
@@ -42,26 +42,26 @@ def with_settings(configuration: Configuration, settings: Settings) -> Configura
 
     Raises ConfigurationError if the settings name other attributes, contain immutable keys, or are invalid.
     """
-    present = mutable_settings(configuration)
-    if strange := [*_beyond(settings, present, configuration)]:
-        raise ConfigurationError(f"settings: {', '.join(strange)} cannot be changed while running; restart instead")
-    data = _plain(configuration)
+    current = mutable_settings(configuration)
+    if immutable := [*_immutable_keys(settings, current, configuration)]:
+        raise ConfigurationError(f"settings: {', '.join(immutable)} cannot be changed while running; restart instead")
+    data = _plain_data(configuration)
     for name, attribute in settings["attributes"].items():
-        data["attributes"][name] = _replaced(data["attributes"][name], attribute, MUTABLE_ATTRIBUTE_KEYS)
-    data["mechanism"] = _replaced(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
+        data["attributes"][name] = _with_values(data["attributes"][name], attribute, MUTABLE_ATTRIBUTE_KEYS)
+    data["mechanism"] = _with_values(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
     data |= {section: settings[section] for section in MUTABLE_SECTIONS}
     return parse_configuration(data, folder=configuration.folder)
 
 
-def changes_needing_restart(present: Configuration, wanted: Configuration) -> list[str]:
+def changes_needing_restart(current: Configuration, other: Configuration) -> list[str]:
     """Return the sorted keys in which two configurations differ and that need a restart, such as ``noise_key``."""
-    before, after = _plain(present), _plain(wanted)
-    for data, configuration in ((before, present), (after, wanted)):
-        _strip(data, configuration)
+    before, after = _plain_data(current), _plain_data(other)
+    for data, configuration in ((before, current), (after, other)):
+        _remove_mutable(data, configuration)
     return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
-def _strip(data: dict[str, Any], configuration: Configuration) -> None:
+def _remove_mutable(data: dict[str, Any], configuration: Configuration) -> None:
     """Remove the mutable keys, and the sections that may differ between processes."""
     for attribute in data["attributes"].values():
         for key in MUTABLE_ATTRIBUTE_KEYS:
@@ -73,7 +73,7 @@ def _strip(data: dict[str, Any], configuration: Configuration) -> None:
         data.pop(section)
 
 
-def _plain(configuration: Configuration) -> dict[str, Any]:
+def _plain_data(configuration: Configuration) -> dict[str, Any]:
     return configuration.model_dump(mode="json", exclude_none=True)
 
 
@@ -81,20 +81,20 @@ def _mutable_parameters(configuration: Configuration) -> frozenset[str]:
     return MUTABLE_MECHANISM_PARAMETERS.get(configuration.mechanism.name, frozenset())
 
 
-def _chosen(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+def _selected(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key in keys}
 
 
-def _replaced(data: Mapping[str, Any], chosen: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
-    """Return ``data`` with other values of the mutable keys; keys that are not in ``chosen`` get their defaults."""
-    return {**{key: value for key, value in data.items() if key not in keys}, **chosen}
+def _with_values(data: Mapping[str, Any], values: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """Return ``data`` with other values of the mutable keys; keys that are not in ``values`` get their defaults."""
+    return {**{key: value for key, value in data.items() if key not in keys}, **values}
 
 
-def _beyond(settings: Settings, present: Settings, configuration: Configuration) -> Iterator[str]:
+def _immutable_keys(settings: Settings, current: Settings, configuration: Configuration) -> Iterator[str]:
     """Return the keys of the settings that are immutable or unknown."""
-    yield from sorted(f"{key}" for key in settings.keys() ^ present.keys())
-    if settings.keys() == present.keys():
-        names, known = settings["attributes"].keys(), present["attributes"].keys()
+    yield from sorted(f"{key}" for key in settings.keys() ^ current.keys())
+    if settings.keys() == current.keys():
+        names, known = settings["attributes"].keys(), current["attributes"].keys()
         yield from sorted(f"attributes.{name}" for name in names ^ known)
         for name in names & known:
             yield from sorted(

@@ -20,11 +20,11 @@ _QUOTED = re.compile(r" *'(?!<[a-z ]+>')[^']{2,}'| *\"[^\"]{2,}\"| *![^ ]+")
 """Quotations from the document in PyYAML's messages; its own token names, such as '<stream end>', do not match."""
 
 
-class _Loader(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """PyYAML's safe loader with stricter rules."""
 
 
-def _mapping(loader: _Loader, node: MappingNode) -> dict[str, Any]:
+def _mapping(loader: _StrictLoader, node: MappingNode) -> dict[str, Any]:
     seen: set[str] = set()
     for key, _ in node.value:
         _check_key(key, seen)
@@ -42,20 +42,20 @@ def _check_key(key: Node, seen: set[str]) -> None:
     seen.add(key.value)
 
 
-def _float(loader: _Loader, node: ScalarNode) -> float:
+def _float(loader: _StrictLoader, node: ScalarNode) -> float:
     number: float = loader.construct_yaml_float(node)
     if not math.isfinite(number):
         raise ConstructorError(None, None, "a number must be finite", node.start_mark)
     return number
 
 
-def _date(loader: _Loader, node: ScalarNode) -> str:
+def _date(loader: _StrictLoader, node: ScalarNode) -> str:
     return loader.construct_scalar(node)
 
 
-_Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
-_Loader.add_constructor("tag:yaml.org,2002:float", _float)
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", _date)
+_StrictLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
+_StrictLoader.add_constructor("tag:yaml.org,2002:float", _float)
+_StrictLoader.add_constructor("tag:yaml.org,2002:timestamp", _date)
 
 
 def parse_yaml(text: str, *, name: str) -> Any:
@@ -65,16 +65,16 @@ def parse_yaml(text: str, *, name: str) -> Any:
     document, which may be a secret.
     """
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe loader
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - derived from the safe loader
     except yaml.MarkedYAMLError as error:
-        raise ConfigurationError(f"{name}: {_described(error)}") from None
+        raise ConfigurationError(f"{name}: {_describe(error)}") from None
     except yaml.YAMLError:
         raise ConfigurationError(f"{name}: not YAML: it contains characters that YAML does not allow") from None
     except RecursionError:
         raise ConfigurationError(f"{name}: not usable YAML: nested too deeply") from None
 
 
-def _described(error: yaml.MarkedYAMLError) -> str:
+def _describe(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return place + _QUOTED.sub("", error.problem or "not YAML")
+    position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return position + _QUOTED.sub("", error.problem or "not YAML")

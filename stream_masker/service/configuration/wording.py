@@ -18,28 +18,28 @@ SECRET_LOCATIONS: tuple[ConfigurationLocation, ...] = (("secret",), ("kafka", "p
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 
-def format_location(place: ConfigurationLocation) -> str:
+def format_location(location: ConfigurationLocation) -> str:
     """Format a location, such as ``attributes.principal.copies[0]``; the empty location is the whole configuration."""
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in location)
     return text.removeprefix(".") or "configuration"
 
 
-def is_secret(place: ConfigurationLocation) -> bool:
+def is_secret(location: ConfigurationLocation) -> bool:
     """Whether a value at this location may contain a secret, or was meant as one."""
-    return any(place[: len(s)] == s[: len(place)] for s in SECRET_LOCATIONS)
+    return any(location[: len(s)] == s[: len(location)] for s in SECRET_LOCATIONS)
 
 
-def not_allowed(value: Any, place: ConfigurationLocation) -> str:
+def not_allowed(value: Any, location: ConfigurationLocation) -> str:
     """Say that the value at a location is not allowed; show the value only if it is a short scalar and no secret."""
-    return "nothing is given" if value is None else f"{_given(value, place)} is not allowed"
+    return "nothing is given" if value is None else f"{_describe_given(value, location)} is not allowed"
 
 
-def _given(value: Any, place: ConfigurationLocation) -> str:
+def _describe_given(value: Any, location: ConfigurationLocation) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    return "what is given" if is_secret(place) else format_scalar(value)
+    return "what is given" if is_secret(location) else format_scalar(value)
 
 
 def format_scalar(value: str | float) -> str:
@@ -56,7 +56,7 @@ def join_options(options: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def suggestion(word: str, options: Iterable[str]) -> str:
+def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Return ``; did you mean 'reject'?`` for a similar option, otherwise an empty text."""
     close = get_close_matches(word, list(options), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
@@ -73,7 +73,7 @@ def allowed_values(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
         return join_options(options)
     if meaning := PATTERN_MEANINGS.get(schema.get("pattern", "")):
         return meaning
-    return _kind(schema, root)
+    return _describe_type(schema, root)
 
 
 def enumeration(schema: Mapping[str, Any]) -> list[str]:
@@ -82,22 +82,22 @@ def enumeration(schema: Mapping[str, Any]) -> list[str]:
     return [str(value) for value in values]
 
 
-def _kind(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _describe_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     kind = schema["type"]
     if kind in {"integer", "number"}:
         return f"a {'whole ' if kind == 'integer' else ''}number{numeric_bounds(schema)}"
     if kind == "object":
-        return f"a mapping{_keys(schema)}"
+        return f"a mapping{_describe_keys(schema)}"
     if kind == "array":
-        return f"a list{_items(schema, root)}"
+        return f"a list{_describe_items(schema, root)}"
     return f"{TYPE_NAMES[kind]}{' that is not empty' if schema.get('minLength') else ''}"
 
 
-def _keys(schema: Mapping[str, Any]) -> str:
+def _describe_keys(schema: Mapping[str, Any]) -> str:
     return f" with {join_options(schema['properties'])}" if "properties" in schema else ""
 
 
-def _items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _describe_items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     parts: Sequence[Mapping[str, Any]] = schema.get("prefixItems", [])
     if parts:
         return f" of {len(parts)}: each {allowed_values(parts[0], root)}"

@@ -37,7 +37,7 @@ class ChildProcesses:
                 [sys.executable, "-P", "-m", "stream_masker", name, *arguments],
                 stdout=log,
                 stderr=log,
-                env=_this_package_first(),
+                env=_child_environment(),
             )
 
     def check(self, *, finished: Sequence[str] = ()) -> None:
@@ -61,7 +61,7 @@ class ChildProcesses:
             return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "no output"
 
 
-def _this_package_first() -> dict[str, str]:
+def _child_environment() -> dict[str, str]:
     path = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE_PARENT), *([path] if path else [])])}
 

@@ -110,8 +110,8 @@ class TopicWatcher:
     """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.seen = Observations()
-        self._handlers = _handlers(configuration.topics, self.seen)
+        self.observations = Observations()
+        self._handlers = _handlers(configuration.topics, self.observations)
         self._consumer = Consumer({**confluent_properties(configuration), **READER_PROPERTIES})
         self._partitions(configuration.topics.calibration)
         self._consumer.assign([part for topic in self._handlers for part in self._partitions(topic)])
@@ -139,11 +139,11 @@ class TopicWatcher:
         self._consumer.close()
 
 
-def _handlers(topics: TopicsSection, seen: Observations) -> dict[str, Callable[[Message], None]]:
+def _handlers(topics: TopicsSection, observations: Observations) -> dict[str, Callable[[Message], None]]:
     return {
-        topics.input: seen.on_input,
-        topics.output: seen.on_output,
-        topics.rejected: seen.on_rejected,
-        topics.statistics: seen.on_statistics,
-        topics.drift: seen.on_drift,
+        topics.input: observations.on_input,
+        topics.output: observations.on_output,
+        topics.rejected: observations.on_rejected,
+        topics.statistics: observations.on_statistics,
+        topics.drift: observations.on_drift,
     }

@@ -47,11 +47,11 @@ def event_tree(paths: Mapping[str, Path]) -> EventNode:
     """
     root = EventNode()
     for column, path in paths.items():
-        _place(root, column, path)
+        _insert(root, column, path)
     return root
 
 
-def _place(root: EventNode, column: str, path: Path) -> None:
+def _insert(root: EventNode, column: str, path: Path) -> None:
     node = root
     for step in path.steps:
         node = _child(node, step, path)
@@ -70,24 +70,24 @@ def _child(node: EventNode, step: Step, path: Path) -> EventNode:
     return child
 
 
-def row_builder(shape: EventNode, columns: Sequence[str]) -> BuildEvent:
+def row_builder(tree: EventNode, columns: Sequence[str]) -> BuildEvent:
     """Return a function from a row of cells, in the order of ``columns``, to an event.
 
     Fields with ``NO_FIELD`` cells and empty objects are left out; a list keeps its remaining elements. Raises
     ConfigurationError for ``[*]``, which a row cannot fill.
     """
-    place = {column: i for i, column in enumerate(columns)}
-    build = _builder(shape, place)
+    indices = {column: i for i, column in enumerate(columns)}
+    build = _builder(tree, indices)
     return lambda row: {} if (event := build(row)) is NO_FIELD else event
 
 
-def _builder(node: EventNode, place: Mapping[str, int]) -> BuildEvent:
+def _builder(node: EventNode, indices: Mapping[str, int]) -> BuildEvent:
     if node.column is not None:
-        at = place[node.column]
-        return lambda row: row[at]
+        index = indices[node.column]
+        return lambda row: row[index]
     if node.kind is EachStep:
         raise ConfigurationError(f"{node.path!r}: a column fills one element: use [0], [1], ... instead of [*]")
-    parts = [(step, _builder(child, place)) for step, child in node.children.items()]
+    parts = [(step, _builder(child, indices)) for step, child in node.children.items()]
     return _list_builder(parts) if node.kind is IndexStep else _object_builder(parts)
 
 
@@ -109,35 +109,35 @@ def _position(part: tuple[Step, Any]) -> int:
     return part[0].position if isinstance(part[0], IndexStep) else 0
 
 
-def assemble(shape: EventNode, columns: Mapping[str, ColumnValues]) -> list[JsonValue]:
+def assemble(tree: EventNode, columns: Mapping[str, ColumnValues]) -> list[JsonValue]:
     """Build n events from their columns, level by level, without a lookup per event."""
-    return _assembled(shape, columns).values
+    return _assemble_node(tree, columns).values
 
 
-def _assembled(node: EventNode, columns: Mapping[str, ColumnValues]) -> ColumnValues:
+def _assemble_node(node: EventNode, columns: Mapping[str, ColumnValues]) -> ColumnValues:
     if node.column is not None:
         return columns[node.column]
     if node.kind is EachStep:
-        return _split(_assembled(next(iter(node.children.values())), columns))
+        return _split_arrays(_assemble_node(next(iter(node.children.values())), columns))
     steps = sorted(node.children, key=lambda step: _position((step, None)))
-    parts = [_assembled(node.children[step], columns) for step in steps]
+    parts = [_assemble_node(node.children[step], columns) for step in steps]
     join = _lists if node.kind is IndexStep else _objects
     return ColumnValues(join(steps, [part.values for part in parts]), parts[0].offsets)
 
 
 def _objects(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[JsonValue]:
     names = [step.key for step in steps if isinstance(step, NameStep)]
-    made: list[JsonValue] = [{names[0]: value} for value in parts[0]]
+    objects: list[JsonValue] = [{names[0]: value} for value in parts[0]]
     for name, values in zip(names[1:], parts[1:], strict=True):
-        for event, value in zip(made, values, strict=True):
+        for event, value in zip(objects, values, strict=True):
             event[name] = value
-    return made
+    return objects
 
 
 def _lists(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[JsonValue]:
     return [list(row) for row in zip(*parts, strict=True)]
 
 
-def _split(elements: ColumnValues) -> ColumnValues:
+def _split_arrays(elements: ColumnValues) -> ColumnValues:
     bounds = elements.offsets or []
     return ColumnValues([elements.values[start:end] for start, end in pairwise(bounds)])

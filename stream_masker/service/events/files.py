@@ -55,7 +55,7 @@ class EventFile:
         self.name = file.name
         self._settings = settings
         self._key = key_getter(settings.key)
-        self._raw = _opened(file)
+        self._raw = _open(file)
         self._file = gzip.GzipFile(fileobj=self._raw) if file.suffix == ".gz" else self._raw
         self.size = file.stat().st_size
 
@@ -94,7 +94,7 @@ class EventFile:
         text = io.TextIOWrapper(self._file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, strict=True)
         rows = EventRows(_header(reader, self.name), self._settings)
-        while (row := _next(reader)) is not None:
+        while (row := _next_row(reader)) is not None:
             if row:
                 yield self._row(rows, row, reader.line_num)
 
@@ -162,7 +162,7 @@ def _kind(file: File) -> str:
     return suffix
 
 
-def _opened(file: File) -> BinaryIO:
+def _open(file: File) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
@@ -170,7 +170,7 @@ def _opened(file: File) -> BinaryIO:
 
 
 def _header(reader: Iterator[list[str]], name: str) -> list[str]:
-    header = _next(reader)
+    header = _next_row(reader)
     if not header or isinstance(header, MalformedError):
         raise ServiceError(f"{name} does not start with a line of column names")
     if len(set(header)) < len(header):
@@ -178,7 +178,7 @@ def _header(reader: Iterator[list[str]], name: str) -> list[str]:
     return header
 
 
-def _next(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
+def _next_row(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
     try:
         return next(reader, None)
     except csv.Error:
@@ -192,9 +192,9 @@ def _require(header: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def _number(cell: str, column: int) -> int | float:
-    for read in (int, float):
+    for parse in (int, float):
         try:
-            number = read(cell)
+            number = parse(cell)
         except ValueError:
             continue
         if math.isfinite(number):

@@ -20,8 +20,8 @@ MAX_REPORTED_LINES = 10
 class MalformedLineFilter:
     """Filters out, reports and counts malformed lines; with ``strict``, raises ServiceError at the first one."""
 
-    def __init__(self, *, name: str, strict: bool, tell: Callable[[str], None]) -> None:
-        self._name, self._strict, self._tell = name, strict, tell
+    def __init__(self, *, name: str, strict: bool, report: Callable[[str], None]) -> None:
+        self._name, self._strict, self._report = name, strict, report
         self.malformed = 0
 
     def events(self, lines: Iterable[FileEvent | MalformedLine]) -> Iterator[FileEvent]:
@@ -30,17 +30,17 @@ class MalformedLineFilter:
             if isinstance(line, FileEvent):
                 yield line
             else:
-                self._note(line)
+                self._reject(line)
 
-    def _note(self, line: MalformedLine) -> None:
+    def _reject(self, line: MalformedLine) -> None:
         message = f"{self._name}, line {line.line}: {line.reason}"
         if self._strict:
             raise ServiceError(message)
         self.malformed += 1
         if self.malformed <= MAX_REPORTED_LINES:
-            self._tell(message)
+            self._report(message)
         elif self.malformed == MAX_REPORTED_LINES + 1:
-            self._tell(f"{self._name}: further malformed lines are only counted")
+            self._report(f"{self._name}: further malformed lines are only counted")
 
 
 def produce(
@@ -58,14 +58,14 @@ def produce(
     ConfigurationError if the settings of ``produce`` do not fit the file.
     """
     with EventFile(file, settings=configuration.produce) as source:
-        sieve = MalformedLineFilter(
-            name=source.name, strict=strict, tell=lambda line: print(line, file=stream, flush=True)
+        line_filter = MalformedLineFilter(
+            name=source.name, strict=strict, report=lambda line: print(line, file=stream, flush=True)
         )
         with progress("produced", done=lambda _: source.position / max(source.size, 1), stream=stream) as show:
             return publish(
-                islice(sieve.events(source), limit),
+                islice(line_filter.events(source), limit),
                 configuration=configuration,
                 rate=rate,
                 show=show,
-                malformed=lambda: sieve.malformed,
+                malformed=lambda: line_filter.malformed,
             )

@@ -62,7 +62,7 @@ class EventPublisher:
         self._marks: deque[Any] = deque()
         self.sent = 0
         self.failed: Counter[str] = Counter()
-        self._counting = Lock()
+        self._lock = Lock()
 
     @property
     def delivered(self) -> int:
@@ -92,7 +92,7 @@ class EventPublisher:
                 self._marks.popleft().get()
 
     def _fail(self, error: BaseException) -> None:
-        with self._counting:
+        with self._lock:
             self.failed[type(error).__name__] += 1
 
 
@@ -155,12 +155,12 @@ def publish(
     Raises ParameterError for a rate that is not positive, and like ``publisher``.
     """
     pace = RateLimiter(rate)
-    with publisher(configuration) as to:
+    with publisher(configuration) as target:
         start = time.monotonic()
         for event in events:
-            pace.wait(to.sent)
-            to.send(event)
-            show(to.sent)
-        to.flush()
+            pace.wait(target.sent)
+            target.send(event)
+            show(target.sent)
+        target.flush()
         seconds = time.monotonic() - start
-    return PublishingSummary(configuration.topics.input, to.delivered, dict(to.failed), malformed(), seconds)
+    return PublishingSummary(configuration.topics.input, target.delivered, dict(target.failed), malformed(), seconds)

@@ -28,12 +28,12 @@ def sample_records(plan: Plan, size: int) -> list[bytes]:
 
 def _event(plan: Plan, k: int) -> JsonValue:
     event: JsonValue = None
-    for path, values in _contents(plan, k):
-        event = _planted(event, path.steps, values)
+    for path, values in _path_values(plan, k):
+        event = _inserted(event, path.steps, values)
     return event
 
 
-def _contents(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]]]:
+def _path_values(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]]]:
     """Yield every path of the plan with its values: one per element of an array."""
     for place, attribute in enumerate(plan.attributes, 1):
         codes = [_code(attribute, place * k + j) for j in range(SAMPLE_ELEMENTS)]
@@ -63,24 +63,24 @@ def _number(kind: Numeric, k: int) -> float:
     return int(number) if kind.integer else number
 
 
-def _planted(found: JsonValue, steps: Sequence[Step], values: Sequence[JsonValue]) -> JsonValue:
+def _inserted(found: JsonValue, steps: Sequence[Step], values: Sequence[JsonValue]) -> JsonValue:
     """Return ``found`` (None: nothing yet) with values below it; existing values are kept."""
     if not steps:
         return values[0] if found is None else found
     step, rest = steps[0], steps[1:]
     if isinstance(step, NameStep):
         inside = found if isinstance(found, dict) else {}
-        return inside | {step.key: _planted(inside.get(step.key), rest, values)}
+        return inside | {step.key: _inserted(inside.get(step.key), rest, values)}
     elements: list[JsonValue] = list(found) if isinstance(found, list) else []
     if isinstance(step, EachStep):
         elements += [None] * (SAMPLE_ELEMENTS - len(elements))
-        return [_planted(element, rest, values[j : j + 1] or values) for j, element in enumerate(elements)]
+        return [_inserted(element, rest, values[j : j + 1] or values) for j, element in enumerate(elements)]
     if isinstance(step, IndexStep):
         place = step.position
     else:
         place = next((j for j, element in enumerate(elements) if step.matches(element)), len(elements))
     elements += [None] * (place + 1 - len(elements))
     if not isinstance(step, IndexStep):
-        elements[place] = _planted(elements[place], [*map(NameStep, step.field)], [step.value])
-    elements[place] = _planted(elements[place], rest, values)
+        elements[place] = _inserted(elements[place], [*map(NameStep, step.field)], [step.value])
+    elements[place] = _inserted(elements[place], rest, values)
     return elements

@@ -97,7 +97,7 @@ class SyntheticDischarges:
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
         self._patient_columns = [f"{PATIENT_PATH} {i}" for i, _ in enumerate(patient_paths)]
         self._numbers = {f"number {i}": kind for i, kind in enumerate(numbers.values())}
-        self._shape = event_tree(
+        self._tree = event_tree(
             IDENTITY_PATHS
             | dict(zip(self._numbers, numbers, strict=True))
             | dict(zip(self._patient_columns, patient_paths, strict=True))
@@ -111,34 +111,40 @@ class SyntheticDischarges:
     def _blocks(self) -> Iterator[list[JsonValue]]:
         patients = 0
         for number in count():
-            who, patients = _patients(BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1]))
-            yield self._block(number, who)
+            patients_of_block, patients = _patients(
+                BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1])
+            )
+            yield self._block(number, patients_of_block)
 
-    def _block(self, number: int, who: Int64Array) -> list[JsonValue]:
+    def _block(self, number: int, patients_of_block: Int64Array) -> list[JsonValue]:
         """Return a block of events, which may contain the beginning of the drift."""
         start = number * BLOCK_EVENTS
         cut = BLOCK_EVENTS if self._drift_after is None else max(0, min(self._drift_after - start, BLOCK_EVENTS))
-        before = self._made(number, who, BEFORE_DRIFT, self._correlation)[:cut] if cut else []
+        before = self._generate(number, patients_of_block, BEFORE_DRIFT, self._correlation)[:cut] if cut else []
         return before + (
-            self._made(number, who, AFTER_DRIFT, self._correlation / 2)[cut:] if cut < BLOCK_EVENTS else []
+            self._generate(number, patients_of_block, AFTER_DRIFT, self._correlation / 2)[cut:]
+            if cut < BLOCK_EVENTS
+            else []
         )
 
-    def _made(self, number: int, who: Int64Array, regime: int, correlation: float) -> list[JsonValue]:
+    def _generate(self, number: int, patients_of_block: Int64Array, period: int, correlation: float) -> list[JsonValue]:
         rng = np.random.default_rng([self._seed, number, 2])
-        identity = self._identity(who, number * BLOCK_EVENTS, rng)
-        return assemble(self._shape, identity | self._coded(len(who), regime, correlation, rng))
+        identity = self._identity(patients_of_block, number * BLOCK_EVENTS, rng)
+        return assemble(self._tree, identity | self._code_columns(len(patients_of_block), period, correlation, rng))
 
-    def _coded(self, size: int, regime: int, correlation: float, rng: np.random.Generator) -> dict[str, ColumnValues]:
+    def _code_columns(
+        self, size: int, period: int, correlation: float, rng: np.random.Generator
+    ) -> dict[str, ColumnValues]:
         counts = rng.choice(len(ELEMENT_COUNT_SHARES), size, p=ELEMENT_COUNT_SHARES) + 1
-        principal = self._codes[0].draw(rng.random(size), regime)
-        columns = self._written(0, principal[:, None], counts)
+        principal = self._codes[0].draw(rng.random(size), period)
+        columns = self._attribute_columns(0, principal[:, None], counts)
         for i, companions in enumerate(self._companions, 1):
             width = len(ELEMENT_COUNT_SHARES) if self._attributes[i].is_array else 1
-            codes = companions.draw(principal, width, correlation=correlation, regime=regime, rng=rng)
-            columns |= self._written(i, codes, counts)
+            codes = companions.draw(principal, width, correlation=correlation, period=period, rng=rng)
+            columns |= self._attribute_columns(i, codes, counts)
         return columns
 
-    def _written(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnValues]:
+    def _attribute_columns(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnValues]:
         attribute = self._attributes[i]
         used, offsets = codes[:, 0], None
         if attribute.is_array:
@@ -150,12 +156,12 @@ class SyntheticDischarges:
             column: ColumnValues(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns
         }
 
-    def _identity(self, patients: Int64Array, made: int, rng: np.random.Generator) -> dict[str, ColumnValues]:
+    def _identity(self, patients: Int64Array, first: int, rng: np.random.Generator) -> dict[str, ColumnValues]:
         ids = [f"syn-{number:07d}" for number in patients.tolist()]
         age, female = _person(patients, self._seed)
         stay = np.minimum(np.floor(rng.gamma(1.6, 2.6, len(patients))) + 1, LONGEST_STAY).astype(np.int64)
         fields = {
-            "encounter_id": [f"enc-{number:09d}" for number in range(made, made + len(ids))],
+            "encounter_id": [f"enc-{number:09d}" for number in range(first, first + len(ids))],
             PATIENT_PATH: ids,
             "patient.name": [f"Synthetic Patient {number}" for number in patients.tolist()],
             "age": age.tolist(),
@@ -176,19 +182,19 @@ def synthetic_discharges(
     """
     taxonomies = build_taxonomies(configuration)
     attributes = [_attribute(name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
-    taken = {*IDENTITY_PATHS.values(), *(path for a in attributes for path in a.columns.values())}
+    used_paths = {*IDENTITY_PATHS.values(), *(path for a in attributes for path in a.columns.values())}
     key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
     return SyntheticDischarges(
         attributes,
         correlation=correlation,
         drift_after=drift_after,
         seed=seed,
-        patient_paths=[key] if key is not None and key not in taken else [],
-        numbers={path: kind for path, kind in _kinds(configuration).items() if path not in taken},
+        patient_paths=[key] if key is not None and key not in used_paths else [],
+        numbers={path: kind for path, kind in _numeric_ranges(configuration).items() if path not in used_paths},
     )
 
 
-def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
+def _numeric_ranges(configuration: Configuration) -> dict[Path, Numeric]:
     """Return the ranges of the configuration's numeric attributes, by path."""
     return {
         compile_path(attribute.path): numeric_range(configuration, name)
@@ -234,9 +240,9 @@ def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Ar
     """Return the patient numbers of a block of events, and the total number of patients afterwards."""
     new = rng.random(size) >= RETURNING_SHARE
     new[0] |= before == 0
-    there = before + np.cumsum(new)
-    earlier = np.floor(rng.random(size) * there).astype(np.int64)
-    return np.where(new, there - 1, earlier), int(there[-1])
+    totals = before + np.cumsum(new)
+    earlier = np.floor(rng.random(size) * totals).astype(np.int64)
+    return np.where(new, totals - 1, earlier), int(totals[-1])
 
 
 def _person(patients: Int64Array, seed: int) -> tuple[Int64Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:

@@ -48,7 +48,7 @@ class Popularity:
 
     def __init__(self, taxonomy: Taxonomy, *, rng: np.random.Generator) -> None:
         leaves = np.flatnonzero(taxonomy.leaf)
-        chapter, block = (_generalised(taxonomy, leaves, depth) for depth in (CHAPTER_DEPTH, BLOCK_DEPTH))
+        chapter, block = (_ancestors_at_depth(taxonomy, leaves, depth) for depth in (CHAPTER_DEPTH, BLOCK_DEPTH))
         order = np.lexsort((leaves, block, chapter))
         self.positions = leaves[order]
         self._chapters, self._blocks = _Ranges.of(chapter[order]), _Ranges.of(block[order])
@@ -76,11 +76,11 @@ class Popularity:
         return self._chapters.around(numbers)
 
     def draw(
-        self, uniform: Float64Array, regime: int, within: tuple[Int64Array, Int64Array] | None = None
+        self, uniform: Float64Array, period: int, within: tuple[Int64Array, Int64Array] | None = None
     ) -> Int64Array:
         """Draw a leaf by frequency for each uniform number, from all leaves or from the half-open ranges ``within``."""
         low, high = within or (np.int64(0), np.int64(len(self)))
-        cumulative = self._cumulative[regime]
+        cumulative = self._cumulative[period]
         target = cumulative[low] + uniform * (cumulative[high] - cumulative[low])
         return np.clip(np.searchsorted(cumulative, target, side="right") - 1, low, high - 1)
 
@@ -136,36 +136,43 @@ class CompanionCodes:
         return self._principal is self._own
 
     def draw(
-        self, principal: Int64Array, per_event: int, *, correlation: float, regime: int, rng: np.random.Generator
+        self, principal: Int64Array, per_event: int, *, correlation: float, period: int, rng: np.random.Generator
     ) -> Int64Array:
         """Return (n, per_event) leaves for n principal ones, without repetitions in an event as far as possible."""
         shape = (len(principal), per_event)
-        how = rng.random(shape)
-        codes = self._own.draw(rng.random(shape), regime, self._ranges(principal, how, correlation))
-        self._set_profile(codes, principal, how, correlation, rng)
+        uniform = rng.random(shape)
+        codes = self._own.draw(rng.random(shape), period, self._ranges(principal, uniform, correlation))
+        self._set_profile(codes, principal, uniform, correlation, rng)
         for _ in range(3):
-            again = self._repeated(principal, codes)
-            codes[again] = self._own.draw(rng.random(int(again.sum())), regime)
+            repeated_codes = self._repeated(principal, codes)
+            codes[repeated_codes] = self._own.draw(rng.random(int(repeated_codes.sum())), period)
         return codes
 
-    def _ranges(self, principal: Int64Array, how: Float64Array, correlation: float) -> tuple[Int64Array, Int64Array]:
+    def _ranges(
+        self, principal: Int64Array, uniform: Float64Array, correlation: float
+    ) -> tuple[Int64Array, Int64Array]:
         """Return the range to draw each code from: the principal's block, its chapter, or all leaves."""
-        low, high = np.zeros(how.shape, np.int64), np.full(how.shape, len(self._own))
+        low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._own))
         if self._related:
             _narrow(
                 low,
                 high,
                 self._own.chapter_range(principal),
-                how < correlation * (SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE),
+                uniform < correlation * (SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE),
             )
-            _narrow(low, high, self._own.block_range(principal), how < correlation * SAME_BLOCK_SHARE)
+            _narrow(low, high, self._own.block_range(principal), uniform < correlation * SAME_BLOCK_SHARE)
         return low, high
 
     def _set_profile(
-        self, codes: Int64Array, principal: Int64Array, how: Float64Array, correlation: float, rng: np.random.Generator
+        self,
+        codes: Int64Array,
+        principal: Int64Array,
+        uniform: Float64Array,
+        correlation: float,
+        rng: np.random.Generator,
     ) -> None:
         near = SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE if self._related else 0.0
-        rows, columns = np.nonzero((how >= near * correlation) & (how < correlation))
+        rows, columns = np.nonzero((uniform >= near * correlation) & (uniform < correlation))
         halvings = np.floor(-np.log2(1.0 - rng.random(len(rows)))).astype(np.int64)
         codes[rows, columns] = self._profile[self._principal.block_of(principal[rows]), halvings % PROFILE_CODES]
 
@@ -181,7 +188,7 @@ def _narrow(low: Int64Array, high: Int64Array, bounds: tuple[Int64Array, Int64Ar
         np.copyto(side, bound[:, None], where=where)
 
 
-def _generalised(taxonomy: Taxonomy, positions: Int64Array, depth: int) -> Int64Array:
+def _ancestors_at_depth(taxonomy: Taxonomy, positions: Int64Array, depth: int) -> Int64Array:
     """Return each position's ancestor at a depth, along first parents; the position itself if it is not deeper."""
     first_parent = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
     above = positions.astype(np.int64)

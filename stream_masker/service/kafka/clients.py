@@ -75,11 +75,11 @@ def kafka_python_arguments(kafka: KafkaSection, known: Mapping[str, Any]) -> dic
     """
     arguments = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
     for name, value in kafka.properties.items():
-        argument, read = PROPERTY_TRANSLATIONS.get(name, ("", _text))
+        argument, parse = PROPERTY_TRANSLATIONS.get(name, ("", _text))
         if argument in known:
-            arguments[argument] = _reading(name, value, read)
+            arguments[argument] = _parsed(name, value, parse)
         else:
-            log.debug("Ignoring kafka.properties.%s: kafka-python's client has no counterpart", name)
+            log.debug("ignoring kafka.properties.%s: kafka-python's client has no counterpart", name)
     return arguments
 
 
@@ -105,7 +105,7 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
 
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
     try:
-        with _unlogged("kafka"):  # it logs every failed attempt as an error, even if a later one succeeds
+        with _silenced("kafka"):  # it logs every failed attempt as an error, even if a later one succeeds
             return client(**{"api_version_auto_timeout_ms": BROKER_PROBE_MS, **defaults, **arguments})
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
@@ -115,7 +115,7 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
 
 
 @contextmanager
-def _unlogged(name: str) -> Iterator[None]:
+def _silenced(name: str) -> Iterator[None]:
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -125,9 +125,9 @@ def _unlogged(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _reading(name: str, value: PropertyValue, read: Callable[[PropertyValue], Any]) -> Any:
+def _parsed(name: str, value: PropertyValue, parse: Callable[[PropertyValue], Any]) -> Any:
     try:
-        return read(value)
+        return parse(value)
     except ValueError:
         raise ConfigurationError(f"kafka.properties.{name} has a value of the wrong type") from None
 
@@ -140,7 +140,7 @@ def _upper(value: PropertyValue) -> str:
     return str(value).upper()
 
 
-def _whole(value: PropertyValue) -> int:
+def _integer(value: PropertyValue) -> int:
     return int(float(value))
 
 
@@ -162,23 +162,23 @@ def _checks_name(value: PropertyValue) -> bool:
 
 PROPERTY_TRANSLATIONS: Mapping[str, tuple[str, Callable[[PropertyValue], Any]]] = {
     "acks": ("acks", _acks),
-    "batch.size": ("batch_size", _whole),
+    "batch.size": ("batch_size", _integer),
     "client.id": ("client_id", _text),
     "compression.codec": ("compression_type", _codec),
     "compression.type": ("compression_type", _codec),
-    "connections.max.idle.ms": ("connections_max_idle_ms", _whole),
-    "delivery.timeout.ms": ("delivery_timeout_ms", _whole),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _integer),
+    "delivery.timeout.ms": ("delivery_timeout_ms", _integer),
     "enable.idempotence": ("enable_idempotence", _flag),
-    "linger.ms": ("linger_ms", _whole),
-    "message.max.bytes": ("max_request_size", _whole),
-    "message.timeout.ms": ("delivery_timeout_ms", _whole),
-    "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
-    "queue.buffering.max.ms": ("linger_ms", _whole),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
+    "linger.ms": ("linger_ms", _integer),
+    "message.max.bytes": ("max_request_size", _integer),
+    "message.timeout.ms": ("delivery_timeout_ms", _integer),
+    "metadata.max.age.ms": ("metadata_max_age_ms", _integer),
+    "queue.buffering.max.ms": ("linger_ms", _integer),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _integer),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _integer),
     "request.required.acks": ("acks", _acks),
-    "request.timeout.ms": ("request_timeout_ms", _whole),
-    "retry.backoff.ms": ("retry_backoff_ms", _whole),
+    "request.timeout.ms": ("request_timeout_ms", _integer),
+    "retry.backoff.ms": ("retry_backoff_ms", _integer),
     "sasl.kerberos.service.name": ("sasl_kerberos_service_name", _text),
     "sasl.mechanism": ("sasl_mechanism", _upper),
     "sasl.mechanisms": ("sasl_mechanism", _upper),

@@ -82,15 +82,15 @@ def read_to_end(
     Raises StoppedError as soon as ``stopped`` returns True; ServiceError if nothing arrives for ``patience`` seconds;
     KafkaException if the topic cannot be read.
     """
-    there = TopicPartition(topic, partition, start)
-    consumer.assign([there])
-    silent, end = 0.0, math.inf
-    while silent < patience:
+    assigned = TopicPartition(topic, partition, start)
+    consumer.assign([assigned])
+    idle_seconds, end = 0.0, math.inf
+    while idle_seconds < patience:
         if stopped():
             raise StoppedError(f"reading {topic} was stopped")
         messages = consumer.consume(1_000, timeout=READ_POLL_SECONDS)
-        silent = 0.0 if messages else silent + READ_POLL_SECONDS
-        end = min(end, _known_end(consumer, there))
+        idle_seconds = 0.0 if messages else idle_seconds + READ_POLL_SECONDS
+        end = min(end, _known_end(consumer, assigned))
         for message in messages:
             if _is_end(message, end):
                 return
@@ -98,10 +98,10 @@ def read_to_end(
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
 
 
-def _known_end(consumer: Consumer, there: TopicPartition) -> float:
+def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
     """Return the last known end of the partition; infinity while it is unknown."""
-    known = consumer.get_watermark_offsets(there, cached=True)
-    return known[1] if known and known[1] >= 0 else math.inf
+    offsets = consumer.get_watermark_offsets(assigned, cached=True)
+    return offsets[1] if offsets and offsets[1] >= 0 else math.inf
 
 
 def _is_end(message: Message, end: float) -> bool:

@@ -59,8 +59,8 @@ class WantedTopic:
 
     def problems(self, existing: ExistingTopic) -> list[str]:
         """Return the problems of an existing topic of this name, each with its remedy."""
-        found = (self._partition_count(existing), self._cleanup(existing), self._retention(existing))
-        return [problem for problem in found if problem]
+        entries = (self._partition_count(existing), self._cleanup(existing), self._retention(existing))
+        return [problem for problem in entries if problem]
 
     def _partition_count(self, existing: ExistingTopic) -> str:
         if self.exactly is not None and existing.partitions != self.exactly:
@@ -102,12 +102,12 @@ class TopicStatus(StrEnum):
 class TopicLine:
     """One topic of the report; ``detail``: its configuration, or its problems."""
 
-    fate: TopicStatus
+    status: TopicStatus
     name: str
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.fate:8} {self.name:36} {self.detail}".rstrip()
+        return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
 def wanted_topics(configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS) -> tuple[WantedTopic, ...]:
@@ -159,14 +159,14 @@ def _prepare(
     admin: KafkaAdminClient, configuration: Configuration, partitions: int, replication_factor: int, dry_run: bool
 ) -> list[TopicLine]:
     existing = existing_topics(admin, configuration.topics.model_dump().values())
-    source = existing.get(configuration.topics.input)
-    wanted = wanted_topics(configuration, partitions=source.partitions if source else partitions)
+    input_topic = existing.get(configuration.topics.input)
+    wanted = wanted_topics(configuration, partitions=input_topic.partitions if input_topic else partitions)
     lines = plan_topics(wanted, existing)
-    if dry_run or any(line.fate is TopicStatus.WRONG for line in lines):
+    if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
         return lines
     created = create_topics(admin, [topic for topic in wanted if topic.name not in existing], replication_factor)
-    settled = plan_topics(wanted, await_topics(admin, [topic.name for topic in wanted]))
-    return [_told(before, after, created) for before, after in zip(lines, settled, strict=True)]
+    checked = plan_topics(wanted, await_topics(admin, [topic.name for topic in wanted]))
+    return [_result_line(before, after, created) for before, after in zip(lines, checked, strict=True)]
 
 
 def plan_topics(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
@@ -176,21 +176,19 @@ def plan_topics(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTo
 
 def _line(topic: WantedTopic, existing: ExistingTopic | None) -> TopicLine:
     if existing is None:
-        return TopicLine(TopicStatus.CREATE, topic.name, _described(topic.partitions, topic.settings))
+        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.settings))
     problems = topic.problems(existing)
     if problems:
         return TopicLine(TopicStatus.WRONG, topic.name, "; ".join(problems))
-    return TopicLine(
-        TopicStatus.EXISTS, topic.name, _described(existing.partitions, {CLEANUP_POLICY: existing.cleanup})
-    )
+    return TopicLine(TopicStatus.EXISTS, topic.name, _describe(existing.partitions, {CLEANUP_POLICY: existing.cleanup}))
 
 
-def _told(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
-    well_made = before.name in created and after.fate is TopicStatus.EXISTS
-    return replace(before, fate=TopicStatus.CREATED) if well_made else after
+def _result_line(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
+    created_correctly = before.name in created and after.status is TopicStatus.EXISTS
+    return replace(before, status=TopicStatus.CREATED) if created_correctly else after
 
 
-def _described(partitions: int, settings: Mapping[str, str]) -> str:
+def _describe(partitions: int, settings: Mapping[str, str]) -> str:
     count = f"{partitions} partition{'s' if partitions > 1 else ''}"
     return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
 
@@ -207,7 +205,7 @@ def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, 
         raise ServiceError(
             "the topics cannot be described: the broker's response is not that of Apache Kafka"
         ) from error
-    return {name: _existing(counts[name], found) for name, found in settings.items()}
+    return {name: _existing(counts[name], entries) for name, entries in settings.items()}
 
 
 def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, ExistingTopic]:

@@ -105,8 +105,8 @@ class FileMasking:
         Raises StatisticsError if fewer than ``calibration.min_records`` records of the window are usable.
         """
         rest = iter(lines)
-        held = list(islice(rest, self._configuration.calibration.window_records))
-        return chain(held, rest), self.restore(encode_statistics(self.snapshot(held)))
+        buffered = list(islice(rest, self._configuration.calibration.window_records))
+        return chain(buffered, rest), self.restore(encode_statistics(self.snapshot(buffered)))
 
     def restore(self, snapshot: bytes) -> int:
         """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
@@ -150,15 +150,15 @@ class FileMasking:
         self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
     ) -> FileTotals:
         """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0."""
-        tallied = FileTotals()
+        totals = FileTotals()
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:
                     reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            tallied.add(result)
-        return tallied
+            totals.add(result)
+        return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:
         def mask(batch: list[NumberedLine], hold: bool = False) -> Result:

@@ -15,32 +15,32 @@ MaskGroup = Callable[[NumberedRecords, bool], Result]
 """Masks records as one group. If the group is too small: True raises GroupTooSmallError, False rejects its records."""
 
 
-def mask_groups(parts: Iterable[NumberedRecords], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
-    """Yield the results of consecutive groups. ``parts``: the records split by group size; the last may be smaller.
+def mask_groups(batches: Iterable[NumberedRecords], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
+    """Yield the results of consecutive groups. ``batches``: the records split by group size; the last may be smaller.
 
     A group that is too small is merged with the following records (hold, merge) or rejected (suppress). At the end of
     the file it is rejected (hold) or merged with the previous group (merge).
     """
     if short == "suppress":
-        return (mask(part, False) for part in parts)
-    groups = _held(parts, mask)
-    return _merged(groups, mask) if short == "merge" else (_settled(group, mask) for group in groups)
+        return (mask(batch, False) for batch in batches)
+    groups = _sufficient_groups(batches, mask)
+    return _merged_groups(groups, mask) if short == "merge" else (_final_result(group, mask) for group in groups)
 
 
 FileGroup = tuple[NumberedRecords, Result | None]
 """Records and their result; None for a group that is too small, which only the last group can be."""
 
 
-def _held(parts: Iterable[NumberedRecords], mask: MaskGroup) -> Iterator[FileGroup]:
+def _sufficient_groups(batches: Iterable[NumberedRecords], mask: MaskGroup) -> Iterator[FileGroup]:
     """Yield groups as they become large enough."""
     records: NumberedRecords = []
-    tried = 0
-    for part in parts:
-        records, tried = [*records, *part], tried + 1
-        result = _attempt(records, mask, may_hold=tried < MAX_GROWTH)
+    attempts = 0
+    for batch in batches:
+        records, attempts = [*records, *batch], attempts + 1
+        result = _attempt(records, mask, may_hold=attempts < MAX_GROWTH)
         if result is not None:
             yield records, result
-            records, tried = [], 0
+            records, attempts = [], 0
     if records:
         yield records, None
 
@@ -53,12 +53,12 @@ def _attempt(records: NumberedRecords, mask: MaskGroup, *, may_hold: bool) -> Re
         return None
 
 
-def _settled(group: FileGroup, mask: MaskGroup) -> Result:
+def _final_result(group: FileGroup, mask: MaskGroup) -> Result:
     records, result = group
     return mask(records, False) if result is None else result
 
 
-def _merged(groups: Iterable[FileGroup], mask: MaskGroup) -> Iterator[Result]:
+def _merged_groups(groups: Iterable[FileGroup], mask: MaskGroup) -> Iterator[Result]:
     """Yield each group's result once the next group is known to be large enough."""
     last: FileGroup | None = None
     for group in groups:
@@ -66,7 +66,7 @@ def _merged(groups: Iterable[FileGroup], mask: MaskGroup) -> Iterator[Result]:
             last = ([*last[0], *group[0]], None)
             break
         if last is not None:
-            yield _settled(last, mask)
+            yield _final_result(last, mask)
         last = group
     if last is not None:
-        yield _settled(last, mask)
+        yield _final_result(last, mask)

@@ -45,15 +45,15 @@ class Health:
         """Record a heartbeat of the main loop."""
         self._beat = self._clock()
 
-    def reason(self, part: str, text: str | None) -> None:
+    def reason(self, component: str, text: str | None) -> None:
         """Set the reason why a component is not ready; None if it is ready."""
         with self._lock:
-            self._reasons = _changed(self._reasons, part, text)
+            self._reasons = _with_text(self._reasons, component, text)
 
-    def note(self, part: str, text: str | None) -> None:
+    def note(self, component: str, text: str | None) -> None:
         """Set a note about a problem of a component that is ready; None if there is no problem."""
         with self._lock:
-            self._notes = _changed(self._notes, part, text)
+            self._notes = _with_text(self._notes, component, text)
 
     @property
     def seconds_since_beat(self) -> float:
@@ -74,9 +74,9 @@ class Health:
         return tuple(self._notes.values())
 
 
-def _changed(texts: dict[str, str], part: str, text: str | None) -> dict[str, str]:
-    others = {p: t for p, t in texts.items() if p != part}
-    return others if text is None else {**others, part: text}
+def _with_text(texts: dict[str, str], component: str, text: str | None) -> dict[str, str]:
+    others = {p: t for p, t in texts.items() if p != component}
+    return others if text is None else {**others, component: text}
 
 
 HttpResponse = tuple[HTTPStatus, str, bytes]
@@ -84,13 +84,13 @@ HttpResponse = tuple[HTTPStatus, str, bytes]
 
 def respond(path: str, health: Health, registry: CollectorRegistry) -> HttpResponse:
     """Return the status, content type and body of the response for a path."""
-    answers: dict[str, Callable[[], HttpResponse]] = {
+    responses: dict[str, Callable[[], HttpResponse]] = {
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: _healthz(health),
         "/readyz": lambda: _readyz(health),
     }
-    answer = answers.get(path.partition("?")[0])
-    return answer() if answer else _json(HTTPStatus.NOT_FOUND, {"paths": list(answers)})
+    response = responses.get(path.partition("?")[0])
+    return response() if response else _json(HTTPStatus.NOT_FOUND, {"paths": list(responses)})
 
 
 def _healthz(health: Health) -> HttpResponse:
@@ -103,8 +103,8 @@ def _readyz(health: Health) -> HttpResponse:
     return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
 
 
-def _status(good: bool) -> HTTPStatus:
-    return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+def _status(ok: bool) -> HTTPStatus:
+    return HTTPStatus.OK if ok else HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def _json(status: HTTPStatus, body: dict[str, Any]) -> HttpResponse:
@@ -118,12 +118,12 @@ class HealthHandler(BaseHTTPRequestHandler):
     timeout = 10
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
+        self._respond(with_body=True)
 
     def do_HEAD(self) -> None:
-        self._answer(with_body=False)
+        self._respond(with_body=False)
 
-    def _answer(self, *, with_body: bool) -> None:
+    def _respond(self, *, with_body: bool) -> None:
         status, content_type, body = respond(self.path, self.server.health, self.server.registry)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
@@ -174,7 +174,7 @@ class HttpServer:
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
-        log.info("Serving /metrics, /healthz and /readyz at http://%s:%d", *self._server.server_address[:2])
+        log.info("serving /metrics, /healthz and /readyz at http://%s:%d", *self._server.server_address[:2])
         return self
 
     def __exit__(

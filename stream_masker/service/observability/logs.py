@@ -51,10 +51,10 @@ def describe(error: BaseException) -> str:
         return str(error)
     if isinstance(error, KafkaException):
         return f"Kafka: {error.args[0].str() if error.args else 'unknown error'}"
-    return f"{type(error).__name__} at {_places(error)}"
+    return f"{type(error).__name__} at {_source_locations(error)}"
 
 
-def _places(error: BaseException) -> str:
+def _source_locations(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames)) or "unknown"
 

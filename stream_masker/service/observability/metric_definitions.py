@@ -169,10 +169,10 @@ METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (
 def metrics_table() -> str:
     """Return the metrics as a Markdown table: name, kind, labels, process, meaning."""
     head = "| metric | kind | labels | of | meaning |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(_row(declared) for declared in METRIC_DEFINITIONS)
+    return head + "".join(_row(definition) for definition in METRIC_DEFINITIONS)
 
 
-def _row(declared: MetricDefinition) -> str:
-    labels = ", ".join(f"`{label}`" for label in declared.labels)
-    processes = ", ".join(declared.processes)
-    return f"| `{declared.full_name}` | {declared.kind} | {labels} | {processes} | {declared.help} |\n"
+def _row(definition: MetricDefinition) -> str:
+    labels = ", ".join(f"`{label}`" for label in definition.labels)
+    processes = ", ".join(definition.processes)
+    return f"| `{definition.full_name}` | {definition.kind} | {labels} | {processes} | {definition.help} |\n"

@@ -21,7 +21,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry, process: ProcessName) -> None:
         self.registry = registry
-        self._metrics = {d.name: _made(d, registry) for d in METRIC_DEFINITIONS if process in d.processes}
+        self._metrics = {d.name: _create(d, registry) for d in METRIC_DEFINITIONS if process in d.processes}
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter; adding 0 creates the series, so that rates are correct from its first event on."""
@@ -46,8 +46,8 @@ class Metrics:
         return metric.labels(**labels) if labels else metric
 
 
-def _made(declared: MetricDefinition, registry: CollectorRegistry) -> MetricObject:
-    name, text, labels = declared.full_name, declared.help, declared.labels
-    if declared.kind == "histogram":
-        return Histogram(name, text, labels, buckets=declared.buckets, registry=registry)
-    return (Counter if declared.kind == "counter" else Gauge)(name, text, labels, registry=registry)
+def _create(definition: MetricDefinition, registry: CollectorRegistry) -> MetricObject:
+    name, text, labels = definition.full_name, definition.help, definition.labels
+    if definition.kind == "histogram":
+        return Histogram(name, text, labels, buckets=definition.buckets, registry=registry)
+    return (Counter if definition.kind == "counter" else Gauge)(name, text, labels, registry=registry)

@@ -41,7 +41,7 @@ def _bar(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> It
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(what, total=1.0)
-        yield _now_and_then(
+        yield _throttled(
             PROGRESS_BAR_SECONDS,
             lambda records, rate: bar.update(
                 task, completed=done(records), description=f"{what} {records:,} records, {rate:,.0f}/s"
@@ -51,20 +51,20 @@ def _bar(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> It
 
 
 def _lines(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> ReportProgress:
-    def tell(records: int, rate: float) -> None:
+    def report(records: int, rate: float) -> None:
         print(f"{what} {records:,} records ({done(records):.0%}), {rate:,.0f}/s", file=stream, flush=True)
 
-    return _now_and_then(PROGRESS_LINE_SECONDS, tell, clock)
+    return _throttled(PROGRESS_LINE_SECONDS, report, clock)
 
 
-def _now_and_then(every: float, tell: Callable[[int, float], None], clock: Clock) -> ReportProgress:
-    start = told = clock()
+def _throttled(every: float, report: Callable[[int, float], None], clock: Clock) -> ReportProgress:
+    start = reported = clock()
 
     def show(records: int) -> None:
-        nonlocal told
+        nonlocal reported
         now = clock()
-        if now - told >= every:
-            told = now
-            tell(records, records / (now - start))
+        if now - reported >= every:
+            reported = now
+            report(records, records / (now - start))
 
     return show

@@ -77,10 +77,10 @@ class FakeListener:
     def revoked(self) -> None:
         self.roles.append(None)
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         if self.error is not None:
             raise self.error
-        self.blocks.append((offset, written, raw))
+        self.blocks.append((offset, timestamp, value))
 
     def tick(self) -> None:
         """Nothing to do."""
@@ -232,10 +232,10 @@ def test_an_application_that_will_not_stop_is_left_behind(
         return both
 
     give_up = threading.Event()
-    monkeypatch.setattr(process, "STOP", 0.1)
-    monkeypatch.setattr(process, "LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(process, "CANCEL_SECONDS", 0.1)
     assert asyncio.run(check()) == (True, False)
-    assert "left behind" in caplog.text
+    assert "abandoning it" in caplog.text
 
 
 def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,17 +359,17 @@ def some(records: int) -> Counts:
 def test_a_sample_is_enough_when_it_fills_the_window() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(20), now=0)
-    assert (sample.room, sample.is_enough(59)) == (10, False)
+    assert (sample.remaining, sample.is_complete(59)) == (10, False)
     sample.add(some(10), now=1)
-    assert sample.is_enough(1)
+    assert sample.is_complete(1)
     assert sample.counts().records == 30
 
 
 def test_a_sample_is_enough_when_min_records_have_been_there_for_every_seconds() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(9), now=0)
-    assert not sample.is_enough(1000)
+    assert not sample.is_complete(1000)
     sample.add(some(1), now=1000)
     sample.add(some(1), now=1050)
-    assert not sample.is_enough(1059.9)
-    assert sample.is_enough(1060)
+    assert not sample.is_complete(1059.9)
+    assert sample.is_complete(1060)

@@ -81,11 +81,11 @@ class TestPairs:
 
     def test_an_unknown_attribute(self, problems):
         lines = problems(mechanism={"pairs": [["principal", "other"]]})
-        assert "mechanism.pairs[0][1]: 'other' is no attribute: use principal, secondary" in lines
+        assert "mechanism.pairs[0][1]: 'other' is not an attribute: use principal, secondary" in lines
 
     def test_pairs_for_another_reference(self, problems):
         assert problems(mechanism={"reference": "root", "pairs": [["principal", "secondary"]]}) == [
-            "mechanism.pairs: only reference pair has pairs: leave them out"
+            "mechanism.pairs: only reference pair uses pairs: remove them"
         ]
 
 
@@ -127,10 +127,10 @@ class TestPaths:
     @pytest.mark.parametrize(
         ("changes", "place", "said"),
         [
-            ({"path": "a[*].b[*]"}, "path", "has 2 [*]: use one at most"),
+            ({"path": "a[*].b[*]"}, "path", "has 2 [*]: use at most one"),
             ({"path": "coding[?system=icd]"}, "path", "ends with a filter"),
-            ({"label": "labels[*]"}, "label", "must have a [*] exactly when the attribute's path"),
-            ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] exactly when the attribute's path"),
+            ({"label": "labels[*]"}, "label", "must have a [*] if and only if the attribute's path"),
+            ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] if and only if the attribute's path"),
         ],
     )
     def test_shapes(self, problems, changes, place, said):
@@ -140,7 +140,7 @@ class TestPaths:
 
     def test_one_value_is_the_key_of_noise(self, problems):
         assert problems(noise_key="ids[*]") == [
-            "noise_key: 'ids[*]' is not allowed: use a path without [*], which selects one value"
+            "noise_key: 'ids[*]' is not allowed: use a path without [*], so that it selects one value"
         ]
 
     def test_one_value_is_alpha(self, problems):
@@ -161,8 +161,8 @@ class TestPaths:
 
     def test_a_field_in_two_lists(self, problems):
         assert problems(fields={"keep": ["age", "['age']"], "drop": ["age"]}) == [
-            "fields.keep[1]: \"['age']\" is also fields.keep[0]: name it once",
-            "fields.drop[0]: 'age' is also fields.keep[0]: name it once",
+            "fields.keep[1]: \"['age']\" is also fields.keep[0]: list it once",
+            "fields.drop[0]: 'age' is also fields.keep[0]: list it once",
         ]
 
     @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ class TestPaths:
     def test_what_is_kept_must_not_hold_what_is_masked(self, problems, kept):
         written = {"label": "diagnoses.principal.display", "copies": ["billing.code"]}
         (line,) = problems(attributes={"principal": written}, fields={"keep": [kept]})
-        assert line.startswith(f"fields.keep[0]: {kept!r} holds attributes.principal.")
+        assert line.startswith(f"fields.keep[0]: {kept!r} contains attributes.principal.")
 
     @pytest.mark.parametrize("kept", ["diagnoses.secondary", "diagnoses.secondary[*]", "diagnoses.secondary[0].code"])
     def test_nor_hold_an_element_that_is_masked(self, problems, kept):
@@ -190,7 +190,7 @@ class TestPaths:
 class TestAlpha:
     def test_records_bring_one_for_every_attribute(self, problems):
         assert problems(attributes={"principal": {"alpha": {"header": "alpha"}}}) == [
-            "attributes.secondary.alpha: a record's own alpha holds for every attribute: give header alpha here too"
+            "attributes.secondary.alpha: a record's own alpha applies to every attribute: use header alpha here too"
         ]
 
     def test_defaults_may_differ(self, parse):
@@ -207,7 +207,7 @@ def test_properties_that_guarantees_rest_on(problems, name):
 
 def test_the_window_must_hold_the_first_records(problems):
     assert problems(calibration={"min_records": 11, "window_records": 10}) == [
-        "calibration.min_records: 11 is more than window_records: use at most 10"
+        "calibration.min_records: 11 is greater than window_records: use at most 10"
     ]
 
 

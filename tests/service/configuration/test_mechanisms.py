@@ -127,7 +127,7 @@ class TestProblems:
 
     def test_a_noise_level_for_a_mechanism_that_knows_none(self, problems):
         assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
-            "attributes.principal.alpha: data_swapping knows no noise level: leave it out"
+            "attributes.principal.alpha: data_swapping has no noise level: remove it"
         ]
 
     @pytest.mark.parametrize("name", SECTIONS)
@@ -141,7 +141,7 @@ class TestProblems:
         (problem,) = problems(
             mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
         )
-        assert problem.startswith("attributes.age: data_swapping masks nominal attributes only: use ")
+        assert problem.startswith("attributes.age: data_swapping masks only nominal attributes: use ")
         assert all(name in problem for name in able)
 
     def test_what_the_constructor_refuses(self, parse):

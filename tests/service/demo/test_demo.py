@@ -29,7 +29,7 @@ def test_it_masks_all_recalibrates_and_ends_with_a_summary():
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
-    assert "embedded broker, in memory, for trying out only" in told
+    assert "embedded in-memory broker, for trials only" in told
     assert "2,000 events produced, 2,000 masked, 0 rejected: 2,000 accounted for" in told
     assert len(re.findall(r"http://127\.0\.0\.1:\d+/metrics", told)) == 2
     assert re.search(r"statistics version \d+ \(blocks, ", told)

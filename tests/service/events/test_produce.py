@@ -81,7 +81,7 @@ def test_the_events_of_a_file_arrive_with_their_keys(tmp_path: Path) -> None:
         records = read_all(bootstrap, "discharges")
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.complete) == (2, 1, True)
-    assert stream.getvalue() == "events.csv, line 3: 1 cells where the header has 2\n"
+    assert stream.getvalue() == "events.csv, line 3: 1 cells, but the header has 2\n"
 
 
 def test_records_of_one_key_stay_in_order(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_strict_stops_at_the_first_malformed_line(tmp_path: Path) -> None:
 
 def test_many_malformed_lines_are_told_only_up_to_a_point() -> None:
     told: list[str] = []
-    sieve = MalformedLineFilter(name="f", strict=False, tell=told.append)
+    sieve = MalformedLineFilter(name="f", strict=False, report=told.append)
     assert list(sieve.events([MalformedLine(i, "not JSON") for i in range(50)] + [FileEvent(b"{}")])) == [
         FileEvent(b"{}")
     ]
@@ -133,8 +133,8 @@ def test_what_did_not_arrive_is_counted_by_reason() -> None:
 
 
 def test_backpressure_waits_for_old_records_even_failed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_masker.service.events.publishing.MARK_EVERY", 1)
-    monkeypatch.setattr("stream_masker.service.events.publishing.MARKS", 2)
+    monkeypatch.setattr("stream_masker.service.events.publishing.MARK_INTERVAL", 1)
+    monkeypatch.setattr("stream_masker.service.events.publishing.MAX_MARKS", 2)
     producer = FakeProducer(fails={1: KafkaTimeoutError()})
     publisher = EventPublisher(producer, "t")
     for _ in range(5):

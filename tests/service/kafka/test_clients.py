@@ -103,7 +103,7 @@ def test_a_value_of_the_wrong_kind_is_told_by_its_key() -> None:
 def test_no_broker_is_one_clear_error_and_no_noise(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.kafka.clients.PROBE_MS", 200)
+    monkeypatch.setattr("stream_masker.service.kafka.clients.BROKER_PROBE_MS", 200)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1\b"):
         kafka_python_admin(configured(bootstrap_servers="127.0.0.1:1"))
     assert not caplog.records

@@ -23,11 +23,11 @@ def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 6
     return ExistingTopic(partitions, cleanup, retention_ms)
 
 
-def fate(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
+def status(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
     configuration = configuration or configured()
     name = getattr(configuration.topics, role)
     lines = {line.name: line for line in plan_topics(wanted_topics(configuration, partitions=4), {name: found})}
-    return lines[name].fate, lines[name].detail
+    return lines[name].status, lines[name].detail
 
 
 def test_every_topic_of_the_configuration_is_wanted_once() -> None:
@@ -72,7 +72,7 @@ def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
     ],
 )
 def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> None:
-    assert fate(role, found)[0] is TopicStatus.EXISTS
+    assert status(role, found)[0] is TopicStatus.EXISTS
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> 
     ],
 )
 def test_topics_that_will_not_do_say_what_to_do(role: str, found: ExistingTopic, advice: str) -> None:
-    kind, detail = fate(role, found)
+    kind, detail = status(role, found)
     assert kind is TopicStatus.WRONG
     assert advice in detail
 

@@ -37,7 +37,7 @@ from measuring import table
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 from stream_masker.service.worker.client_properties import group_of
 
 WARM = 20_000

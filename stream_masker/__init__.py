@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stream_masker.core.distance import LogTaxonomic, WuPalmer
-    from stream_masker.core.mechanisms.data_swapping import DataSwapping
-    from stream_masker.core.mechanisms.exponential import Exponential
-    from stream_masker.core.mechanisms.microaggregation import Microaggregation
-    from stream_masker.core.mechanisms.naive_distortion import NaiveDistortion
-    from stream_masker.core.mechanisms.pram import Pram
-    from stream_masker.core.mechanisms.probabilistic_distortion import ProbabilisticDistortion
-    from stream_masker.core.mechanisms.random_transitions import RandomTransitions
-    from stream_masker.core.mechanisms.rank_swapping import RankSwapping
-    from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
-    from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
-    from stream_masker.core.mechanisms.vicus import Vicus
+    from stream_masker.core.mechanisms.exponential.mechanism import Exponential
+    from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+    from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+    from stream_masker.core.mechanisms.swapping.data import DataSwapping
+    from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
+    from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
+    from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
+    from stream_masker.core.mechanisms.transition.pram import Pram
+    from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
+    from stream_masker.core.mechanisms.transition.random import RandomTransitions
+    from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
     from stream_masker.core.statistics import (
@@ -63,17 +63,17 @@ __all__ = [
 
 _HOMES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
-    "core.mechanisms.data_swapping": ("DataSwapping",),
-    "core.mechanisms.exponential": ("Exponential",),
-    "core.mechanisms.microaggregation": ("Microaggregation",),
-    "core.mechanisms.naive_distortion": ("NaiveDistortion",),
-    "core.mechanisms.pram": ("Pram",),
-    "core.mechanisms.probabilistic_distortion": ("ProbabilisticDistortion",),
-    "core.mechanisms.random_transitions": ("RandomTransitions",),
-    "core.mechanisms.rank_swapping": ("RankSwapping",),
-    "core.mechanisms.semantic_noise": ("SemanticNoise",),
-    "core.mechanisms.swapping_by_frequency": ("DistributionalRankSwapping",),
-    "core.mechanisms.vicus": ("Vicus",),
+    "core.mechanisms.swapping.data": ("DataSwapping",),
+    "core.mechanisms.exponential.mechanism": ("Exponential",),
+    "core.mechanisms.microaggregation.mechanism": ("Microaggregation",),
+    "core.mechanisms.transition.naive": ("NaiveDistortion",),
+    "core.mechanisms.transition.pram": ("Pram",),
+    "core.mechanisms.transition.probabilistic": ("ProbabilisticDistortion",),
+    "core.mechanisms.transition.random": ("RandomTransitions",),
+    "core.mechanisms.swapping.rank.mechanism": ("RankSwapping",),
+    "core.mechanisms.noise.semantic": ("SemanticNoise",),
+    "core.mechanisms.swapping.frequency": ("DistributionalRankSwapping",),
+    "core.mechanisms.transition.vicus.mechanism": ("Vicus",),
     "core.numeric": ("Numeric",),
     "core.ontology": ("Ontology", "Taxonomy"),
     "core.statistics": (

@@ -24,7 +24,10 @@ from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.envelope import stamp
-from stream_masker.pipeline.messages import (
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.wire.chunks import split_message
+from stream_masker.pipeline.wire.messages import (
     BlockRange,
     DriftReport,
     StatisticsMessage,
@@ -34,9 +37,6 @@ from stream_masker.pipeline.messages import (
     encode_statistics,
     fingerprints,
 )
-from stream_masker.pipeline.parts import cut
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.service.configuration import schema as schemas
 from stream_masker.service.configuration.schema import configuration_schema_text, load_schema, schema_names, validator
 
@@ -163,7 +163,7 @@ def sent() -> dict[str, list[bytes]]:
             version(None, "bootstrap"),
             version(BlockRange(0, 7, 3), "blocks", settings=SETTINGS),
             version(None, "file", numeric=True),
-            cut(3, bytes(2_000), 1_000)[-1].value,
+            split_message(3, bytes(2_000), 1_000)[-1].value,
         ],
         "drift": [report(None, None, None), report(*differences()), report(*differences(numeric=True))],
     }

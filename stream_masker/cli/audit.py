@@ -8,7 +8,7 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.logs import configure_logs
+from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
@@ -33,11 +33,11 @@ def command(config: Path, places: tuple[str, ...]) -> None:
       stream-masker audit --config discharges.yaml --offset 0:1234
       stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
     """
-    from stream_masker.service.audit import Place, audit
+    from stream_masker.service.audit import RecordPlace, audit
 
     configure_logs("warning")
     matching = True
-    for finding in audit(load_configuration(config), [Place.parse(text) for text in places]):
+    for finding in audit(load_configuration(config), [RecordPlace.parse(text) for text in places]):
         matching &= finding.matches
         click.echo(f"{finding.place}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.words}")
     raise SystemExit(0 if matching else 1)

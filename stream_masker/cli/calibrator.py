@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stream_masker.cli.options import config_option
-from stream_masker.service.logs import LEVELS, configure_logs
+from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 
 
 @click.command()
@@ -17,7 +17,7 @@ from stream_masker.service.logs import LEVELS, configure_logs
     type=click.IntRange(0, 65_535),
     help="Instead of http.port, for several processes on one machine; 0 takes any free port and logs it.",
 )
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="What to log.")
 def command(config: Path, http_port: int | None, log_level: str) -> None:
     """Merge the workers' counts, and publish statistics and their drift, until told to stop (SIGTERM, SIGINT).
 
@@ -35,8 +35,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker calibrator --config discharges.yaml
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
-    from stream_masker.service.calibrator import run_calibrator
-    from stream_masker.service.reload import ConfigurationFile
+    from stream_masker.service.calibrator.process import run_calibrator
+    from stream_masker.service.configuration.reload import ConfigurationFile
 
     configure_logs(log_level)
     file = ConfigurationFile(config)

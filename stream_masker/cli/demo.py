@@ -6,34 +6,34 @@ import click
 from rich.console import Console
 
 from stream_masker.service.demo import DemoOptions, run_demo
-from stream_masker.service.logs import configure_logs
+from stream_masker.service.observability.logs import configure_logs
 
-DEFAULT = DemoOptions()
+DEFAULT_RECORDS = DemoOptions()
 
 
 @click.command()
 @click.option(
     "--records",
     type=click.IntRange(min=100),
-    default=DEFAULT.records,
+    default=DEFAULT_RECORDS.records,
     show_default=True,
     help="Events to generate; afterwards the demonstration ends.",
 )
 @click.option(
     "--rate",
     type=click.FloatRange(min=0),
-    default=DEFAULT.rate,
+    default=DEFAULT_RECORDS.rate,
     show_default=True,
     help="Events a second; 0 for full speed.",
 )
 @click.option(
     "--correlation",
     type=click.FloatRange(0, 1),
-    default=DEFAULT.correlation,
+    default=DEFAULT_RECORDS.correlation,
     show_default=True,
     help="How much secondary diagnoses depend on the principal one; it halves when drift sets in.",
 )
-@click.option("--seed", type=int, default=DEFAULT.seed, show_default=True, help="Of the generated events.")
+@click.option("--seed", type=int, default=DEFAULT_RECORDS.seed, show_default=True, help="Of the generated events.")
 @click.option(
     "--bootstrap-servers",
     default="",
@@ -43,7 +43,7 @@ DEFAULT = DemoOptions()
 @click.option(
     "--port",
     type=click.IntRange(1, 65_534),
-    default=DEFAULT.port,
+    default=DEFAULT_RECORDS.port,
     show_default=True,
     help="Of the calibrator's /metrics; the worker's is the next. Taken ports are replaced by free ones.",
 )

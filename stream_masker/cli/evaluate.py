@@ -13,22 +13,22 @@ from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.evaluation.utility_table import (
     ALPHAS,
-    ROUNDINGS,
+    TABLE_ROUNDINGS,
     MechanismRow,
     UtilityRow,
     mechanism_row,
     utility_markdown,
     utility_rows,
 )
-from stream_masker.pipeline.cutting import split
+from stream_masker.pipeline.calibration.blocks import split_ranges
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.service import local
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, noise_levels
-from stream_masker.service.configuration.mechanisms import SemanticNoise
+from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
 from stream_masker.service.configuration.pairing import pairs
 from stream_masker.service.configuration.secrets import read_secret
-from stream_masker.service.logs import configure_logs
+from stream_masker.service.local import files
+from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
@@ -42,7 +42,7 @@ from stream_masker.service.logs import configure_logs
     show_default=True,
     help="A noise level; may be given several times.",
 )
-@click.argument("source", default=local.STANDARD, metavar="[FILE]")
+@click.argument("source", default=files.STANDARD, metavar="[FILE]")
 def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
     """Mask events (JSON lines, perhaps gzipped) at several noise levels and print what each keeps, as a Markdown table.
 
@@ -60,10 +60,10 @@ def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
     secret = read_secret(configuration)
     mechanism = build_mechanism(configuration, secret)
     masker = RecordMasker(build_plan(configuration), mechanism, secret)
-    with local.open_input(source) as stream:
-        batches = list(masker.encode(line for _, line in local.numbered_lines(stream)))
+    with files.open_input(source) as stream:
+        batches = list(masker.encode(line for _, line in files.numbered_lines(stream)))
     rows: list[UtilityRow] | list[MechanismRow]
-    if isinstance(configuration.mechanism, SemanticNoise):
+    if isinstance(configuration.mechanism, SemanticNoiseSection):
         rows = _of_noise(configuration, configuration.mechanism, batches, alphas, secret)
     else:
         groups = _groups(batches, configuration, mechanism)
@@ -73,7 +73,7 @@ def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
 
 def _of_noise(
     configuration: Configuration,
-    settings: SemanticNoise,
+    settings: SemanticNoiseSection,
     batches: Sequence[Batch],
     alphas: tuple[float, ...],
     secret: bytes,
@@ -84,7 +84,7 @@ def _of_noise(
         secret=secret,
         alphas=alphas,
         references=_references(settings),
-        roundings=ROUNDINGS,
+        roundings=TABLE_ROUNDINGS,
         correlated=settings.correlated,
         distribution=settings.distribution,
         candidates=settings.candidates,
@@ -94,7 +94,7 @@ def _of_noise(
     return list(rows)
 
 
-def _references(settings: SemanticNoise) -> tuple[str, ...]:
+def _references(settings: SemanticNoiseSection) -> tuple[str, ...]:
     """Every reference, ``pair`` only where it is the configured one and so known to fit."""
     return ("mean", "pair", "root") if settings.reference == "pair" else ("mean", "root")
 
@@ -103,5 +103,5 @@ def _groups(batches: Iterable[Batch], configuration: Configuration, mechanism: M
     """The batches; cut into groups, of which none is too small, for a mechanism that masks such."""
     if not mechanism.needs_group:
         return list(batches)
-    groups = [group for batch in batches for group in split(batch, configuration.groups.records)]
+    groups = [group for batch in batches for group in split_ranges(batch, configuration.groups.records)]
     return [group for group in groups if group.size >= mechanism.group_minimum]

@@ -10,11 +10,11 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics
-from stream_masker.service import local
+from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.cycles import rare_searches
-from stream_masker.service.logs import configure_logs
+from stream_masker.service.gc_tuning import infrequent_collections
+from stream_masker.service.local import files as local
+from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
@@ -47,7 +47,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     configure_logs("warning")
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
-    with ExitStack() as files, rare_searches(configuration.worker.batch_records):
+    with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         lines = local.numbered_lines(files.enter_context(local.open_input(source)))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
@@ -64,7 +64,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     _summarise(tallied, version, time.perf_counter() - start)
 
 
-def _summarise(tallied: local.Tallied, version: int, seconds: float) -> None:
+def _summarise(tallied: local.FileTotals, version: int, seconds: float) -> None:
     rate = tallied.records / max(seconds, 1e-9)
     click.echo(f"{tallied}, by statistics version {version}; {rate:,.0f} records/s", err=True)
 
@@ -105,7 +105,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
 
 
 def _publish(configuration: Configuration, message: StatisticsMessage) -> None:
-    from stream_masker.service.bootstrap import publish_snapshot
+    from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
     version = publish_snapshot(configuration, message.snapshot, source="file")
     click.echo(f"published as statistics version {version} on {configuration.topics.statistics}", err=True)

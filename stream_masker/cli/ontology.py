@@ -12,9 +12,9 @@ import numpy as np
 
 from stream_masker.core.distance import DISTANCES, distance_by_name
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
-from stream_masker.core.ontology.compiled import SUFFIX
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
 from stream_masker.core.ontology.sources import compile_to, is_compiled
+from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
@@ -61,7 +61,7 @@ def compile_source(source: str, output: Path | None) -> None:
       stream-masker ontology compile SnomedCT_International/ -o snomed.ontology
     """
     if output is not None and not is_compiled(output):
-        raise ParameterError(f"--output {output} must end in {SUFFIX}, so that it can be given as a source")
+        raise ParameterError(f"--output {output} must end in {COMPILED_SUFFIX}, so that it can be given as a source")
     path, ontology = compile_to(source, output)
     _print([("file", path), ("concepts", len(ontology)), ("bytes", path.stat().st_size)])
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from stream_masker.cli.options import config_option
-from stream_masker.core.ontology import cache
+from stream_masker.core.ontology.storage import cache
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.logs import configure_logs
+from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.warmup import warm_up
 
 
@@ -31,5 +31,5 @@ def command(config: Path) -> None:
     mechanism = warm_up(load_configuration(config))
     seconds = time.perf_counter() - start
     click.echo(
-        f"{mechanism.name} over {', '.join(mechanism.attributes)} is ready, in {seconds:.1f} s ({cache.folder()})"
+        f"{mechanism.name} over {', '.join(mechanism.attributes)} is ready, in {seconds:.1f} s ({cache.cache_folder()})"
     )

@@ -9,8 +9,8 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.logs import configure_logs
-from stream_masker.service.produce import produce
+from stream_masker.service.events.produce import produce
+from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()

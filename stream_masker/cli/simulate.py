@@ -9,8 +9,8 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.logs import configure_logs
-from stream_masker.service.simulate import Simulation, simulate, simulate_to_file
+from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
+from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
@@ -60,7 +60,9 @@ def command(
     """
     configure_logs("warning")
     configuration = load_configuration(config)
-    simulation = Simulation(records=records, rate=rate, correlation=correlation, drift_after=drift_after, seed=seed)
+    simulation = SimulationOptions(
+        records=records, rate=rate, correlation=correlation, drift_after=drift_after, seed=seed
+    )
     if out is not None:
         simulate_to_file(configuration, simulation, out, stream=sys.stderr)
         return

@@ -9,8 +9,8 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.logs import configure_logs
-from stream_masker.service.topics import BROKERS_DEFAULT, PARTITIONS, Fate, prepare_topics
+from stream_masker.service.kafka.topics import BROKERS_DEFAULT, PARTITIONS, TopicAction, prepare_topics
+from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
@@ -50,6 +50,6 @@ def command(config: Path, partitions: int, replication_factor: int | None, dry_r
     )
     for line in lines:
         click.echo(line)
-    wrong = sum(line.fate is Fate.WRONG for line in lines)
+    wrong = sum(line.fate is TopicAction.WRONG for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics cannot be used as they are")

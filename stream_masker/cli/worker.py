@@ -15,9 +15,9 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.cycles import rare_searches
-from stream_masker.service.ending import end_within
-from stream_masker.service.logs import LEVELS, configure_logs
+from stream_masker.service.gc_tuning import infrequent_collections
+from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
+from stream_masker.service.shutdown import exit_within
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
     type=click.IntRange(0, 65_535),
     help="Instead of http.port, for several workers on one machine; 0 takes any free port and logs it.",
 )
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What to log.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="What to log.")
 def command(config: Path, http_port: int | None, log_level: str) -> None:
     """Mask the input topic, record by record, until told to stop (SIGTERM, SIGINT).
 
@@ -47,8 +47,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     """
     from prometheus_client import CollectorRegistry
 
-    from stream_masker.service.health import Health, HttpServer
-    from stream_masker.service.worker_run import run_worker
+    from stream_masker.service.observability.health import Health, HttpServer
+    from stream_masker.service.worker.run import run_worker
 
     configure_logs(log_level)
     configuration = load_configuration(config)
@@ -56,7 +56,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     stop_on_signals(stop)
     port = http.port if http_port is None else http_port
     server = HttpServer(host=http.host, port=port, health=health, registry=registry)
-    with server, unforeseen_logged(), rare_searches(configuration.worker.batch_records):
+    with server, unforeseen_logged(), infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 
 
@@ -78,7 +78,7 @@ def stop_on_signals(stop: threading.Event) -> None:
     def handle(number: int, _: FrameType | None) -> None:
         log.info("%s: stopping", signal.Signals(number).name)
         signal.signal(number, signal.SIG_DFL)
-        end_within()
+        exit_within()
         stop.set()
 
     signal.signal(signal.SIGTERM, handle)

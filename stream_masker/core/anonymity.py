@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.numeric import Ints
+from stream_masker.core.dtypes import Int64Array
 
 
-def class_sizes(batch: Batch) -> Ints:
+def class_sizes(batch: Batch) -> Int64Array:
     """(n,) int64: of each record the number of records, itself included, that have the same values.
 
     Scalars and numbers count, absent ones too; elements of arrays do not.

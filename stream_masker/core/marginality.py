@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.distance import Concepts, Distance
-from stream_masker.core.numeric import Floats, Moments
-from stream_masker.core.ontology.taxonomy import Int32
+from stream_masker.core.distance import ConceptsLike, Distance
+from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.numeric import Moments
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts
 from stream_masker.core.statistics.marginal import Marginal
-from stream_masker.core.statistics.mean import choose, value_counts
+from stream_masker.core.statistics.mean import choose_mean, value_counts
 from stream_masker.errors import ParameterError, StatisticsError
 
 
-def marginality(values: Concepts, d: Distance) -> Floats:
+def marginality(values: ConceptsLike, d: Distance) -> Float64Array:
     """(n,) float64: m(xⱼ) = Σ d(xⱼ, xₗ) over the sample without xⱼ itself (2013: equation 2).
 
     Equal values elsewhere in the sample count, at distance 0, so that frequent values are less marginal. Raises
@@ -32,23 +32,23 @@ def marginality(values: Concepts, d: Distance) -> Floats:
     return marginalities_from_counts(counts, d)[np.searchsorted(counts.keys, positions)]
 
 
-def marginality_mean(values: Concepts, d: Distance) -> str:
+def marginality_mean(values: ConceptsLike, d: Distance) -> str:
     """The least marginal value of the sample, a concept id (2013: equation 3). Ties, which the paper leaves open:
     smallest depth, then smallest id. Raises as ``marginality``."""
     return d.taxonomy.ids[marginality_mean_from_counts(value_counts(values, d), d)]
 
 
-def numeric_marginality_mean(values: Concepts, d: Distance) -> float:
+def numeric_marginality_mean(values: ConceptsLike, d: Distance) -> float:
     """The least marginality in the sample (2013: equation 4). Raises as ``marginality``."""
     return float(marginality(values, d).min())
 
 
-def marginality_variance(values: Concepts, d: Distance) -> float:
+def marginality_variance(values: ConceptsLike, d: Distance) -> float:
     """Σ m(xⱼ) / n, of n values (2013: equation 5); it grows with n, as marginalities do. Raises as ``marginality``."""
     return marginality_variance_from_counts(value_counts(values, d), d)
 
 
-def marginality_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
+def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
     """Σ √(m(xⱼ)·m(yⱼ)) / n, of n pairs of values (2013: equation 6); never negative.
 
     Raises ParameterError for lists of different lengths, and as ``marginality``.
@@ -59,7 +59,7 @@ def marginality_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distanc
     return marginality_covariance_from_counts(pair_counts(first, second, len(d_b.taxonomy)), d_a, d_b)
 
 
-def marginality_matrix(columns: Sequence[Concepts], distances: Sequence[Distance]) -> Floats:
+def marginality_matrix(columns: Sequence[ConceptsLike], distances: Sequence[Distance]) -> Float64Array:
     """(p, p): variances on the diagonal, covariances off it, of p columns of n values (2013: section 2.3.2)."""
     p = len(columns)
     matrix = np.diag([marginality_variance(a, d) for a, d in zip(columns, distances, strict=True)])
@@ -70,7 +70,7 @@ def marginality_matrix(columns: Sequence[Concepts], distances: Sequence[Distance
     return matrix
 
 
-def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Floats:
+def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Float64Array:
     """(k,) float64: the marginality of each distinct value. Raises StatisticsError for no values."""
     return Marginal(counts, d).sums(0.0)[0]
 
@@ -78,7 +78,7 @@ def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Floats:
 def marginality_mean_from_counts(counts: SparseCounts, d: Distance) -> int:
     """The position of the least marginal value."""
     values = Marginal(counts, d)
-    return choose(values.positions, values.sums(0.0)[0], d)
+    return choose_mean(values.positions, values.sums(0.0)[0], d)
 
 
 def marginality_variance_from_counts(counts: SparseCounts, d: Distance) -> float:
@@ -118,9 +118,9 @@ class SDistance:
     @classmethod
     def of(
         cls,
-        columns: Sequence[Concepts],
+        columns: Sequence[ConceptsLike],
         distances: Sequence[Distance],
-        numbers: Floats | None = None,
+        numbers: Float64Array | None = None,
         *,
         balanced: bool = False,
     ) -> SDistance:
@@ -140,14 +140,18 @@ class SDistance:
         (a, numbers_a), (b, numbers_b) = self._parts(first), self._parts(second)
         return float(self.pairs(a, b, numbers_a, numbers_b)[0])
 
-    def _parts(self, record: Sequence[str | float]) -> tuple[list[Int32], Floats]:
+    def _parts(self, record: Sequence[str | float]) -> tuple[list[Int32Array], Float64Array]:
         p = len(self.distances)
         codes = [d.taxonomy.encode([str(value)]) for d, value in zip(self.distances, record[:p], strict=True)]
         return codes, np.array([[float(value) for value in record[p:]]])
 
     def pairs(
-        self, a: Sequence[Int32], b: Sequence[Int32], numbers_a: Floats | None = None, numbers_b: Floats | None = None
-    ) -> Floats:
+        self,
+        a: Sequence[Int32Array],
+        b: Sequence[Int32Array],
+        numbers_a: Float64Array | None = None,
+        numbers_b: Float64Array | None = None,
+    ) -> Float64Array:
         """(n,) float64: δ of n pairs of records, given as p columns of positions each, and (n, q) numbers."""
         total = np.zeros(len(a[0]) if a else len(_numbers(numbers_a)))
         for first, second, d, weight in zip(a, b, self.distances, weights(self.variances), strict=True):
@@ -158,16 +162,16 @@ class SDistance:
         return np.sqrt(total)
 
 
-def weights(variances: Sequence[float]) -> Floats:
+def weights(variances: Sequence[float]) -> Float64Array:
     """1 / variance; 0 of a constant attribute, which takes no part in the S-distance."""
     return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances])
 
 
-def _variances(numbers: Floats) -> tuple[float, ...]:
+def _variances(numbers: Float64Array) -> tuple[float, ...]:
     return tuple((np.diag(Moments.of(numbers).products) / (len(numbers) - 1)).tolist())
 
 
-def _numbers(numbers: Floats | None) -> Floats:
+def _numbers(numbers: Float64Array | None) -> Float64Array:
     if numbers is None:
         raise ParameterError("the S-distance of numeric attributes needs their numbers")
     return numbers

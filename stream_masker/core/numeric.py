@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.errors import ParameterError, StatisticsError
 
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
-
-LARGEST = 2.0**53
+LARGEST_NUMBER = 2.0**53
 """The greatest magnitude of a value: up to it every integer is a float of its own."""
 
-BEYOND = ("clamp", "reflect")
+BEYOND_RANGE = ("clamp", "reflect")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +37,8 @@ class Numeric:
     def __post_init__(self) -> None:
         if not isinstance(self.integer, bool):
             raise ParameterError(f"integer is a {type(self.integer).__name__}: use a bool")
-        if self.beyond not in BEYOND:
-            raise ParameterError(f"beyond={self.beyond!r} is not allowed: use {' or '.join(BEYOND)}")
+        if self.beyond not in BEYOND_RANGE:
+            raise ParameterError(f"beyond={self.beyond!r} is not allowed: use {' or '.join(BEYOND_RANGE)}")
         for name, bound in (("minimum", self.minimum), ("maximum", self.maximum)):
             if bound is not None and (not _is_number(bound) or not self._allows(np.array([bound])).all()):
                 raise ParameterError(f"{name}={bound!r} is not allowed: use {self._kind} up to 2**53, or None")
@@ -57,18 +55,18 @@ class Numeric:
         """The maximum; ∞ for none."""
         return math.inf if self.maximum is None else float(self.maximum)
 
-    def admits(self, values: Floats) -> NDArray[np.bool_]:
+    def admits(self, values: Float64Array) -> NDArray[np.bool_]:
         """(n,) bool: which of n numbers are values of the attribute; NaN is none."""
         return self._allows(values) & (values >= self.lower) & (values <= self.upper)
 
-    def fit(self, values: Floats, uniforms: Floats) -> Floats:
+    def fit(self, values: Float64Array, uniforms: Float64Array) -> Float64Array:
         """(n,) float64: masked numbers made values of the attribute; NaN (absent) stays.
 
         First the bounds (see ``beyond``), then, of an integer attribute, stochastic rounding: z becomes ⌊z⌋ + 1 where
         ``uniforms`` (n,) in [0, 1) lies below z − ⌊z⌋, and else ⌊z⌋, so that its expectation is z; this adds at most
         1/4 to the variance.
         """
-        inside = self._inside(np.clip(values, -LARGEST, LARGEST))
+        inside = self._inside(np.clip(values, -LARGEST_NUMBER, LARGEST_NUMBER))
         whole = np.floor(inside)
         return np.where(uniforms < inside - whole, whole + 1.0, whole) if self.integer else inside
 
@@ -76,12 +74,12 @@ class Numeric:
     def _kind(self) -> str:
         return "a whole number" if self.integer else "a number"
 
-    def _allows(self, values: Floats) -> NDArray[np.bool_]:
+    def _allows(self, values: Float64Array) -> NDArray[np.bool_]:
         with np.errstate(invalid="ignore"):
-            small = np.abs(values) <= LARGEST
+            small = np.abs(values) <= LARGEST_NUMBER
         return small & (np.floor(values) == values) if self.integer else small
 
-    def _inside(self, values: Floats) -> Floats:
+    def _inside(self, values: Float64Array) -> Float64Array:
         if self.beyond == "clamp":
             return np.clip(values, self.lower, self.upper)
         if self.minimum is None or self.maximum is None:
@@ -102,12 +100,12 @@ class Moments:
     Sums of blocks agree with a direct computation to about 1e-14 of each figure (Chan, Golub and LeVeque 1979).
     """
 
-    count: Ints
-    mean: Floats
-    products: Floats
+    count: Int64Array
+    mean: Float64Array
+    products: Float64Array
 
     @classmethod
-    def of(cls, values: Floats) -> Moments:
+    def of(cls, values: Float64Array) -> Moments:
         """Of (n, q) float64, NaN where a record has no value; O(n·q²)."""
         present = ~np.isnan(values)
         columns = [_centred(values[:, j], present[:, j]) for j in range(values.shape[1])]
@@ -120,7 +118,7 @@ class Moments:
         return len(self.count)
 
     @property
-    def covariance(self) -> Floats:
+    def covariance(self) -> Float64Array:
         """(q, q): covariances over the records that have both values (1/n, of the window as a whole); 0 for none."""
         return np.asarray(self.products / np.maximum(self.count, 1))
 
@@ -174,12 +172,12 @@ class NumericStatistics:
     is always so where every record has every value)."""
 
     names: tuple[str, ...]
-    mean: Floats
-    covariance: Floats
+    mean: Float64Array
+    covariance: Float64Array
     projection: float = 0.0
 
     @property
-    def correlation(self) -> Floats:
+    def correlation(self) -> Float64Array:
         """(q, q): Pearson's ρ, 1 on the diagonal; 0 of a constant attribute."""
         deviation = np.sqrt(np.diag(self.covariance))
         scale = np.where(deviation > 0.0, deviation, np.inf)
@@ -225,7 +223,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _centred(values: Floats, present: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float, Floats]:
+def _centred(values: Float64Array, present: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float, Float64Array]:
     """Which values are there, their mean, and each one less the mean (0 of those that are not there).
 
     The mean is taken of differences to one of the values, so that equal values have no variance at all.
@@ -236,7 +234,7 @@ def _centred(values: Floats, present: NDArray[np.bool_]) -> tuple[NDArray[np.boo
 
 
 def _moments(
-    first: tuple[NDArray[np.bool_], float, Floats], second: tuple[NDArray[np.bool_], float, Floats]
+    first: tuple[NDArray[np.bool_], float, Float64Array], second: tuple[NDArray[np.bool_], float, Float64Array]
 ) -> tuple[int, float, float]:
     """Count, the first one's mean, and sum of products, over the records that have both."""
     both = first[0] & second[0]

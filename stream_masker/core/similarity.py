@@ -17,14 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.compiling import kernel, part
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel, part
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-
-Floats = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +32,11 @@ class ValueGraph:
     are neighbours[starts[u, y]:starts[u, y + 1]]; edges: as many, the number of edges to each of them.
     """
 
-    values: tuple[Int64, ...]
-    firsts: Int64
-    starts: Int64
-    neighbours: Int32
-    edges: Floats
+    values: tuple[Int64Array, ...]
+    firsts: Int64Array
+    starts: Int64Array
+    neighbours: Int32Array
+    edges: Float64Array
 
     @classmethod
     def of(cls, counts: Counts, sizes: tuple[int, ...], *, multigraph: bool, most_values: int) -> ValueGraph:
@@ -59,13 +55,13 @@ class ValueGraph:
         edges = both[:, 2].astype(np.float64) if multigraph else np.ones(len(both))
         return cls(values, firsts, starts, both[:, 1].astype(np.int32), edges)
 
-    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Floats]:
+    def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Float64Array]:
         """S of each attribute's values, (v, v) float64 each, in the order of ``values``."""
         first = self.direct()
         second = self.transitive(first, threshold)
         return [c1 * one + c2 * two for one, two in zip(first, second, strict=True)]
 
-    def direct(self) -> list[Floats]:
+    def direct(self) -> list[Float64Array]:
         """S' of each attribute's values, (v, v) float64 each."""
         roots, degrees = np.sqrt(self.edges), self._degrees()
         return [
@@ -73,7 +69,7 @@ class ValueGraph:
             for x in range(len(self.values))
         ]
 
-    def transitive(self, direct: list[Floats], threshold: float) -> list[Floats]:
+    def transitive(self, direct: list[Float64Array], threshold: float) -> list[Float64Array]:
         """S'' of each attribute's values, (v, v) float64 each, from their S' and T."""
         similar = np.concatenate([(matrix > threshold).ravel() for matrix in direct])
         corners = np.cumsum([0, *(matrix.size for matrix in direct)])
@@ -83,18 +79,18 @@ class ValueGraph:
             np.asarray(transitive_similarity(x, *graph, similar, corners, degrees)) for x in range(len(self.values))
         ]
 
-    def _degrees(self) -> Floats:
+    def _degrees(self) -> Float64Array:
         before = np.concatenate(([0.0], np.cumsum(self.edges)))
         return before[self.starts[:, -1]] - before[self.starts[:, 0]]
 
 
-def most_frequent(column: SparseCounts, most: int) -> Int64:
+def most_frequent(column: SparseCounts, most: int) -> Int64Array:
     """The positions, ascending, of the ``most`` most frequent values; of equal counts those of least position."""
     chosen = np.lexsort((column.keys, -column.counts))[:most]
     return np.sort(column.keys[chosen])
 
 
-def _links(counts: Counts, i: int, j: int, values: tuple[Int64, ...], firsts: Int64, size: int) -> Int64:
+def _links(counts: Counts, i: int, j: int, values: tuple[Int64Array, ...], firsts: Int64Array, size: int) -> Int64Array:
     """(links, 3): vertex of i, vertex of j, edges, of the pairs whose values both take part."""
     pair = counts.pairs[i, j]
     a, b = np.divmod(pair.keys, size)
@@ -104,10 +100,10 @@ def _links(counts: Counts, i: int, j: int, values: tuple[Int64, ...], firsts: In
     return np.stack((u, w, pair.counts[kept]), axis=1)
 
 
-def _bounds(firsts: Int64) -> Int64:
+def _bounds(firsts: Int64Array) -> Int64Array:
     """(vertices, attributes + 1): the keys vertex·(n + 1) + first vertex of each attribute, and one past the last."""
     n = firsts[-1]
-    keys: Int64 = np.arange(n, dtype=np.int64)[:, None] * (n + 1) + firsts[None, :]
+    keys: Int64Array = np.arange(n, dtype=np.int64)[:, None] * (n + 1) + firsts[None, :]
     return keys
 
 
@@ -131,7 +127,7 @@ def direct_similarity(x, firsts, starts, neighbours, roots, degrees):  # type: i
 
 
 @part
-def find(parent, c):  # type: ignore[no-untyped-def]
+def find_root(parent, c):  # type: ignore[no-untyped-def]
     """The vertex that c is merged into."""
     while parent[c] != c:
         parent[c] = parent[parent[c]]
@@ -140,7 +136,7 @@ def find(parent, c):  # type: ignore[no-untyped-def]
 
 
 @part
-def shared(u, w, y, firsts, starts, neighbours, edges, similar, corner, parent, mass):  # type: ignore[no-untyped-def]
+def shared_neighbours(u, w, y, firsts, starts, neighbours, edges, similar, corner, parent, mass):  # type: ignore[no-untyped-def]
     """Σ over the merged vertices of attribute y of √(edges to u · edges to w). ``parent``, ``mass``: room."""
     first = firsts[y]
     size = firsts[y + 1] - first
@@ -153,14 +149,14 @@ def shared(u, w, y, firsts, starts, neighbours, edges, similar, corner, parent, 
         row = corner + (neighbours[p] - first) * size - first
         for q in range(starts[w, y], starts[w, y + 1]):
             if similar[row + neighbours[q]]:
-                parent[find(parent, neighbours[q])] = find(parent, neighbours[p])
+                parent[find_root(parent, neighbours[q])] = find_root(parent, neighbours[p])
     for p in range(starts[u, y], starts[u, y + 1]):
-        mass[find(parent, neighbours[p]), 0] += edges[p]
+        mass[find_root(parent, neighbours[p]), 0] += edges[p]
     total = 0.0
     for q in range(starts[w, y], starts[w, y + 1]):
-        mass[find(parent, neighbours[q]), 1] += edges[q]
+        mass[find_root(parent, neighbours[q]), 1] += edges[q]
     for q in range(starts[w, y], starts[w, y + 1]):
-        c = find(parent, neighbours[q])
+        c = find_root(parent, neighbours[q])
         total += np.sqrt(mass[c, 0] * mass[c, 1])
         mass[c, 1] = 0.0
     return total
@@ -181,7 +177,9 @@ def transitive_similarity(x, firsts, starts, neighbours, edges, similar, corners
             total = 0.0
             for y in range(firsts.size - 1):
                 if y != x:
-                    total += shared(u, w, y, firsts, starts, neighbours, edges, similar, corners[y], parent, mass)
+                    total += shared_neighbours(
+                        u, w, y, firsts, starts, neighbours, edges, similar, corners[y], parent, mass
+                    )
             if total > 0.0:
                 result[i, j] = min(1.0, total / np.sqrt(degrees[u] * degrees[w]))
                 result[j, i] = result[i, j]

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.numeric import Floats, Moments
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.numeric import Moments
 from stream_masker.core.statistics.counts import Counts, count_batch, merge, subtract
 from stream_masker.errors import ParameterError
 
-WAITING_RECORDS = 16_384
+PENDING_RECORDS = 16_384
 """Up to this many added records wait before the window takes them in, so that adding one by one stays cheap."""
 
 
@@ -49,7 +50,7 @@ class SlidingWindow:
             self._batches.append(batch)
             self._times.append(np.full(batch.size, seconds))
             self._waiting += batch.size
-        if self._waiting >= WAITING_RECORDS:
+        if self._waiting >= PENDING_RECORDS:
             self._settle()
 
     def counts(self) -> Counts:
@@ -107,7 +108,7 @@ def _nominal(counts: Counts) -> Counts:
     return replace(counts, numeric=None)
 
 
-def _moments(numbers: Floats | None, live: NDArray[np.bool_]) -> Moments | None:
+def _moments(numbers: Float64Array | None, live: NDArray[np.bool_]) -> Moments | None:
     return None if numbers is None else Moments.of(numbers[live])
 
 

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
-
-Floats = NDArray[np.float64]
-Int64 = NDArray[np.int64]
 
 LARGE_CELLS = 0.8
 LARGE_COUNT = 5.0
 LEAST_COUNT = 1.0
 
 PRECISION = 1e-15
-MOST_STEPS = 1_000_000
+MAX_SERIES_STEPS = 1_000_000
 TINY = 1e-300
 
 
@@ -44,7 +42,7 @@ class ChiSquare:
     large_sample: bool
 
 
-def contingency(pair: SparseCounts, size: int) -> Int64:
+def contingency(pair: SparseCounts, size: int) -> Int64Array:
     """(r, c) int64: the counts of two attributes' values that occur; ``size``: concepts of the second's taxonomy."""
     a, b = np.divmod(pair.keys, size)
     rows, columns = np.unique(a), np.unique(b)
@@ -73,7 +71,7 @@ def chi_squares(counts: Counts, sizes: Sequence[int]) -> dict[tuple[int, int], C
     return {(i, j): chi_square(contingency(pair, sizes[j])) for (i, j), pair in counts.pairs.items() if len(pair.keys)}
 
 
-def _filled(table: Floats) -> Floats:
+def _filled(table: Float64Array) -> Float64Array:
     if table.ndim != 2 or not table.size or table.min() < 0.0 or not table.any():
         raise ParameterError("a contingency table has rows and columns of counts, none negative and some positive")
     return table[table.any(axis=1)][:, table.any(axis=0)]
@@ -91,7 +89,7 @@ def p_value(statistic: float, degrees: int) -> float:
 def _series(a: float, x: float) -> float:
     """Σ xⁿ / (a·(a + 1) … (a + n)), which converges fast for x < a + 1."""
     term = total = 1.0 / a
-    for n in range(1, MOST_STEPS):
+    for n in range(1, MAX_SERIES_STEPS):
         term *= x / (a + n)
         total += term
         if term < total * PRECISION:
@@ -104,7 +102,7 @@ def _fraction(a: float, x: float) -> float:
     b = x + 1.0 - a
     c, d = 1.0 / TINY, 1.0 / b
     product = d
-    for n in range(1, MOST_STEPS):
+    for n in range(1, MAX_SERIES_STEPS):
         step = -n * (n - a)
         b += 2.0
         d = 1.0 / (step * d + b or TINY)

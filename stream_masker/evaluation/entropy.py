@@ -19,14 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.mechanisms.markov import MarkovMechanism
+from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.errors import ParameterError
-
-Floats = NDArray[np.float64]
-Int64 = NDArray[np.int64]
 
 CELLS = 1 << 22
 """Of known combinations by masked ones that are held at a time."""
@@ -40,13 +37,13 @@ class Security:
     confidential: float
 
 
-def entropy(probabilities: Floats) -> Floats:
+def entropy(probabilities: Float64Array) -> Float64Array:
     """Σ p·log2(1 / p) along the last axis, in bits; p = 0 adds nothing."""
     logs = np.log2(probabilities, where=probabilities > 0.0, out=np.zeros_like(probabilities))
     return np.asarray(-(probabilities * logs).sum(axis=-1))
 
 
-def posterior(matrix: Floats, prior: Floats | None = None) -> Floats:
+def posterior(matrix: Float64Array, prior: Float64Array | None = None) -> Float64Array:
     """(v, v): the probability that value i was the original of masked value j, in row i; columns sum to 1.
 
     matrix: row-stochastic transition probabilities; prior: (v,) of the original values, None for equal ones. A masked
@@ -55,18 +52,18 @@ def posterior(matrix: Floats, prior: Floats | None = None) -> Floats:
     before = np.full(len(matrix), 1.0 / len(matrix)) if prior is None else prior / prior.sum()
     joint = before[:, None] * matrix
     total = joint.sum(axis=0)
-    result: Floats = np.where(total > 0.0, joint / np.where(total > 0.0, total, 1.0), before[:, None])
+    result: Float64Array = np.where(total > 0.0, joint / np.where(total > 0.0, total, 1.0), before[:, None])
     return result
 
 
 def security(
-    original: Int64,
-    masked: Int64,
-    matrices: Sequence[Floats],
+    original: Int64Array,
+    masked: Int64Array,
+    matrices: Sequence[Float64Array],
     *,
     known: Sequence[int],
     confidential: int,
-    priors: Sequence[Floats] | None = None,
+    priors: Sequence[Float64Array] | None = None,
 ) -> Security:
     """The average entropies over all records, each in its turn the one sought.
 
@@ -98,7 +95,7 @@ def _blocks(targets: int, seen: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, targets, step))
 
 
-def _likelihood(targets: Int64, origins: Sequence[Floats]) -> Floats:
+def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64Array:
     """(targets, seen): Πk P(target k was the original of seen k)."""
     result = origins[0][targets[:, 0]]
     for k in range(1, len(origins)):
@@ -132,7 +129,7 @@ def _choices(others: Sequence[int], known: int) -> list[list[int]]:
     return [[others[(start + k) % len(others)] for k in range(known)] for start in starts]
 
 
-def value_indices(mechanism: MarkovMechanism, columns: Sequence[Column]) -> Int64:
+def value_indices(mechanism: MarkovMechanism, columns: Sequence[Column]) -> Int64Array:
     """(n, p) int64: scalar columns' values as indices into their transition matrices.
 
     Raises ParameterError for arrays, and for values that are absent or not in the window.
@@ -145,7 +142,7 @@ def value_indices(mechanism: MarkovMechanism, columns: Sequence[Column]) -> Int6
     return np.stack(indices, axis=1)
 
 
-def _indices(mechanism: MarkovMechanism, j: int, column: Column) -> Int64:
+def _indices(mechanism: MarkovMechanism, j: int, column: Column) -> Int64Array:
     tau = mechanism.distances[j].taxonomy
     values = tau.encode(mechanism.transition_matrix(mechanism.attributes[j])[0])
     index = np.full(len(tau) + 1, -1, np.int64)

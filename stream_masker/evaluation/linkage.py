@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.mechanisms.rank_swapping_levels import ONE, Levels
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, ValueDistances
 from stream_masker.errors import ParameterError
 
-Floats = NDArray[np.float64]
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
-
-BLOCK = 1 << 22
+LINKAGE_BLOCK = 1 << 22
 """Distances that are held at a time."""
 
 
@@ -34,7 +31,7 @@ class Linkage:
     that is one of the m nearest, else 0. unchanged: the share of records that masking left as they were, in [0, 1].
     """
 
-    probabilities: Floats
+    probabilities: Float64Array
     unchanged: float
 
     @property
@@ -69,7 +66,7 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
     return Linkage(probabilities, float((first == second).all(axis=1).mean()))
 
 
-_Place = tuple[Int64, Int64, NDArray[np.int32]]
+_Place = tuple[Int64Array, Int64Array, NDArray[np.int32]]
 """Of one place of an attribute: the indices of originals and of masked values, and the distances of these."""
 
 
@@ -79,12 +76,12 @@ def _places(original: Batch, masked: Batch, j: int, d: Distance) -> Iterator[_Pl
         raise ParameterError(f"column {j} has other places masked than it had before")
     values = np.unique(np.concatenate([before.ravel(), after.ravel()]))
     values = values[values >= 0]
-    table = _with_none(Levels.of(d, values))
+    table = _with_none(ValueDistances.of(d, values))
     for place in range(before.shape[1]):
         yield _indices(values, before[:, place]), _indices(values, after[:, place]), table
 
 
-def _padded(column: Column, size: int) -> Int32:
+def _padded(column: Column, size: int) -> Int32Array:
     """(n, places) int32 codes, -1 where a record has no value."""
     if column.offsets is None:
         return np.maximum(column.codes, -1)[:, None]
@@ -94,25 +91,25 @@ def _padded(column: Column, size: int) -> Int32:
     return rows
 
 
-def _indices(values: Int32, codes: Int32) -> Int64:
+def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
     """Of each code among the values; one beyond the last for none."""
     return np.where(codes < 0, values.size, np.searchsorted(values, codes))
 
 
-def _with_none(levels: Levels) -> NDArray[np.int32]:
+def _with_none(levels: ValueDistances) -> NDArray[np.int32]:
     """The distances, with a last row and column for no value."""
     size = len(levels.ranks)
-    table = np.full((size + 1, size + 1), ONE, np.int32)
+    table = np.full((size + 1, size + 1), UNIT, np.int32)
     table[:size, :size] = levels.distances
     table[size, size] = 0
     return table
 
 
-def _probabilities(first: Int64, second: Int64, tables: Sequence[NDArray[np.int32]]) -> Floats:
+def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[NDArray[np.int32]]) -> Float64Array:
     """(n,) from the (n, places) indices of originals and of masked values."""
     known, kind = np.unique(first, axis=0, return_inverse=True)
     masked, own, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
-    step = max(1, BLOCK // len(masked))
+    step = max(1, LINKAGE_BLOCK // len(masked))
     result = np.zeros(len(first))
     for start in range(0, len(known), step):
         between = _between(known[start : start + step], masked, tables)
@@ -122,7 +119,7 @@ def _probabilities(first: Int64, second: Int64, tables: Sequence[NDArray[np.int3
     return result
 
 
-def _between(known: Int64, masked: Int64, tables: Sequence[NDArray[np.int32]]) -> Int64:
+def _between(known: Int64Array, masked: Int64Array, tables: Sequence[NDArray[np.int32]]) -> Int64Array:
     """The distances of known to masked records, times their number of places."""
     total = np.zeros((len(known), len(masked)), np.int64)
     for j, table in enumerate(tables):

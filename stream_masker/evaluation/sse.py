@@ -12,14 +12,14 @@ import numpy as np
 from stream_masker.core.anonymity import least_class
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.mechanisms.microaggregation import VARIANTS, Microaggregation
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.mechanisms.microaggregation.mechanism import AGGREGATION_VARIANTS, Microaggregation
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.taxonomy import Int32
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.whole import markdown, mask_whole
+from stream_masker.evaluation.dataset import markdown, mask_whole
 
-KS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
+SSE_KS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
 """The k of the paper's tables 2 to 5."""
 
 
@@ -56,8 +56,8 @@ def sse_rows(
     numeric: Mapping[str, Numeric] | None = None,
     *,
     secret: bytes,
-    ks: Sequence[int] = KS,
-    variants: Sequence[str] = VARIANTS[::-1],
+    ks: Sequence[int] = SSE_KS,
+    variants: Sequence[str] = AGGREGATION_VARIANTS[::-1],
     scaling: str = "paper",
     **options: Any,
 ) -> Iterator[SseRow]:
@@ -90,7 +90,7 @@ def sse_markdown(rows: Sequence[SseRow]) -> str:
     return markdown(head, lines)
 
 
-def _nominal(before: Int32, after: Int32, d: Distance) -> float:
+def _nominal(before: Int32Array, after: Int32Array, d: Distance) -> float:
     there = before >= 0
     return float((d.pairs(before[there], after[there]) ** 2).sum())
 

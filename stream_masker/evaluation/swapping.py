@@ -13,10 +13,10 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
-from stream_masker.core.mechanisms.data_swapping import DataSwapping
-from stream_masker.core.mechanisms.rank_swapping import RankSwapping
-from stream_masker.core.mechanisms.swapping import Swapping
-from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.swapping.base import Swapping
+from stream_masker.core.mechanisms.swapping.data import DataSwapping
+from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import (
     Counts,
@@ -26,12 +26,12 @@ from stream_masker.core.statistics import (
     distance_variance_from_counts,
     mean_from_counts,
 )
+from stream_masker.evaluation.dataset import markdown, mask_whole
 from stream_masker.evaluation.linkage import record_linkage
-from stream_masker.evaluation.whole import markdown, mask_whole
 
 Label = TypeVar("Label", str, tuple[str, str])
 
-KS = (2, 5, 10, 20, 50, 100)
+SWAPPING_KS = (2, 5, 10, 20, 50, 100)
 """The paper's lengths of the swapping interval."""
 
 NO_INTERVAL = 0
@@ -79,7 +79,7 @@ def swapping_rows(
     taxonomies: Mapping[str, Taxonomy],
     *,
     secrets: Sequence[bytes],
-    ks: Sequence[int] = KS,
+    ks: Sequence[int] = SWAPPING_KS,
     methods: Mapping[str, Maker] = METHODS,
     baselines: Mapping[str, Maker] = BASELINES,
 ) -> Iterator[SwappingRow]:

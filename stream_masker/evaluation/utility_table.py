@@ -11,18 +11,18 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Tally
 from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.options import REFERENCES
-from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
 from stream_masker.core.utility import Utility, utility
-from stream_masker.evaluation.whole import keys_of, markdown
+from stream_masker.evaluation.dataset import keys_of, markdown
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
 """The noise levels of the paper's tables."""
 
-ROUNDINGS = ("ceil", "calibrated")
+TABLE_ROUNDINGS = ("ceil", "calibrated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def utility_rows(
     secret: bytes,
     alphas: Sequence[float] = ALPHAS,
     references: Sequence[str] = REFERENCES,
-    roundings: Sequence[str] = ROUNDINGS,
+    roundings: Sequence[str] = TABLE_ROUNDINGS,
     pairs: Sequence[tuple[str, str]] | None = None,
     distance: str = "wu_palmer",
     **options: Any,

@@ -14,10 +14,12 @@ MECHANISM_HEADER: Final = OWN_HEADERS + "mechanism"
 CONFIGURATION_HEADER: Final = OWN_HEADERS + "configuration"
 
 
-Key: TypeAlias = bytes | None
+MessageKey: TypeAlias = bytes | None
 
 
-def key_treatment(policy: MessagePolicy, pseudonyms: Pseudonyms) -> Callable[[Sequence[Key]], Sequence[Key]]:
+def key_treatment(
+    policy: MessagePolicy, pseudonyms: Pseudonyms
+) -> Callable[[Sequence[MessageKey]], Sequence[MessageKey]]:
     """A function from messages' keys to the masked ones; no key stays none.
 
     A pseudonym is that of the key's bytes, so an id has the same one here as in a field.

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
-from stream_masker.pipeline.paths import Each, Index, Json, Name, Path, Step, Where
+from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 
-Treat: TypeAlias = Callable[[Json], Any]
+FieldTreatment: TypeAlias = Callable[[JsonValue], Any]
 """From a value to what becomes of it; ``GONE`` when it is dropped."""
 
 GONE: Final = object()
@@ -32,14 +32,14 @@ class Action(IntEnum):
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class PolicyNode:
     """A step of some paths. ``action``: of the paths that end here; children by the next step."""
 
     action: Action | None = None
-    names: dict[str, Node] = field(default_factory=dict)
-    places: dict[int, Node] = field(default_factory=dict)
-    each: Node | None = None
-    wheres: list[tuple[Where, Node]] = field(default_factory=list)
+    names: dict[str, PolicyNode] = field(default_factory=dict)
+    places: dict[int, PolicyNode] = field(default_factory=dict)
+    each: PolicyNode | None = None
+    wheres: list[tuple[FilterStep, PolicyNode]] = field(default_factory=list)
 
     @property
     def in_list(self) -> bool:
@@ -56,7 +56,7 @@ class Node:
         """Whether paths go on into the elements that one filter selects, and no others."""
         return len(self.wheres) == 1 and not self.places and self.each is None
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[PolicyNode]:
         """The nodes of all next steps."""
         yield from self.names.values()
         yield from self.places.values()
@@ -68,29 +68,29 @@ class Node:
         own = Action.KEEP if self.action in (None, Action.MASKED) else self.action
         return max((own, *(child.strongest() for child in self.children())))
 
-    def child(self, step: Step) -> Node:
+    def child(self, step: Step) -> PolicyNode:
         """The node of a next step, made where there is none."""
         match step:
-            case Name(key):
-                return self.names.setdefault(key, Node())
-            case Index(position):
-                return self.places.setdefault(position, Node())
-            case Each():
-                self.each = self.each or Node()
+            case NameStep(key):
+                return self.names.setdefault(key, PolicyNode())
+            case IndexStep(position):
+                return self.places.setdefault(position, PolicyNode())
+            case EachStep():
+                self.each = self.each or PolicyNode()
                 return self.each
-            case Where():
+            case FilterStep():
                 return self._matching(step)
 
-    def element(self, position: int, value: Json) -> tuple[Node, ...]:
+    def element(self, position: int, value: JsonValue) -> tuple[PolicyNode, ...]:
         """The nodes that hold a list's element."""
         matching = [node for where, node in self.wheres if where.matches(value)]
         return tuple(node for node in (self.each, self.places.get(position), *matching) if node is not None)
 
-    def _matching(self, step: Where) -> Node:
+    def _matching(self, step: FilterStep) -> PolicyNode:
         for where, node in self.wheres:
             if where == step:
                 return node
-        self.wheres.append((step, Node()))
+        self.wheres.append((step, PolicyNode()))
         return self.wheres[-1][1]
 
 
@@ -107,9 +107,9 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
     return _Compiler(pseudonyms).treat_object((policy_tree(plan),), inherited, _drop)
 
 
-def policy_tree(plan: Plan) -> Node:
+def policy_tree(plan: Plan) -> PolicyNode:
     """The steps of all paths that the plan names, from the record on."""
-    root = Node()
+    root = PolicyNode()
     for path, action in _listed(plan):
         _grow(root, path, action)
     return root
@@ -122,22 +122,22 @@ def _listed(plan: Plan) -> Iterator[tuple[Path, Action]]:
     yield from ((path, Action.KEEP) for path in plan.fields.keep)
 
 
-def _grow(root: Node, path: Path, action: Action) -> None:
+def _grow(root: PolicyNode, path: Path, action: Action) -> None:
     node = root
     for number, step in enumerate(path.steps, start=1):
         node = node.child(step)
-        if isinstance(step, Where) and number < len(path.steps) and action is not Action.DROP:
+        if isinstance(step, FilterStep) and number < len(path.steps) and action is not Action.DROP:
             _keep_field(node, step)
     node.action = max(node.action or action, action)
 
 
-def _keep_field(node: Node, step: Where) -> None:
+def _keep_field(node: PolicyNode, step: FilterStep) -> None:
     for key in step.field:
-        node = node.child(Name(key))
+        node = node.child(NameStep(key))
     node.action = node.action or Action.KEEP
 
 
-Nodes: TypeAlias = tuple[Node, ...]
+PolicyNodes: TypeAlias = tuple[PolicyNode, ...]
 
 
 class _Compiler:
@@ -145,16 +145,16 @@ class _Compiler:
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         self._pseudonyms = pseudonyms
-        self._made: dict[tuple[Nodes, Action], Treat] = {}
+        self._made: dict[tuple[PolicyNodes, Action], FieldTreatment] = {}
 
-    def treat(self, nodes: Nodes, inherited: Action) -> Treat:
+    def treat(self, nodes: PolicyNodes, inherited: Action) -> FieldTreatment:
         """What becomes of a value that ``nodes`` hold, when the action ``inherited`` holds what is around it."""
         made = self._made.get((nodes, inherited))
         if made is None:
             made = self._made[nodes, inherited] = self._make(nodes, inherited)
         return made
 
-    def treat_object(self, nodes: Nodes, own: Action, other: Treat) -> Treat:
+    def treat_object(self, nodes: PolicyNodes, own: Action, other: FieldTreatment) -> FieldTreatment:
         """The members of an object: those that a node holds by their names, all others by ``own``.
 
         ``other``: what becomes of a value that is no object.
@@ -168,22 +168,22 @@ class _Compiler:
         listed = frozenset(key for key, treat in members.items() if treat is not _drop)
         return _listed_members(listed, _some_members([one for one in special if one[0] in listed], other), other)
 
-    def _member(self, nodes: Nodes, key: str, own: Action) -> Treat:
+    def _member(self, nodes: PolicyNodes, key: str, own: Action) -> FieldTreatment:
         return self.treat(tuple(node.names[key] for node in nodes if key in node.names), own)
 
-    def _make(self, nodes: Nodes, inherited: Action) -> Treat:
+    def _make(self, nodes: PolicyNodes, inherited: Action) -> FieldTreatment:
         own = max((node.action for node in nodes if node.action), default=inherited)
         if not any(True for node in nodes for _ in node.children()):
             return self._leaf(own)
         return self._inner(nodes, Action.KEEP if own is Action.MASKED else own)
 
-    def _inner(self, nodes: Nodes, own: Action) -> Treat:
+    def _inner(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
         astray = self._leaf(max(own, *(node.strongest() for node in nodes)))
         elements = self._list(nodes, own) if any(node.in_list for node in nodes) else astray
         other = _other(elements, astray)
         return self.treat_object(nodes, own, other) if any(node.names for node in nodes) else _no_object(other, astray)
 
-    def _list(self, nodes: Nodes, own: Action) -> Treat:
+    def _list(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
         if all(node.in_every_element for node in nodes):
             return _every_element(self.treat(tuple(node.each for node in nodes if node.each), own))
         if len(nodes) == 1 and nodes[0].is_filter:
@@ -192,50 +192,50 @@ class _Compiler:
         settle = _places_held if any(node.places for node in nodes) else _remaining
         return lambda value: settle([self._element(nodes, own, at, element) for at, element in enumerate(value)])
 
-    def _element(self, nodes: Nodes, own: Action, position: int, element: Json) -> Any:
+    def _element(self, nodes: PolicyNodes, own: Action, position: int, element: JsonValue) -> Any:
         held = tuple(found for node in nodes for found in node.element(position, element))
         return self.treat(held, own)(element)
 
-    def _leaf(self, action: Action) -> Treat:
+    def _leaf(self, action: Action) -> FieldTreatment:
         if action is Action.PSEUDONYMIZE:
             return self._pseudonyms.of_value
         return _drop if action is Action.DROP else _keep
 
 
-def _keep(value: Json) -> Any:
+def _keep(value: JsonValue) -> Any:
     return value
 
 
-def _drop(_: Json) -> Any:
+def _drop(_: JsonValue) -> Any:
     return GONE
 
 
-def _every_element(treat: Treat) -> Treat:
+def _every_element(treat: FieldTreatment) -> FieldTreatment:
     return lambda value: _remaining([treat(element) for element in value])
 
 
-def _matching_elements(where: Where, treat: Treat, rest: Treat) -> Treat:
+def _matching_elements(where: FilterStep, treat: FieldTreatment, rest: FieldTreatment) -> FieldTreatment:
     matches = where.matches
     return lambda value: _remaining([treat(element) if matches(element) else rest(element) for element in value])
 
 
-def _remaining(treated: list[Any]) -> list[Json]:
+def _remaining(treated: list[Any]) -> list[JsonValue]:
     return [element for element in treated if element is not GONE]
 
 
-def _places_held(treated: list[Any]) -> list[Json]:
+def _places_held(treated: list[Any]) -> list[JsonValue]:
     while treated and treated[-1] is GONE:
         treated.pop()
     return [None if element is GONE else element for element in treated]
 
 
-Special: TypeAlias = Iterable[tuple[str, Treat]]
+Special: TypeAlias = Iterable[tuple[str, FieldTreatment]]
 
 
-def _some_members(special: Special, other: Treat) -> Treat:
+def _some_members(special: Special, other: FieldTreatment) -> FieldTreatment:
     """Some members of an object, in place."""
 
-    def treat(value: Json) -> Any:
+    def treat(value: JsonValue) -> Any:
         if type(value) is not dict:
             return other(value)
         for key, member in special:
@@ -250,11 +250,11 @@ def _some_members(special: Special, other: Treat) -> Treat:
     return treat
 
 
-def _listed_members(listed: frozenset[str], some: Treat, other: Treat) -> Treat:
+def _listed_members(listed: frozenset[str], some: FieldTreatment, other: FieldTreatment) -> FieldTreatment:
     """Only the listed members of an object; it is copied where it has others."""
     covers = listed.issuperset
 
-    def treat(value: Json) -> Any:
+    def treat(value: JsonValue) -> Any:
         if type(value) is not dict:
             return other(value)
         if covers(value):
@@ -264,8 +264,8 @@ def _listed_members(listed: frozenset[str], some: Treat, other: Treat) -> Treat:
     return treat
 
 
-def _every_member(members: dict[str, Treat], rest: Treat, other: Treat) -> Treat:
-    def treat(value: Json) -> Any:
+def _every_member(members: dict[str, FieldTreatment], rest: FieldTreatment, other: FieldTreatment) -> FieldTreatment:
+    def treat(value: JsonValue) -> Any:
         if type(value) is not dict:
             return other(value)
         treated = ((key, members.get(key, rest)(member)) for key, member in value.items())
@@ -274,10 +274,10 @@ def _every_member(members: dict[str, Treat], rest: Treat, other: Treat) -> Treat
     return treat
 
 
-def _other(elements: Treat, astray: Treat) -> Treat:
+def _other(elements: FieldTreatment, astray: FieldTreatment) -> FieldTreatment:
     """What is no object: a list, null (kept, for it tells nothing), or anything else."""
 
-    def treat(value: Json) -> Any:
+    def treat(value: JsonValue) -> Any:
         if type(value) is list:
             return elements(value)
         return None if value is None else astray(value)
@@ -285,5 +285,5 @@ def _other(elements: Treat, astray: Treat) -> Treat:
     return treat
 
 
-def _no_object(other: Treat, astray: Treat) -> Treat:
+def _no_object(other: FieldTreatment, astray: FieldTreatment) -> FieldTreatment:
     return lambda value: astray(value) if type(value) is dict else other(value)

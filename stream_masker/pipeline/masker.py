@@ -12,33 +12,34 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.randomness import FieldKeys, Keys, PositionKeys, Rows
+from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.cutting import Counted, cut, part_of
+from stream_masker.pipeline.calibration.blocks import CountedRecords, part_of, split_into_blocks
+from stream_masker.pipeline.codec.codec import RecordCodec
+from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.numbers import check_numbers
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
-from stream_masker.pipeline.grouping import GroupTooSmallError, group_header, large_enough, refused
-from stream_masker.pipeline.numbers import check_numbers
+from stream_masker.pipeline.groups import GroupTooSmallError, group_header, large_enough, refused
+from stream_masker.pipeline.packing import SeveralKeys, pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.reading import RecordReader
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
-from stream_masker.pipeline.taken import Taken
-from stream_masker.pipeline.together import SeveralKeys, packed
 
 BLOCK_RECORDS: Final = 5_000
 """The most records that one block counts; fewer where their arrays would make it too large for a message."""
 
-TOGETHER: Final = 16_384
+JOINT_RECORDS: Final = 16_384
 """The most records of several partitions that are masked at once: more gain nothing, and leave the caches."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleCounts:
     """The counts of a sample's records, and how many records were left out of them, by reason."""
 
     counts: Counts
@@ -82,8 +83,8 @@ class RecordMasker:
         self._mechanism = mechanism
         self._secret = secret
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        self._reader = RecordReader(plan, pseudonyms, compiled=compiled)
-        self._sampler = RecordReader(plan, pseudonyms, emits=False, compiled=compiled)
+        self._reader = RecordCodec(plan, pseudonyms, compiled=compiled)
+        self._sampler = RecordCodec(plan, pseudonyms, emits=False, compiled=compiled)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
 
@@ -134,7 +135,7 @@ class RecordMasker:
         own = self._stamp(statistics_version)
         runs = [p for k, i in records.items() for p in _Run(topic, k, i, statistics_version, own).parts()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
-        for pack in packed(runs, TOGETHER):
+        for pack in pack_runs(runs, JOINT_RECORDS):
             for run, result in zip(pack, self._mask_runs(pack), strict=True):
                 results[run.partition].append(result)
         return {partition: Result.joined(parts) for partition, parts in results.items()}
@@ -146,24 +147,24 @@ class RecordMasker:
             configuration=self._plan.configuration,
         )
 
-    def count(self, values: Iterable[bytes | None]) -> Sample:
+    def count(self, values: Iterable[bytes | None]) -> SampleCounts:
         """The counts of records' values, for a first calibration; tombstones are passed over.
 
         Records are left out for the same reasons as in ``mask``, except for their own alpha and noise key.
         """
         samples = [self._count(run) for run in _runs(values)] or [self._count(Inputs.of([]))]
         rejected = sum((Counter(sample.rejected) for sample in samples), Counter[str]())
-        return Sample(merge(sample.counts for sample in samples), dict(rejected))
+        return SampleCounts(merge(sample.counts for sample in samples), dict(rejected))
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """The records' codes as batches of positions, of the records that ``count`` counts."""
         for run in _runs(values):
             yield self._sampler.take(run).batch
 
-    def _count(self, records: Inputs) -> Sample:
+    def _count(self, records: Inputs) -> SampleCounts:
         taken = self._sampler.take(records)
         counts = count_batch(taken.batch, self._sizes, taken.unknown, taken.lost)
-        return Sample(counts, _by_reason(taken.rejected.values()))
+        return SampleCounts(counts, _by_reason(taken.rejected.values()))
 
     def _mask_runs(self, runs: Sequence[_Run]) -> Sequence[Result]:
         """Masks runs at once; one by one where that fails."""
@@ -198,7 +199,7 @@ class RecordMasker:
             taken = self._reader.take_literally(run.records)
             return self._finish(run, refused(taken, run.records, Reason.INTERNAL_ERROR))
 
-    def _attempt_group(self, run: _Run, taken: Taken, hold: bool) -> Result:
+    def _attempt_group(self, run: _Run, taken: DecodedBatch, hold: bool) -> Result:
         if not len(taken.indices):
             return self._finish(run, taken)
         try:
@@ -224,23 +225,25 @@ class RecordMasker:
             _log.error("masking the record at %s failed (%s)", place, type(error).__name__)
             return self._finish(run, self._reader.refuse(Rejected(offset, Reason.INTERNAL_ERROR.value)))
 
-    def _finish(self, run: _Run, taken: Taken) -> Result:
+    def _finish(self, run: _Run, taken: DecodedBatch) -> Result:
         return self._finish_all([run], run.records, taken)[0]
 
-    def _finish_all(self, runs: Sequence[_Run], records: Inputs, taken: Taken) -> list[Result]:
+    def _finish_all(self, runs: Sequence[_Run], records: Inputs, taken: DecodedBatch) -> list[Result]:
         """The results of runs whose records were taken together."""
         masked = self._mask_batch(runs, taken)
         values: list[bytes | None] = [None] * len(records)
         for index, value in zip(taken.indices.tolist(), taken.write(masked), strict=True):
             values[index] = value
         keys = self._treat_keys(records.keys)
-        counted = Counted(taken.batch, masked, taken.indices, taken.rejected, taken.unknown, taken.lost)
+        counted = CountedRecords(taken.batch, masked, taken.indices, taken.rejected, taken.unknown, taken.lost)
         return [
             self._result(run, values[start:end], keys[start:end], part_of(counted, start, end))
             for run, (start, end) in _spans(runs)
         ]
 
-    def _result(self, run: _Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: Counted) -> Result:
+    def _result(
+        self, run: _Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
+    ) -> Result:
         return Result(
             offsets=run.records.offsets,
             values=values,
@@ -251,7 +254,7 @@ class RecordMasker:
             blocks=self._blocks(run, counted),
         )
 
-    def _mask_batch(self, runs: Sequence[_Run], taken: Taken) -> MaskedBatch:
+    def _mask_batch(self, runs: Sequence[_Run], taken: DecodedBatch) -> MaskedBatch:
         batch = taken.batch
         if not batch.size:
             return MaskedBatch(batch.columns, (Tally(),) * len(batch.columns), batch.numeric)
@@ -261,7 +264,7 @@ class RecordMasker:
         check_numbers(batch.numeric, masked.numeric, [number.kind for number in self._plan.numeric])
         return masked
 
-    def _keys(self, runs: Sequence[_Run], taken: Taken) -> Keys:
+    def _keys(self, runs: Sequence[_Run], taken: DecodedBatch) -> Keys:
         if self._plan.noise_key is not None:
             return FieldKeys(self._secret, taken.keys)
         found = [
@@ -270,17 +273,17 @@ class RecordMasker:
         ]
         return found[0] if len(found) == 1 else SeveralKeys(found)
 
-    def _position_keys(self, run: _Run, indices: Rows) -> Keys:
+    def _position_keys(self, run: _Run, indices: Int64Array) -> Keys:
         offsets = np.array(run.records.offsets, dtype=np.int64)
         return PositionKeys(self._secret, run.topic, run.partition, offsets[indices])
 
-    def _blocks(self, run: _Run, counted: Counted) -> list[Block]:
+    def _blocks(self, run: _Run, counted: CountedRecords) -> list[Block]:
         return [
             self._block(replace(run, records=run.records.part(start, end)), part)
-            for start, end, part in cut(counted, len(run.records))
+            for start, end, part in split_into_blocks(counted, len(run.records))
         ]
 
-    def _block(self, run: _Run, counted: Counted) -> Block:
+    def _block(self, run: _Run, counted: CountedRecords) -> Block:
         return Block(
             topic=run.topic,
             partition=run.partition,

@@ -23,38 +23,38 @@ import orjson
 from stream_masker.errors import ConfigurationError
 
 T = TypeVar("T")
-Json: TypeAlias = Any
+JsonValue: TypeAlias = Any
 """A decoded JSON value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameStep:
     """The value of an object under ``key``."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class IndexStep:
     """The element of a list at ``position``, from 0."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class EachStep:
     """Every element of a list: ``[*]``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class FilterStep:
     """The elements of a list, objects, whose ``field`` (one name or several, nested) is ``value``."""
 
     field: tuple[str, ...]
     value: str
     quoted: bool = False
 
-    def matches(self, element: Json) -> bool:
+    def matches(self, element: JsonValue) -> bool:
         """Whether ``element`` is an object that has the value in the field."""
         for key in self.field:
             if type(element) is not dict:
@@ -62,11 +62,11 @@ class Where:
             element = element.get(key)
         return element == self.value if type(element) is str else not self.quoted and self._written(element)
 
-    def _written(self, element: Json) -> bool:
+    def _written(self, element: JsonValue) -> bool:
         return isinstance(element, int | float) and orjson.dumps(element).decode() == self.value
 
 
-Step: TypeAlias = Name | Index | Each | Where
+Step: TypeAlias = NameStep | IndexStep | EachStep | FilterStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Path:
     @property
     def arrays(self) -> int:
         """The number of ``[*]`` in the path."""
-        return sum(isinstance(step, Each) for step in self.steps)
+        return sum(isinstance(step, EachStep) for step in self.steps)
 
     def may_meet(self, other: Path) -> bool:
         """Whether there can be a record in which one path selects the other's value, or a part of it."""
@@ -101,9 +101,9 @@ def compile_path(text: str) -> Path:
 
 
 def _may_be_same(a: Step, b: Step) -> bool:
-    if isinstance(a, Name) or isinstance(b, Name) or type(a) is type(b) is Index:
+    if isinstance(a, NameStep) or isinstance(b, NameStep) or type(a) is type(b) is IndexStep:
         return a == b
-    if isinstance(a, Where) and isinstance(b, Where):
+    if isinstance(a, FilterStep) and isinstance(b, FilterStep):
         return a.field != b.field or a.value == b.value
     return True
 
@@ -131,7 +131,7 @@ class _Reader:
         if not self.text.startswith("["):
             return self._name()
         self.at = 1
-        return Name(self._closed(self._quoted("a path starts with a name")))
+        return NameStep(self._closed(self._quoted("a path starts with a name")))
 
     def _next(self) -> Step:
         if self._take("."):
@@ -140,25 +140,25 @@ class _Reader:
             return self._bracket()
         raise self._error("'.' or '[' is due")
 
-    def _name(self) -> Name:
-        return Name(self._match(_NAME, "a name is due (quote names that hold dots or brackets: ['a.b'])"))
+    def _name(self) -> NameStep:
+        return NameStep(self._match(_NAME, "a name is due (quote names that hold dots or brackets: ['a.b'])"))
 
     def _bracket(self) -> Step:
         if self._take("*"):
-            return self._closed(Each())
+            return self._closed(EachStep())
         if self._take("?"):
             return self._closed(self._where())
         if self._peek() in ("'", '"'):
-            return Name(self._closed(self._quoted("a quoted name is due")))
-        return self._closed(Index(int(self._match(_NUMBER, "a number, *, ?field=value or a quoted name is due"))))
+            return NameStep(self._closed(self._quoted("a quoted name is due")))
+        return self._closed(IndexStep(int(self._match(_NUMBER, "a number, *, ?field=value or a quoted name is due"))))
 
-    def _where(self) -> Where:
+    def _where(self) -> FilterStep:
         field = tuple(self._match(_FIELD, "a filter needs a field: [?field=value]").split("."))
         if not self._take("="):
             raise self._error("a filter needs '=' after its field: [?field=value]")
         if self._peek() in ("'", '"'):
-            return Where(field, self._quoted("the quoted value has no end"), quoted=True)
-        return Where(field, self._match(_BARE, "a filter needs a value: [?field=value]"))
+            return FilterStep(field, self._quoted("the quoted value has no end"), quoted=True)
+        return FilterStep(field, self._match(_BARE, "a filter needs a value: [?field=value]"))
 
     def _quoted(self, complaint: str) -> str:
         found = _QUOTED.match(self.text, self.at)

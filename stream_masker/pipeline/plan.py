@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import Path, Where
+from stream_masker.pipeline.paths import FilterStep, Path
 
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEEPEST: Final = 250
 """The greatest depth limit: what the JSON encoder can write."""
 
-LARGEST_ALPHA: Final = 10
+MAX_RECORD_ALPHA: Final = 10
 
 OWN_HEADERS: Final = "stream-masker-"
 """What the names of this service's own headers start with; no others such pass."""
@@ -72,7 +72,7 @@ class AttributePlan:
             raise ConfigurationError(
                 f"{where} must have a [*] exactly when the attribute's path {self.path.text!r} has"
             )
-        if isinstance(path.steps[-1], Where):
+        if isinstance(path.steps[-1], FilterStep):
             raise ConfigurationError(f"{where} ends with a filter; name the field of the element that holds the code")
 
 
@@ -92,7 +92,7 @@ class NumericPlan:
     def __post_init__(self) -> None:
         _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
         _single(f"attributes.{self.name}", self.path)
-        if isinstance(self.path.steps[-1], Where):
+        if isinstance(self.path.steps[-1], FilterStep):
             raise ConfigurationError(
                 f"attributes.{self.name}: path {self.path.text!r} ends with a filter; name the field of the element "
                 "that holds the number"
@@ -155,13 +155,13 @@ class AlphaSource:
             raise ConfigurationError("alpha: give either a path or a header that holds the record's alpha")
         if self.path is not None:
             _single("alpha.path", self.path)
-        if self.default is not None and not 0 < self.default <= LARGEST_ALPHA:
-            allowed = f"numbers above 0 and up to {LARGEST_ALPHA}"
+        if self.default is not None and not 0 < self.default <= MAX_RECORD_ALPHA:
+            allowed = f"numbers above 0 and up to {MAX_RECORD_ALPHA}"
             raise ConfigurationError(f"alpha.default is {self.default}; allowed are {allowed}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RecordLimits:
     """The largest record in bytes, and its deepest nesting (an object of plain values is 1 deep)."""
 
     record_bytes: int = 1_048_576
@@ -189,7 +189,7 @@ class Plan:
     message: MessagePolicy = field(default_factory=MessagePolicy)
     noise_key: Path | None = None
     alpha: AlphaSource | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: RecordLimits = field(default_factory=RecordLimits)
     numeric: tuple[NumericPlan, ...] = ()
 
     def __post_init__(self) -> None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stream_masker.core.blake2b import keyed_state
-from stream_masker.core.randomness import checked_secret
-from stream_masker.pipeline.compiled.hashing import DIGITS, pseudonyms_of
-from stream_masker.pipeline.compiled.tokens import PADDING
-
-Bytes: TypeAlias = NDArray[np.uint8]
+from stream_masker.core.dtypes import UInt8Array
+from stream_masker.core.random.blake2b import keyed_state
+from stream_masker.core.random.keys import checked_secret
+from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS, pseudonyms_of
+from stream_masker.pipeline.codec.scanner.tokens import PADDING
 
 SIZE: Final = 16
 PERSON: Final = b"masker-pseudonym"
@@ -56,9 +55,9 @@ class Pseudonyms:
         found: list[bytes | None] = self.of_pieces(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
         return found
 
-    def of_pieces(self, data: Bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Bytes:
+    def of_pieces(self, data: UInt8Array, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> UInt8Array:
         """(32 · n,) uint8: the pseudonyms of n pieces of bytes, behind the last of which ``PADDING`` more stand."""
-        found: Bytes = pseudonyms_of(self._state, self._empty, data, starts, sizes)
+        found: UInt8Array = pseudonyms_of(self._state, self._empty, data, starts, sizes)
         return found
 
     def of_value(self, value: Any) -> Any:

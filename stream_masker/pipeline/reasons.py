@@ -48,7 +48,7 @@ class Reason(StrEnum):
     """Masking this record failed unexpectedly: a defect of stream-masker; its log names the exception's type."""
 
 
-class Unfit(StreamMaskerError):
+class RecordRejectedError(StreamMaskerError):
     """A record cannot be masked: ``reason`` and, where one is to blame, ``field``, the configured path."""
 
     def __init__(self, reason: Reason, field: str | None = None) -> None:

@@ -115,7 +115,7 @@ class Rejected(NamedTuple):
     field: str | None = None
 
 
-Outcome: TypeAlias = Masked | Rejected
+RecordOutcome: TypeAlias = Masked | Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Result:
     blocks: Sequence[Block]
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[RecordOutcome]:
         """One outcome per record."""
         masked = map(Masked, self.offsets, self.values, self.keys, map(list, self.headers), self.timestamps)
         return [self.rejected.get(index, outcome) for index, outcome in enumerate(masked)]

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
+
+from stream_masker.core.dtypes import Int64Array
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
 
-Bits: TypeAlias = NDArray[np.int64]
 
 STYLE_BITS: Final = 8
 
@@ -38,13 +38,13 @@ STRIPPED: Final = 32
 """Without the leading zeros that its concept's id has (ICD-9)."""
 PADDED: Final = 64
 """With the leading zeros of its concept's id."""
-NAME: Final = 128
+NAME_STYLE: Final = 128
 """No code but the concept's label or a synonym."""
 
 OPPOSITES: Final = (LOWER | UPPER | OWN_CASE, DOTLESS | DOTTED, STRIPPED | PADDED)
 """Of each of these a text shows one trait or none."""
 
-_CHANGES: Final = LOWER | UPPER | DOTLESS | STRIPPED | NAME
+_CHANGES: Final = LOWER | UPPER | DOTLESS | STRIPPED | NAME_STYLE
 """A code without any of these traits is written as its concept's id."""
 
 _LEADING_ZEROS: Final = re.compile(r"([VE]?)0+(?=\d)", re.IGNORECASE)
@@ -56,7 +56,7 @@ def style_of(text: str, concept: str, how: str) -> int:
     if how == "mapping":
         return 0
     if how == "label":
-        return NAME | letter_case(text)
+        return NAME_STYLE | letter_case(text)
     text = text.strip()
     return _case(text, concept) | _dot(text, concept, how) | _zeros(text, concept)
 
@@ -77,9 +77,9 @@ def in_case(text: str, style: int) -> str:
     return text.lower() if style & LOWER else text
 
 
-def borrow(own: Bits, others: Bits) -> Bits:
+def borrow(own: Int64Array, others: Int64Array) -> Int64Array:
     """Styles with those traits of ``others`` that they do not show themselves. Both (n,) int64; names borrow none."""
-    code = (own & NAME) == 0
+    code = (own & NAME_STYLE) == 0
     borrowed = own.copy()
     for trait in OPPOSITES:
         lacking = code & ((own & trait) == 0)
@@ -87,9 +87,9 @@ def borrow(own: Bits, others: Bits) -> Bits:
     return borrowed
 
 
-def shown(styles: Bits) -> Bits:
+def styled(styles: Int64Array) -> Int64Array:
     """The traits that others may borrow of these styles: those of codes, none of names."""
-    return np.where(styles & NAME, 0, styles)
+    return np.where(styles & NAME_STYLE, 0, styles)
 
 
 class Codes(dict[int, bytes]):
@@ -127,7 +127,7 @@ class Codes(dict[int, bytes]):
         return next((text for text in written if self._leads_back(text, position)), concept)
 
     def _ways(self, concept: str, position: int, style: int) -> Iterator[str]:
-        if style & NAME:
+        if style & NAME_STYLE:
             yield in_case(self._concepts.taxonomy.labels[position], style)
             return
         yield in_case(_undotted(_unpadded(concept, style), style), style)

@@ -15,24 +15,24 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
 from stream_masker.pipeline.envelope import CONFIGURATION_HEADER, VERSION_HEADER
-from stream_masker.pipeline.grouping import GROUP_HEADER
-from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics
-from stream_masker.pipeline.parts import Pieces, Versions, place
-from stream_masker.pipeline.records import Header, InputRecord, Outcome, Rejected
-from stream_masker.service.calibrator_topics import PARTITION, WAIT, read_to_end, reader
+from stream_masker.pipeline.groups import GROUP_HEADER
+from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
+from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
+from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_rejection, decode_statistics
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.masking import Masking
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordPlace:
     """A record's place in the input topic."""
 
     partition: int
     offset: int
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> RecordPlace:
         """``PARTITION:OFFSET``. Raises ServiceError."""
         partition, _, offset = text.partition(":")
         if not (partition.isdecimal() and offset.isdecimal()):
@@ -47,7 +47,7 @@ class Place:
 class Finding:
     """What an audit found: whether the record's outcome is what it has to be, and in which words to say so."""
 
-    place: Place
+    place: RecordPlace
     matches: bool
     words: str
 
@@ -62,7 +62,7 @@ class Auditor:
         self._masking = Masking(configuration)
         self._version = cache(self._read_version)
 
-    def audit(self, at: Place) -> Finding:
+    def audit(self, at: RecordPlace) -> Finding:
         """Raises ServiceError when there is no such record, KafkaException when a topic cannot be read."""
         record = self._input(at)
         if (rejection := self._rejection(at)) is not None:
@@ -74,33 +74,33 @@ class Auditor:
                 return last
         return last or Finding(at, False, "not masked and not rejected: perhaps it has not been read yet")
 
-    def _input(self, at: Place) -> InputRecord:
+    def _input(self, at: RecordPlace) -> InputRecord:
         for message in self._read(self._topics.input, at.partition, at.offset):
             if message.offset() == at.offset:
                 return as_record(message)
             break
         raise ServiceError(f"{self._topics.input} has no record at {at}: it is not there yet, or not any more")
 
-    def _rejection(self, at: Place) -> Rejected | None:
+    def _rejection(self, at: RecordPlace) -> Rejected | None:
         """The rejection of the record; of several equal ones the first."""
         rejected = self._topics.rejected
-        partitions = len(self._consumer.list_topics(rejected, timeout=WAIT).topics[rejected].partitions)
+        partitions = len(self._consumer.list_topics(rejected, timeout=POLL_TIMEOUT_SECONDS).topics[rejected].partitions)
         key = f"{self._topics.input}:{at.partition}:{at.offset}".encode()
         for message in self._read(rejected, at.partition % max(1, partitions)):
             if message.key() == key:
                 return decode_rejection(message.value() or b"")[2]
         return None
 
-    def _masked(self, at: Place, timestamp: int) -> list[Message]:
+    def _masked(self, at: RecordPlace, timestamp: int) -> list[Message]:
         """The masked records that may be the record's: those of its partition and timestamp, in their order."""
         wanted = TopicPartition(self._topics.output, at.partition, timestamp)
-        start = self._consumer.offsets_for_times([wanted], timeout=WAIT)[0].offset
+        start = self._consumer.offsets_for_times([wanted], timeout=POLL_TIMEOUT_SECONDS)[0].offset
         if start < 0:
             return []
         messages = self._read(self._topics.output, at.partition, start)
         return [message for message in messages if message.timestamp()[1] == timestamp]
 
-    def _judge_rejection(self, at: Place, record: InputRecord, found: Rejected) -> Finding:
+    def _judge_rejection(self, at: RecordPlace, record: InputRecord, found: Rejected) -> Finding:
         """A rejection depends on no statistics, but masking the record needs some: the newest."""
         version = max(self._versions(), default=0)
         if not version:
@@ -110,7 +110,7 @@ class Auditor:
         words = f"rejected ({found.reason})"
         return Finding(at, matches, words if matches else f"{words}, which the configuration does not give")
 
-    def _judge_masked(self, at: Place, record: InputRecord, found: Message) -> Finding:
+    def _judge_masked(self, at: RecordPlace, record: InputRecord, found: Message) -> Finding:
         headers = dict(found.headers() or ())
         version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
         words = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
@@ -127,7 +127,7 @@ class Auditor:
             at, matches, words if matches else f"{words}, but the secret and the statistics give another mask"
         )
 
-    def _group(self, at: Place, record: InputRecord, told: bytes | None) -> list[InputRecord]:
+    def _group(self, at: RecordPlace, record: InputRecord, told: bytes | None) -> list[InputRecord]:
         """The records that were masked together with a record; itself alone where the headers name no group."""
         if told is None:
             return [record]
@@ -135,7 +135,7 @@ class Auditor:
         messages = self._read(self._topics.input, at.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 
-    def _derive(self, at: Place, records: Sequence[InputRecord], version: int) -> Outcome:
+    def _derive(self, at: RecordPlace, records: Sequence[InputRecord], version: int) -> RecordOutcome:
         """The record's outcome under a version, masked with the records of its group. Raises StatisticsError where it
         is not among them."""
         masking = self._under(version)
@@ -157,18 +157,18 @@ class Auditor:
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics} (any more)")
         return decode_statistics(versions[version].whole())
 
-    def _versions(self) -> dict[int, Pieces]:
+    def _versions(self) -> dict[int, ChunkAssembler]:
         """What the statistics topic holds, by version."""
-        return collected(self._read(self._topics.statistics, PARTITION))
+        return collected(self._read(self._topics.statistics, SINGLE_PARTITION))
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Committed records of a partition from an offset on, up to its present end."""
-        return read_to_end(self._consumer, topic, partition=partition, start=start, patience=WAIT)
+        return read_to_end(self._consumer, topic, partition=partition, start=start, patience=POLL_TIMEOUT_SECONDS)
 
 
-def audit(configuration: Configuration, places: Iterable[Place]) -> Iterator[Finding]:
+def audit(configuration: Configuration, places: Iterable[RecordPlace]) -> Iterator[Finding]:
     """Audits records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
-    with reader(configuration) as consumer:
+    with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
         yield from map(auditor.audit, places)
 
@@ -179,11 +179,11 @@ def as_record(message: Message) -> InputRecord:
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def collected(messages: Iterable[Message]) -> dict[int, Pieces]:
+def collected(messages: Iterable[Message]) -> dict[int, ChunkAssembler]:
     """Versions put together out of the messages of the statistics topic, in their order; complete ones only."""
     versions = Versions()
     for message in messages:
-        if (found := place(message.key())) is not None:
+        if (found := chunk_position(message.key())) is not None:
             versions.take(*found, message.value())
     return {version: pieces for version, pieces in versions.items() if pieces.complete}
 
@@ -192,7 +192,7 @@ def _number(text: bytes | None) -> int:
     return int(text) if text is not None and text.isdigit() else 0
 
 
-def _same(derived: Outcome, found: Message) -> bool:
+def _same(derived: RecordOutcome, found: Message) -> bool:
     """Whether a masked record is what was derived: value, key and headers, byte for byte."""
     headers: list[Header] = list(found.headers() or ())
     return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == (

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.pipeline.calibration import Calibration, History
-from stream_masker.pipeline.calibration_window import NEVER_OLD, Entry, Window
+from stream_masker.pipeline.calibration.versions import History, VersionPlanner
+from stream_masker.pipeline.calibration.window import NEVER_OLD, Entry, Window
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.messages import BlockRange
 from stream_masker.pipeline.records import Block, InputRecord
-from stream_masker.service.calibrator_parts import build_settings, build_subject
+from stream_masker.pipeline.wire.messages import BlockRange
+from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.made_up import made_up
+from stream_masker.service.events.sample_records import sample_records
 
-WINDOWS = (2_000, 12)
+WARMUP_WINDOWS = (2_000, 12)
 """Records of the windows that are rehearsed: of many and of few different values other kernels are used."""
 
-MASKED = 64
+WARMUP_MASKED = 64
 """Records that are masked under the statistics of each window, and one again, by which the window of masked records
 slides; more where a mechanism wants a larger group."""
 
-SECRET = b"of made-up records only"
+WARMUP_SECRET = b"of made-up records only"
 
 
 def warm_up(configuration: Configuration) -> Mechanism:
@@ -33,12 +33,14 @@ def warm_up(configuration: Configuration) -> Mechanism:
     mechanism, plan = build_mechanism(configuration), build_plan(configuration)
     for attribute in plan.attributes:
         attribute.concepts.find("no such code")
-    masker = RecordMasker(plan, mechanism, SECRET)
+    masker = RecordMasker(plan, mechanism, WARMUP_SECRET)
     subject = build_subject(configuration)
-    calibration = Calibration(subject, build_mechanism(configuration), History(subject), build_settings(configuration))
-    masked = made_up(plan, max(MASKED, mechanism.group_minimum))
-    for size in WINDOWS:
-        publish = calibration.on_sample(masker.count(made_up(plan, size)).counts, 0)
+    calibration = VersionPlanner(
+        subject, build_mechanism(configuration), History(subject), build_settings(configuration)
+    )
+    masked = sample_records(plan, max(WARMUP_MASKED, mechanism.group_minimum))
+    for size in WARMUP_WINDOWS:
+        publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
         calibration.published(publish)
         mechanism.restore(publish.message.snapshot)
         blocks = _blocks(masker, masked)

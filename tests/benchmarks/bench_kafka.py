@@ -36,12 +36,12 @@ from kafka_broker import running
 from kafka_records import Topics, read_all, write
 from support.readme import blocks
 
-from stream_masker.pipeline.messages import decode_statistics
+from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.synthetic import synthetic_discharges
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
-from stream_masker.service.worker_clients import FETCH_AGAIN_MS
+from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS
 
 PARTITIONS = 4
 CLIENT_S_OWN_MS = 1_000
@@ -64,7 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
     parser.add_argument("--others", action="store_true", help="race the others as well")
-    parser.add_argument("--pause", type=int, default=FETCH_AGAIN_MS, help=argparse.SUPPRESS)
+    parser.add_argument("--pause", type=int, default=FETCH_BACKOFF_MS, help=argparse.SUPPRESS)
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -34,7 +34,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_broker import running
 
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
 
 QUANTILES = (0.5, 0.99, 0.999)

@@ -32,7 +32,7 @@ from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.ontology.sources import compile_to
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.synthetic import SyntheticAttribute, SyntheticDischarges
+from stream_masker.service.events.synthetic import SyntheticAttribute, SyntheticDischarges
 
 BATCH = 10_000
 NAMES = ("principal", "secondary")

@@ -28,7 +28,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, WindowedMechanism, mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Taxonomy
-from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.random.keys import PositionKeys
 
 SECRET = b"the secret of the benchmark"
 COLUMNS = {"principal": "diag_1", "secondary": "diag_2"}

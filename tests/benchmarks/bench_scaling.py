@@ -36,9 +36,9 @@ from kafka_broker import running
 from measuring import table
 
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
-from stream_masker.service.worker_clients import group_of
+from stream_masker.service.worker.client_properties import group_of
 
 WARM = 20_000
 """Records that are masked before."""

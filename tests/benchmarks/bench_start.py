@@ -43,8 +43,8 @@ from processes import terminate
 from support.snomed import write_release
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.synthetic import synthetic_discharges
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.kafka.topics import prepare_topics
 
 CLI = (sys.executable, "-P", "-m", "stream_masker")
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")

@@ -25,7 +25,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, WuPalmer
 from stream_masker.core.statistics import (
     Counts,
-    Following,
+    IncrementalStatistics,
     Statistics,
     compute_statistics,
     count_batch,
@@ -177,7 +177,7 @@ def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
     d, slides = WuPalmer(taxonomy(name)), 3 if step > 100 else 30
     columns = sample(d, values, window + slides * step)
     windows = (counted(d, [column[k * step : k * step + window] for column in columns]) for k in range(slides + 1))
-    following = Following([d, d])
+    following = IncrementalStatistics([d, d])
     last = next(windows)
     before = computed(d, last, following)
     seconds = 0.0
@@ -193,7 +193,7 @@ def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
 
 
 def computed(
-    d: Distance, counts: Counts, following: Following | None, previous: Statistics | None = None
+    d: Distance, counts: Counts, following: IncrementalStatistics | None, previous: Statistics | None = None
 ) -> Statistics:
     return compute_statistics(counts, "ab", [d, d], version=1, following=following, previous=previous)
 

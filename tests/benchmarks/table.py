@@ -26,7 +26,7 @@ from measuring import SNOMED_CONCEPTS, best, cell, once, peak_megabytes, random_
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.ontology.sources import compile_to
-from stream_masker.core.statistics import Following, distance_covariance, semantic_mean
+from stream_masker.core.statistics import IncrementalStatistics, distance_covariance, semantic_mean
 
 README = Path(__file__).parents[2] / "README.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
@@ -155,7 +155,7 @@ def following(name: str) -> Row:
     d, window, step = WuPalmer(taxonomy(name)), 1_000_000, 10_000
     columns = statistics.sample(d, 2_000, window + 3 * step)
     windows = [statistics.counted(d, [c[k : k + window] for c in columns]) for k in range(0, 4 * step, step)]
-    followed, done = Following([d, d]), [statistics.computed(d, windows[0], None)]
+    followed, done = IncrementalStatistics([d, d]), [statistics.computed(d, windows[0], None)]
     statistics.computed(d, windows[0], followed)
     seconds = 0.0
     for before, counts in pairwise(windows):

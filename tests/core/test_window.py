@@ -101,7 +101,7 @@ def test_memory_is_bounded_by_the_window():
     for _ in range(20):
         window.add(scalars(*[1] * 5_000))
     held = sum(batch.size for batch in window._batches)
-    assert held <= 10 + module.WAITING_RECORDS
+    assert held <= 10 + module.PENDING_RECORDS
 
 
 def test_an_empty_window_has_counts_of_nothing():

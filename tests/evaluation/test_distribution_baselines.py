@@ -17,7 +17,7 @@ from support.data import discharges, icd9cm
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import ConceptMap
-from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.utility import utility
 

@@ -17,7 +17,7 @@ from support.nominal import batch_of, flat_taxonomies
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
-from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import count_batch
 from stream_masker.evaluation.chi_square import chi_squares
 from stream_masker.evaluation.entropy import average_security

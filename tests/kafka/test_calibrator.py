@@ -25,8 +25,9 @@ from stream_masker.core.batch import Batch, Column, Tally
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.pipeline.calibration_window import Window, WindowLog, window_of
-from stream_masker.pipeline.messages import (
+from stream_masker.pipeline.calibration.window import Window, WindowLog, window_of
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.wire.messages import (
     StatisticsMessage,
     block_key,
     decode_block,
@@ -34,9 +35,8 @@ from stream_masker.pipeline.messages import (
     decode_statistics,
     encode_block,
 )
-from stream_masker.pipeline.records import Block
-from stream_masker.service.bootstrap import publish_snapshot
-from stream_masker.service.calibrator_parts import build_settings, build_subject
+from stream_masker.service.calibrator.bootstrap import publish_snapshot
+from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration, load_configuration
 
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\nh,d\ni,d\n"

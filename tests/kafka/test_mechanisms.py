@@ -15,14 +15,19 @@ from kafka_records import Record, write
 from workers import CODES, START, Running, Setting, event, running, setting
 
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.pipeline.messages import StatisticsMessage, decode_rejection, decode_statistics, encode_statistics
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.service.audit import Place, audit
+from stream_masker.pipeline.wire.messages import (
+    StatisticsMessage,
+    decode_rejection,
+    decode_statistics,
+    encode_statistics,
+)
+from stream_masker.service.audit import RecordPlace, audit
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.schema import validator
 from stream_masker.service.masking import Masking
-from stream_masker.service.statistics_topic import Newest
 from stream_masker.service.warmup import warm_up
+from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 FIRST, SECOND = 1_500, 1_000
 """Records before and after the first statistics of masked blocks."""
@@ -71,7 +76,7 @@ def produce(topics: Setting, numbers: range) -> None:
 
 
 def versions(topics: Setting) -> dict[int, StatisticsMessage]:
-    newest = Newest()
+    newest = VersionBuffer()
     for record in topics.read("statistics"):
         newest.offer(record.key, record.value)
     return {published.version: decode_statistics(published.value) for published in newest.take()}
@@ -221,7 +226,7 @@ def test_a_short_group_waits_uncommitted_until_it_is_large_enough(short: str, to
         produce_codes(topics, range(45, 48))
         worker.reaches(8)
         assert [len(group) for group in groups_of(topics)] == [20, 20, 8]
-    assert [finding.matches for finding in audit(configuration, [Place(0, 47)])] == [True]
+    assert [finding.matches for finding in audit(configuration, [RecordPlace(0, 47)])] == [True]
     assert [record.json["id"] for record in topics.read("output")] == list(range(48))
     assert topics.read("rejected") == []
 

@@ -12,7 +12,7 @@ from kafka_records import Topics, read_all
 from support.data import data_file, discharges
 
 from stream_masker.cli import main
-from stream_masker.service import publishing
+from stream_masker.service.kafka import publishing
 
 Run = Callable[..., Result]
 

@@ -17,13 +17,13 @@ from workers import Setting, setting
 from stream_masker.core.batch import Batch, Column, Tally
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import StatisticsMessage, block_key, decode_statistics, encode_block
 from stream_masker.pipeline.records import Block
-from stream_masker.service import calibrator_publisher
-from stream_masker.service.calibrator_parts import build_parts, build_subject
-from stream_masker.service.calibrator_session import Session
-from stream_masker.service.metrics import Metrics
-from stream_masker.service.topics import prepare_topics
+from stream_masker.pipeline.wire.messages import StatisticsMessage, block_key, decode_statistics, encode_block
+from stream_masker.service.calibrator import publisher
+from stream_masker.service.calibrator.components import build_components, build_subject
+from stream_masker.service.calibrator.session import CalibrationSession
+from stream_masker.service.kafka.topics import prepare_topics
+from stream_masker.service.observability.metrics import Metrics
 
 BLOCKS, RECORDS = 9, 100
 CALIBRATION = {"window_records": 2_000, "every_records": 200, "every_seconds": 3600, "min_records": 200}
@@ -61,13 +61,13 @@ def counts(seed: int, concepts: int = 91) -> Counts:
     return count_batch(Batch(RECORDS, columns), (concepts, concepts))
 
 
-def opened(here: Setting) -> Session:
+def opened(here: Setting) -> CalibrationSession:
     """A calibrator that has taken over and read the topics."""
     metrics = Metrics(CollectorRegistry(), "calibrator")
-    return Session.open(build_parts(here.configuration()), metrics, lambda: False)
+    return CalibrationSession.open(build_components(here.configuration()), metrics, lambda: False)
 
 
-def publish_all(session: Session) -> None:
+def publish_all(session: CalibrationSession) -> None:
     while session.waiting:
         session.publish_next()
 
@@ -126,14 +126,14 @@ class Doomed:
 @pytest.fixture
 def doomed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Dooms the next calibrator, and no later one."""
-    connect = calibrator_publisher.connect_producer
+    connect = publisher.connect_producer
 
     def doom(after: bool) -> None:
         def once(properties: dict[str, Any]) -> Doomed:
-            monkeypatch.setattr(calibrator_publisher, "connect_producer", connect)
+            monkeypatch.setattr(publisher, "connect_producer", connect)
             return Doomed(connect(properties), after=after)
 
-        monkeypatch.setattr(calibrator_publisher, "connect_producer", once)
+        monkeypatch.setattr(publisher, "connect_producer", once)
 
     return doom
 

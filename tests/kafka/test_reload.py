@@ -12,7 +12,7 @@ from kafka_records import Record
 from processes import Processes
 from workers import Setting, get, http_port, setting, wait
 
-from stream_masker.pipeline.messages import decode_statistics
+from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import load_configuration
 
 STEP = 400

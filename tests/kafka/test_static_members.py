@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 from workers import Setting, running, setting
 
-from stream_masker.service.worker_clients import consumer_properties
+from stream_masker.service.worker.client_properties import consumer_properties
 
 
 @pytest.fixture

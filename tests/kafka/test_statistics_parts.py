@@ -12,14 +12,14 @@ import pytest
 from kafka_records import QUIET, Record, read_all, write
 from workers import Setting, running, setting, statistics_record
 
-from stream_masker.pipeline.calibration import DriftReport, Publish
-from stream_masker.pipeline.messages import StatisticsMessage, decode_statistics
-from stream_masker.pipeline.parts import count_parts, tombstones
-from stream_masker.service.bootstrap import publish_snapshot, published
-from stream_masker.service.calibrator_parts import build_parts
-from stream_masker.service.calibrator_publisher import OVERHEAD, Publisher, largest_message
+from stream_masker.pipeline.calibration.versions import DriftReport, Publish
+from stream_masker.pipeline.wire.chunks import count_chunks, tombstones
+from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics
+from stream_masker.service.calibrator.bootstrap import publish_snapshot, published
+from stream_masker.service.calibrator.components import build_components
+from stream_masker.service.calibrator.publisher import OVERHEAD, StatisticsPublisher, largest_message
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.statistics_topic import Newest
+from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 LARGEST = 262_144
 """Bytes that a message on the statistics topic may have here."""
@@ -43,7 +43,7 @@ def large(configuration: Configuration, version: int, size: int = 5_000_000) -> 
 
 
 def publish(configuration: Configuration, message: StatisticsMessage, **changes: Any) -> int:
-    publisher = Publisher(configuration)
+    publisher = StatisticsPublisher(configuration)
     publisher.open()
     report = DriftReport(message.version, 1, None, None, None, 1, 0)
     made = Publish(message, message.statistics, report, None, None, None, None, expired=(), removal=())
@@ -66,7 +66,7 @@ def test_a_snapshot_of_megabytes_is_masked_by_as_a_whole(topics: Setting) -> Non
     records = on_topic(topics)
     assert parts == len(records) - 1 >= 5_000_000 // LARGEST
     assert all(len(record.value or b"") <= LARGEST - OVERHEAD for record in records)
-    assert published(build_parts(configuration)).latest == message
+    assert published(build_components(configuration)).latest == message
     topics.produce(range(300), partitions=2)
     with running(configuration) as worker:
         worker.reaches(300)
@@ -79,7 +79,7 @@ def test_a_version_of_which_a_part_is_lost_is_not_taken_up(topics: Setting) -> N
     publish(configuration, large(configuration, 1))
     publish(configuration, large(configuration, 2))
     write(topics.bootstrap, topics.topics["statistics"], [{"key": b"2:3", "value": None}])
-    newest = Newest()
+    newest = VersionBuffer()
     for record in on_topic(topics):
         newest.offer(record.key, record.value)
     assert [version.version for version in newest.take()] == [1]
@@ -97,4 +97,4 @@ def test_the_next_version_goes_on_from_one_in_parts_and_removes_all_of_it(topics
     removed = [record.key for record in on_topic(topics) if record.value is None]
     assert removed == [piece.key for piece in tombstones(1, parts)]
     head = next(record for record in on_topic(topics) if record.key == b"3")
-    assert count_parts(head.value or b"") == parts
+    assert count_chunks(head.value or b"") == parts

@@ -17,15 +17,19 @@ from kafka_records import Record, write
 from processes import Processes, terminate
 from workers import CODES, START, Setting, event, get, http_port, producer_of, running, setting, value, wait, write_one
 
-from stream_masker.service import worker_run
-from stream_masker.service.producer import Outcome, Outgoing, StepError, TransactionalProducer, Verdict
-from stream_masker.service.worker_batch import Gathered, Limits
-from stream_masker.service.worker_clients import (
-    connect_consumer,
-    consumer_properties,
+from stream_masker.service.kafka.connections import connect_consumer
+from stream_masker.service.kafka.transactional_producer import (
+    OutgoingMessage,
+    RecoveryAction,
+    TransactionalProducer,
+    TransactionOutcome,
+    TransactionStepError,
 )
-from stream_masker.service.worker_gather import Batches
-from stream_masker.service.worker_source import Source
+from stream_masker.service.worker import run
+from stream_masker.service.worker.batch import BatchLimits, MessageBatch
+from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.client_properties import consumer_properties
+from stream_masker.service.worker.source import PartitionSource
 
 BAD = {
     "not_json": b"{",
@@ -192,13 +196,17 @@ def test_an_aborted_batch_leaves_nothing_to_see_and_is_masked_again(
     sent = [0]
     send = TransactionalProducer.send
 
-    def failing(self: TransactionalProducer, topic: str, partition: int, messages: Iterable[Outgoing]) -> list[int]:
+    def failing(
+        self: TransactionalProducer, topic: str, partition: int, messages: Iterable[OutgoingMessage]
+    ) -> list[int]:
         too_large = []
         for message in messages:
             sent[0] += 1
             if sent[0] == 60:
                 self._client.flush(10)
-                raise StepError("produce", Verdict.ABORT, KafkaError(KafkaError._FAIL, "as the test wants it"))
+                raise TransactionStepError(
+                    "produce", RecoveryAction.ABORT, KafkaError(KafkaError._FAIL, "as the test wants it")
+                )
             too_large += send(self, topic, partition, [message])
         return too_large
 
@@ -238,8 +246,8 @@ def test_a_commit_without_a_known_result_loses_and_doubles_nothing(
     here.publish(1)
     here.produce(range(100))
     left = [1]
-    connect = worker_run.connect_producer
-    monkeypatch.setattr(worker_run, "connect_producer", lambda p: Undecided(connect(p), made=made, left=left))
+    connect = run.connect_producer
+    monkeypatch.setattr(run, "connect_producer", lambda p: Undecided(connect(p), made=made, left=left))
     with running(here.configuration()) as worker:
         worker.wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
         here.produce(range(100, 120))
@@ -253,9 +261,9 @@ def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -
     consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
     group = consumer.consumer_group_metadata()
     output = here.topics["output"]
-    assert write_one(zombie, output, b"zombie", [], group) is Outcome.UNKNOWN
-    assert write_one(successor, output, b"late", [], group) is Outcome.UNKNOWN
-    assert write_one(successor, output, b"alive", [], group) is Outcome.COMMITTED
+    assert write_one(zombie, output, b"zombie", [], group) is TransactionOutcome.UNKNOWN
+    assert write_one(successor, output, b"late", [], group) is TransactionOutcome.UNKNOWN
+    assert write_one(successor, output, b"alive", [], group) is TransactionOutcome.COMMITTED
     assert [record.value for record in here.read("output")] == [b"alive"]
     consumer.close()
 
@@ -267,21 +275,28 @@ def test_a_record_that_its_broker_refuses_fails_the_transaction_which_names_the_
     here.alter("output", max_message_bytes="2000")
     consumer = Consumer({"bootstrap.servers": here.bootstrap, "group.id": "none"})
     group = consumer.consumer_group_metadata()
-    with caplog.at_level(logging.WARNING, "stream_masker.service.producer"):
-        assert write_one(producer_of(here), here.topics["output"], os.urandom(3000), [], group) is Outcome.ABORTED
+    with caplog.at_level(logging.WARNING, "stream_masker.service.kafka.transactional_producer"):
+        assert (
+            write_one(producer_of(here), here.topics["output"], os.urandom(3000), [], group)
+            is TransactionOutcome.ABORTED
+        )
     consumer.close()
-    [failure] = [record.getMessage() for record in caplog.records if record.name == "stream_masker.service.producer"]
+    [failure] = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "stream_masker.service.kafka.transactional_producer"
+    ]
     assert here.topics["output"] in failure
     assert "too large" in failure
 
 
-def source_of(here: Setting) -> Source:
+def source_of(here: Setting) -> PartitionSource:
     properties = consumer_properties(here.configuration())
-    source = Source(
+    source = PartitionSource(
         client=connect_consumer(properties),
         connect=lambda: connect_consumer(properties),
         topic=here.topics["input"],
-        gathering=Batches(Limits()),
+        gathering=SizeTimeBatcher(BatchLimits()),
         turn=lambda: True,
     )
     source.subscribe()
@@ -302,8 +317,8 @@ def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> Non
     source.gather()
     producer, output = producer_of(here), here.topics["output"]
     offsets = [TopicPartition(here.topics["input"], 0, 5)]
-    assert write_one(producer, output, b"stale", offsets, stale) is Outcome.ABORTED
-    assert write_one(producer, output, b"fresh", offsets, source.group()) is Outcome.COMMITTED
+    assert write_one(producer, output, b"stale", offsets, stale) is TransactionOutcome.ABORTED
+    assert write_one(producer, output, b"fresh", offsets, source.group()) is TransactionOutcome.COMMITTED
     assert [record.value for record in here.read("output")] == [b"fresh"]
     source.close()
     second.close()
@@ -327,14 +342,14 @@ def test_records_are_read_again_from_where_they_were_whether_or_not_the_group_wa
     source.close()
 
 
-def gathered(source: Source, records: int) -> Gathered:
+def gathered(source: PartitionSource, records: int) -> MessageBatch:
     """So many records, whatever batches they come in."""
     batch = source.gather()
     wait(lambda: more(source, batch) >= records, f"{records} records")
     return batch
 
 
-def more(source: Source, batch: Gathered) -> int:
+def more(source: PartitionSource, batch: MessageBatch) -> int:
     """Adds another batch; the records by now."""
     batch.add([m for messages in source.gather().partitions.values() for m in messages], partitions=range(4))
     return batch.records

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.graphs import dags, edges, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.distance.hubs import HubTable, descendants
-from stream_masker.core.distance.lanes import Sources, Targets
+from stream_masker.core.distance.many import Sources, Targets
+from stream_masker.core.distance.pair_index import PairIndex, hub_descendants
 from stream_masker.core.ontology import Ontology
 
 
@@ -129,7 +129,7 @@ def all_pairs(tau):
 @given(tau=taxonomies(most=12), hubs=st.integers(1, 12))
 def test_rows_of_hubs_tell_distances_or_leave_them_to_others(measure, tau, hubs):
     expected = literal_matrix(tau, measure).ravel()
-    found, left = HubTable.of(tau, hubs=hubs).pairs(measure.kind, *all_pairs(tau))
+    found, left = PairIndex.of(tau, hubs=hubs).pairs(measure.kind, *all_pairs(tau))
     assert (found[left] == -1).all()
     told = np.setdiff1d(np.arange(expected.size), left)
     np.testing.assert_array_equal(found[told], expected[told])
@@ -139,8 +139,8 @@ def test_rows_of_hubs_tell_distances_or_leave_them_to_others(measure, tau, hubs)
 @given(tau=taxonomies(most=12), hubs=st.integers(1, 11))
 def test_rows_of_hubs_leave_every_pair_that_shares_more_than_hubs(tau, hubs):
     a, b = all_pairs(tau)
-    left = HubTable.of(tau, hubs=hubs).pairs(WuPalmer.kind, a, b)[1]
-    chosen = set(np.argsort(-descendants(tau), kind="stable")[:hubs].tolist())
+    left = PairIndex.of(tau, hubs=hubs).pairs(WuPalmer.kind, a, b)[1]
+    chosen = set(np.argsort(-hub_descendants(tau), kind="stable")[:hubs].tolist())
     ancestors = [{tau.position(s) for s in tau.ancestors_of(c)} for c in tau.ids]
     expected = [i for i in range(a.size) if a[i] != b[i] and (ancestors[a[i]] & ancestors[b[i]]) - chosen]
     assert set(left.tolist()) >= set(expected)
@@ -184,7 +184,7 @@ def test_paths_too_long_for_the_rows_and_keys_too_great_for_sixteen_bits(measure
     tau = Ontology.from_edges(chain + branches + more).taxonomy()
     d, (a, b) = measure(tau), all_pairs(tau)
     expected = np.concatenate([d.to_all(c) for c in range(len(tau))])
-    found, left = HubTable.of(tau).pairs(d.kind, a, b)
+    found, left = PairIndex.of(tau).pairs(d.kind, a, b)
     assert measure is LogTaxonomic or left.size
     told = np.setdiff1d(np.arange(a.size), left)
     np.testing.assert_array_equal(found[told], expected[told])
@@ -194,7 +194,7 @@ def test_paths_too_long_for_the_rows_and_keys_too_great_for_sixteen_bits(measure
 
 def test_concepts_with_more_ancestors_than_a_row_can_say_are_left_to_others():
     tau = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b")]).taxonomy()
-    table = HubTable.of(tau)
+    table = PairIndex.of(tau)
     table.rows[8 * 1 + 3] |= np.uint64(0xFFFF << 48)
     assert set(table.pairs(LogTaxonomic.kind, *all_pairs(tau))[1].tolist()) == {1, 4, 6, 7, 9, 13}
 

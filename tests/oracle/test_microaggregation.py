@@ -11,10 +11,10 @@ from support.graphs import taxonomies
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.microaggregation_groups import Comparable, Values
+from stream_masker.core.mechanisms.microaggregation.groups import Comparable, GroupValues
+from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.numeric import Numeric
-from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.random.keys import PositionKeys
 
 
 class Literal:
@@ -97,7 +97,7 @@ def test_groups_are_those_of_mdav(problem, semantic):
     def measure(a, b):
         return matrix[a, b] if semantic else float(a != b)
 
-    values = [Values(codes[:, j].copy(), d, semantic) for j in range(codes.shape[1])]
+    values = [GroupValues(codes[:, j].copy(), d, semantic) for j in range(codes.shape[1])]
     members, offsets = Comparable(values, weights, numbers, numeric_weights, words).groups(k)
     found = {frozenset(members[a:b].tolist()) for a, b in pairwise(offsets)}
     literal = Literal(

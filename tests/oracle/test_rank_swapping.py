@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.rank_swapping_levels import LevelTable
-from stream_masker.core.mechanisms.rank_swapping_units import Parts, swap_units
-from stream_masker.core.mechanisms.swapping_kernels import swap_in_range
+from stream_masker.core.mechanisms.swapping.kernels import swap_in_range
+from stream_masker.core.mechanisms.swapping.rank.distance_table import DistanceTable
+from stream_masker.core.mechanisms.swapping.rank.units import UnitParts, swap_units
 from stream_masker.core.ontology import Ontology
 
 CLOSE = 1e-9
@@ -40,7 +40,7 @@ def swap(records, taus, distance, k, seed, owners=None):
         codes = np.array([c for record in records for c in record[j]], np.int32)
         lengths = np.array([len(record[j]) for record in records], np.int64)
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        parts.append(Parts(codes, lengths, words, LevelTable.of(distance(tau), np.arange(0, len(tau), 2))))
+        parts.append(UnitParts(codes, lengths, words, DistanceTable.of(distance(tau), np.arange(0, len(tau), 2))))
     return swap_units(parts, np.arange(len(records)) if owners is None else owners, k)
 
 

@@ -13,15 +13,22 @@ from support.graphs import dags, trees
 from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.candidates import CANDIDATES, NO_REFERENCE, ROUNDINGS, TRUNCATED, UNSIGNED, Task
-from stream_masker.core.mechanisms.dag_replacement import DagReplacer
-from stream_masker.core.mechanisms.dag_tables import BLOCK
-from stream_masker.core.mechanisms.level_replacement import LevelReplacer
-from stream_masker.core.mechanisms.replacement import replacer
-from stream_masker.core.mechanisms.rung_replacement import RungReplacer
-from stream_masker.core.mechanisms.rungs import HIGHEST
-from stream_masker.core.mechanisms.tree_replacement import TreeReplacer
 from stream_masker.core.ontology import Ontology, Taxonomy
+from stream_masker.core.replacement.dag.engine import DagReplacer
+from stream_masker.core.replacement.dag.index import MEMBER_BLOCK
+from stream_masker.core.replacement.generic import GenericReplacer
+from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.replacement.rule import (
+    CANDIDATES,
+    NO_REFERENCE,
+    ROUNDINGS,
+    SIGN_DROPPED,
+    TRUNCATED,
+    ReplacementTask,
+)
+from stream_masker.core.replacement.select import replacer
+from stream_masker.core.replacement.tree import TreeReplacer
+from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 
 TOP = 1 << 64
 
@@ -47,7 +54,7 @@ def literal(sd, a, r, noise, eligible, rounding) -> Outcome:
     if not others:
         return keep(a, TRUNCATED)
     admissible = [c for c in others if meets_sign(sd, c, a, r, noise)]
-    flags = 0 if admissible else UNSIGNED
+    flags = 0 if admissible else SIGN_DROPPED
     admissible = admissible or others
     far = [c for c in admissible if sd[c, a] >= abs(noise)]
     near = [c for c in admissible if sd[c, a] < abs(noise)]
@@ -70,10 +77,10 @@ def meets_sign(sd, c, a, r, noise) -> bool:
     return sd[c, r] > sd[a, r] if noise > 0 else sd[c, r] < sd[a, r]
 
 
-def task_of(cases) -> Task:
+def task_of(cases) -> ReplacementTask:
     """Rows of (a, r, noise, rounding word, tie word)."""
     a, r, noise, rounding, ties = zip(*cases, strict=True)
-    return Task(
+    return ReplacementTask(
         np.array(a, np.int32),
         np.array([NO_REFERENCE if ref is None else ref for ref in r], np.int32),
         np.array(noise, np.float64),
@@ -128,8 +135,8 @@ def eligible_of(tau, candidates):
 
 
 def low_trees(most) -> st.SearchStrategy[Taxonomy]:
-    """Trees of few levels, up to as many as ``RungReplacer`` takes."""
-    return trees(least=2, most=most).filter(lambda tau: tau.depth.max() <= HIGHEST)
+    """Trees of few levels, up to as many as ``BitsetTreeReplacer`` takes."""
+    return trees(least=2, most=most).filter(lambda tau: tau.depth.max() <= MAX_HEIGHT)
 
 
 settle_for = settings(max_examples=40, deadline=None)
@@ -141,11 +148,11 @@ measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @measures
 @both
 @parameters
-@pytest.mark.parametrize("chooser", [RungReplacer, TreeReplacer, LevelReplacer])
+@pytest.mark.parametrize("chooser", [BitsetTreeReplacer, TreeReplacer, GenericReplacer])
 @settle_for
 @given(data=st.data())
 def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, data):
-    d = measure(data.draw(low_trees(14) if chooser is RungReplacer else trees(least=2, most=14)))
+    d = measure(data.draw(low_trees(14) if chooser is BitsetTreeReplacer else trees(least=2, most=14)))
     sd = d.matrix(d.taxonomy.ids)
     chosen = chooser(d, candidates=candidates, calibrated=rounding == "calibrated")
     check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
@@ -173,7 +180,8 @@ def test_words_of_bits_draw_what_steps_draw_in_a_real_tree(measure, rounding, ca
 def check_same_draws(d, candidates, rounding, task):
     calibrated = rounding == "calibrated"
     words, steps = (
-        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (RungReplacer, TreeReplacer)
+        kind(d, candidates=candidates, calibrated=calibrated).replace(task)
+        for kind in (BitsetTreeReplacer, TreeReplacer)
     )
     np.testing.assert_array_equal(words.codes, steps.codes)
     np.testing.assert_array_equal(words.distances, steps.distances)
@@ -188,7 +196,7 @@ def check_same_draws(d, candidates, rounding, task):
 def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
     d = measure(data.draw(dags(least=2, most=14)))
     sd = d.matrix(d.taxonomy.ids)
-    chosen = LevelReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
+    chosen = GenericReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
     check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
 
 
@@ -238,7 +246,7 @@ def test_replacements_where_much_lies_below_many_hubs(rounding, candidates, seed
     for level in rng.choice(np.unique(sd)[1:], 12):
         pairs = rng.integers(0, len(sd), (3, 2)).tolist()
         check_pairs(chosen, sd, eligible, float(rng.choice([-1, 1]) * (level - rng.choice([0, 0.01]))), rounding, pairs)
-    assert np.diff(chosen._lists.starts).max() > BLOCK
+    assert np.diff(chosen._lists.starts).max() > MEMBER_BLOCK
 
 
 @pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])
@@ -268,12 +276,12 @@ def test_a_value_does_not_depend_on_its_batch(tau, seed):
     chosen = replacer(WuPalmer(tau))
     rows = [rng.integers(-1, len(tau), (2, n)).astype(np.int32), rng.normal(0, 0.4, n)]
     words = rng.integers(0, TOP, (2, n), dtype=np.uint64)
-    task = Task(rows[0][0], rows[0][1], rows[1], words[0], words[1])
+    task = ReplacementTask(rows[0][0], rows[0][1], rows[1], words[0], words[1])
     whole = chosen.replace(task)
     for i in range(n):
         one = slice(i, i + 1)
         alone = chosen.replace(
-            Task(task.codes[one], task.references[one], task.noise[one], task.rounding[one], task.ties[one])
+            ReplacementTask(task.codes[one], task.references[one], task.noise[one], task.rounding[one], task.ties[one])
         )
         assert (alone.codes[0], alone.distances[0], alone.flags[0]) == (
             whole.codes[i],
@@ -289,7 +297,7 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
     """The same distances and flags as by looking at everything; what is drawn is at that distance and admissible."""
     d = WuPalmer(phenotypes() if name == "hpo" else snomed_shaped(3_000))
     task = many_values(d, 2_000)
-    kinds = (DagReplacer, LevelReplacer)
+    kinds = (DagReplacer, GenericReplacer)
     fast, literally = (
         kind(d, candidates=candidates, calibrated=rounding == "calibrated").replace(task) for kind in kinds
     )
@@ -297,7 +305,7 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
     np.testing.assert_array_equal(fast.flags, literally.flags)
     np.testing.assert_array_equal(fast.distances, d.pairs(task.codes, fast.codes))
     signed = (task.references != NO_REFERENCE) & (task.references != task.codes) & (fast.codes != task.codes)
-    signed &= (fast.flags & UNSIGNED) == 0
+    signed &= (fast.flags & SIGN_DROPPED) == 0
     own, new = (d.pairs(codes[signed], task.references[signed]) for codes in (task.codes, fast.codes))
     assert signed.sum() > 500
     assert np.where(task.noise[signed] > 0, new > own, new < own).all()
@@ -305,7 +313,7 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
         assert d.taxonomy.leaf[fast.codes[fast.codes != task.codes]].all()
 
 
-def many_values(d: Distance, size: int, *, seed: int = 11) -> Task:
+def many_values(d: Distance, size: int, *, seed: int = 11) -> ReplacementTask:
     """Some values many times, with references near and far, and noise that is often exactly a distance."""
     rng = np.random.default_rng(seed)
     codes = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
@@ -313,7 +321,7 @@ def many_values(d: Distance, size: int, *, seed: int = 11) -> Task:
     references[::3] = np.clip(codes[::3] + rng.integers(-20, 20, codes[::3].size), -1, len(d.taxonomy) - 1)
     noise = rng.normal(0, 0.3, size)
     noise[::5] = np.sign(noise[::5]) * d.pairs(codes[::5], rng.permutation(codes)[::5])
-    return Task(codes, references, noise, *rng.integers(0, TOP, (2, size), dtype=np.uint64))
+    return ReplacementTask(codes, references, noise, *rng.integers(0, TOP, (2, size), dtype=np.uint64))
 
 
 @measures
@@ -326,10 +334,11 @@ def test_trees_and_levels_agree_on_a_real_tree(measure, rounding, candidates):
     n = 300
     codes, references = rng.choice(rng.integers(0, len(d.taxonomy), 40), (2, n)).astype(np.int32)
     words = rng.integers(0, TOP, (2, n), dtype=np.uint64)
-    task = Task(codes, references, rng.normal(0, 0.3, n), words[0], words[1])
+    task = ReplacementTask(codes, references, rng.normal(0, 0.3, n), words[0], words[1])
     calibrated = rounding == "calibrated"
     fast, literally = (
-        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (RungReplacer, LevelReplacer)
+        kind(d, candidates=candidates, calibrated=calibrated).replace(task)
+        for kind in (BitsetTreeReplacer, GenericReplacer)
     )
     np.testing.assert_array_equal(fast.distances, literally.distances)
     np.testing.assert_array_equal(fast.flags, literally.flags)

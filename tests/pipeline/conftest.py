@@ -19,10 +19,10 @@ from stream_masker.pipeline.plan import (
     AlphaSource,
     AttributePlan,
     FieldPolicy,
-    Limits,
     MessagePolicy,
     NumericPlan,
     Plan,
+    RecordLimits,
 )
 from stream_masker.pipeline.records import InputRecord
 
@@ -146,7 +146,7 @@ class Bench:
             message=MessagePolicy(**(message or {})),
             noise_key=compile_path(noise_key) if noise_key else None,
             alpha=_alpha(alpha) if alpha else None,
-            limits=Limits(**(limits or {})),
+            limits=RecordLimits(**(limits or {})),
             numeric=tuple(_number(name, **given) for name, given in (numeric or {}).items()),
         )
         tables = tables or dict.fromkeys(attributes, DEFAULT_TABLE)

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stream_masker.pipeline.fields import field_treatment
-from stream_masker.pipeline.paths import Each, Name, Path, Where, compile_path
+from stream_masker.pipeline.paths import EachStep, FilterStep, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import FieldPolicy
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 
@@ -205,10 +205,10 @@ def literally(paths, unlisted, record, place, leaf):
 def with_filters_fields(paths):
     """The paths, and those of the fields of filters on the way to something that is not dropped."""
     implied = {
-        Path("", (*path.steps[: at + 1], *map(Name, path.steps[at].field))): "keep"
+        Path("", (*path.steps[: at + 1], *map(NameStep, path.steps[at].field))): "keep"
         for path, action in paths.items()
         for at in range(len(path.steps) - 1)
-        if isinstance(path.steps[at], Where) and action != "drop"
+        if isinstance(path.steps[at], FilterStep) and action != "drop"
     }
     return implied | paths
 
@@ -224,10 +224,10 @@ def leads(steps, record, place):
 
 
 def suits(step, value):
-    return isinstance(value, dict if isinstance(step, Name) else list)
+    return isinstance(value, dict if isinstance(step, NameStep) else list)
 
 
 def selects(step, key, value):
-    if isinstance(step, Where):
+    if isinstance(step, FilterStep):
         return step.matches(value)
-    return isinstance(step, Each) or key == (step.key if isinstance(step, Name) else step.position)
+    return isinstance(step, EachStep) or key == (step.key if isinstance(step, NameStep) else step.position)

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stream_masker.core.randomness import FieldKeys, PositionKeys
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms

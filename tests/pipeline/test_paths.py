@@ -5,33 +5,36 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import Each, Index, Name, Where, compile_path
-from stream_masker.pipeline.reasons import Unfit
-from stream_masker.pipeline.walk import slots
+from stream_masker.pipeline.codec.reference.matching import matching_slots
+from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, compile_path
+from stream_masker.pipeline.reasons import RecordRejectedError
 
 
 @pytest.mark.parametrize(
     ("text", "steps"),
     [
-        ("code", (Name("code"),)),
-        ("diagnoses.principal.code", (Name("diagnoses"), Name("principal"), Name("code"))),
-        ("a[0].b[12]", (Name("a"), Index(0), Name("b"), Index(12))),
-        ("codes[*]", (Name("codes"), Each())),
-        ("a b.c-d_é", (Name("a b"), Name("c-d_é"))),
-        ("['a.b[0]'].c[\"d'\"]", (Name("a.b[0]"), Name("c"), Name("d'"))),
+        ("code", (NameStep("code"),)),
+        ("diagnoses.principal.code", (NameStep("diagnoses"), NameStep("principal"), NameStep("code"))),
+        ("a[0].b[12]", (NameStep("a"), IndexStep(0), NameStep("b"), IndexStep(12))),
+        ("codes[*]", (NameStep("codes"), EachStep())),
+        ("a b.c-d_é", (NameStep("a b"), NameStep("c-d_é"))),
+        ("['a.b[0]'].c[\"d'\"]", (NameStep("a.b[0]"), NameStep("c"), NameStep("d'"))),
         (
             "diagnosis[*].code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code",
             (
-                Name("diagnosis"),
-                Each(),
-                Name("code"),
-                Name("coding"),
-                Where(("system",), "http://hl7.org/fhir/sid/icd-10-cm"),
-                Name("code"),
+                NameStep("diagnosis"),
+                EachStep(),
+                NameStep("code"),
+                NameStep("coding"),
+                FilterStep(("system",), "http://hl7.org/fhir/sid/icd-10-cm"),
+                NameStep("code"),
             ),
         ),
-        ("a[?x.y='it\\'s [1] = ]'].z", (Name("a"), Where(("x", "y"), "it's [1] = ]", quoted=True), Name("z"))),
-        ("a[?x=1=2]", (Name("a"), Where(("x",), "1=2"))),
+        (
+            "a[?x.y='it\\'s [1] = ]'].z",
+            (NameStep("a"), FilterStep(("x", "y"), "it's [1] = ]", quoted=True), NameStep("z")),
+        ),
+        ("a[?x=1=2]", (NameStep("a"), FilterStep(("x",), "1=2"))),
     ],
 )
 def test_paths_are_read(text, steps):
@@ -101,13 +104,13 @@ RECORD = {
     ],
 )
 def test_paths_select(text, values):
-    assert [container[key] for container, key in slots(compile_path(text))(RECORD)] == values
+    assert [container[key] for container, key in matching_slots(compile_path(text))(RECORD)] == values
 
 
 @pytest.mark.parametrize("text", ["a.b.c", "l.x", "a[0]", "a[*].b", "a[?t=x].b", "l[0].x", "l[?t=x].y", "a.b[0].c.d"])
 def test_another_shape_on_the_way_is_told_by_its_path(text):
-    with pytest.raises(Unfit) as raised:
-        slots(compile_path(text))(RECORD)
+    with pytest.raises(RecordRejectedError) as raised:
+        matching_slots(compile_path(text))(RECORD)
     assert (raised.value.reason, raised.value.field) == ("wrong_shape", text)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, Limits
+from stream_masker.pipeline.plan import AlphaSource, RecordLimits
 
 CODE = {"path": "d.code"}
 
@@ -76,4 +76,4 @@ def test_an_alpha_comes_from_somewhere():
 
 
 def test_limits_have_defaults():
-    assert (Limits().record_bytes, Limits().depth) == (1_048_576, 64)
+    assert (RecordLimits().record_bytes, RecordLimits().depth) == (1_048_576, 64)

@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import DriftReport
+from stream_masker.pipeline.wire.messages import DriftReport
 from stream_masker.service.demo.children import Children
 from stream_masker.service.demo.setting import demo_configuration, free_port
 from stream_masker.service.demo.view import pair_lines
-from stream_masker.service.demo.watch import Seen, _newer
+from stream_masker.service.demo.watch import Observed, _newer
 
 EVENT = {
     "encounter_id": "e",
@@ -85,7 +85,7 @@ def test_windows_suit_the_number_of_records(records):
 def test_versions_out_of_order_do_not_go_back():
     two, one = (DriftReport(version, 0, None, None, None, 0, 0) for version in (2, 1))
     assert _newer(_newer(None, two), one) is two
-    assert Seen().outcomes == 0
+    assert Observed().outcomes == 0
 
 
 def test_a_pair_is_shown_without_its_missing_labels():

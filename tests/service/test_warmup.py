@@ -5,7 +5,7 @@ import yaml
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.warmup import WINDOWS, warm_up
+from stream_masker.service.warmup import WARMUP_WINDOWS, warm_up
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_every_mechanism_is_rehearsed(tmp_path, mechanism):
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
     ready = warm_up(load_configuration(tmp_path / "c.yaml", {}))
     assert ready.name == mechanism["name"]
-    assert ready.statistics.records == WINDOWS[-1]
+    assert ready.statistics.records == WARMUP_WINDOWS[-1]

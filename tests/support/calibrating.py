@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from prometheus_client import CollectorRegistry
 
-from stream_masker.service.calibrator_engine import Engine
-from stream_masker.service.calibrator_parts import build_parts
-from stream_masker.service.calibrator_session import prepare
-from stream_masker.service.calibrator_topics import PARTITION, reader
+from stream_masker.service.calibrator.components import build_components
+from stream_masker.service.calibrator.engine import CalibratorEngine
+from stream_masker.service.calibrator.session import prepare_session
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.health import Health
-from stream_masker.service.metrics import Metrics
+from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Metrics
 
 TICK = 0.2
 
@@ -26,8 +26,11 @@ def calibrating(configuration: Configuration) -> Iterator[None]:
     """A calibrator for as long as the block runs. Raises what ended it early."""
     failures: list[BaseException] = []
     metrics = Metrics(CollectorRegistry(), "calibrator")
-    prepare(metrics)
-    engine, done = Engine(build_parts(configuration), metrics, Health(), failures.append), threading.Event()
+    prepare_session(metrics)
+    engine, done = (
+        CalibratorEngine(build_components(configuration), metrics, Health(), failures.append),
+        threading.Event(),
+    )
     driver = threading.Thread(target=_drive, args=(engine, configuration, done, failures), daemon=True)
     engine.start()
     engine.assigned(active=True)
@@ -42,10 +45,12 @@ def calibrating(configuration: Configuration) -> Iterator[None]:
         raise failures[0]
 
 
-def _drive(engine: Engine, configuration: Configuration, done: threading.Event, failures: list[BaseException]) -> None:
+def _drive(
+    engine: CalibratorEngine, configuration: Configuration, done: threading.Event, failures: list[BaseException]
+) -> None:
     try:
-        with reader(configuration) as consumer:
-            consumer.assign([TopicPartition(configuration.topics.calibration, PARTITION, OFFSET_BEGINNING)])
+        with connect_reader(configuration) as consumer:
+            consumer.assign([TopicPartition(configuration.topics.calibration, SINGLE_PARTITION, OFFSET_BEGINNING)])
             while not done.is_set():
                 engine.pulse()
                 engine.tick()

@@ -60,8 +60,8 @@ def checked(value):
 
 def machine():
     """The module of machine instructions, loaded before anything imports it, with words that are checked."""
-    path = Path(find_spec("stream_masker").origin).parent / "core" / "machine.py"
-    spec = spec_from_file_location("stream_masker.core.machine", path)
+    path = Path(find_spec("stream_masker").origin).parent / "core" / "kernels" / "intrinsics.py"
+    spec = spec_from_file_location("stream_masker.core.kernels.intrinsics", path)
     made = module_from_spec(spec)
     spec.loader.exec_module(made)
     made.word_at, made.put_word, made.lowest_bit = word_at, put_word, lowest_bit
@@ -70,12 +70,12 @@ def machine():
 
 def replace_kernels():
     """Puts checked kernels in the place of those that are called from Python."""
-    sys.modules["stream_masker.core.machine"] = machine()
-    from stream_masker.pipeline.compiled import reader, written
+    sys.modules["stream_masker.core.kernels.intrinsics"] = machine()
+    from stream_masker.pipeline.codec.scanner import codec, render_cache
 
     for module, names in (
-        (reader, ("scan_all", "fill_all", "measure_all")),
-        (written, ("find_texts", "place_missing", "put_all")),
+        (codec, ("scan_all", "render_all", "measure_all")),
+        (render_cache, ("find_rendered_texts", "place_missing", "put_all")),
     ):
         for name in names:
             kernel = getattr(module, name)

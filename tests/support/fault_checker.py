@@ -19,12 +19,12 @@ from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, Record, as_record, read_all, reader_properties
 from workers import CODES
 
-from stream_masker.pipeline.messages import decode_statistics
 from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.masking import Masking
-from stream_masker.service.statistics_topic import InForce, Newest, Published
-from stream_masker.service.worker_clients import group_of
+from stream_masker.service.worker.client_properties import group_of
+from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 
 CONCEPTS = {"root", *CODES, *(code[:2] for code in CODES)}
 FIELDS = {"id", "patient", "first", "second"}
@@ -55,7 +55,7 @@ class Checker:
         self.partitions = partitions
         self.seen = Seen()
         self.violations: list[str] = []
-        self._newest = Newest()
+        self._newest = VersionBuffer()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checker", daemon=True)
 
@@ -130,7 +130,7 @@ class Checker:
                 self.violations.append(f"statistics version {published.version} was published twice")
             self._take_range(published)
 
-    def _take_range(self, published: Published) -> None:
+    def _take_range(self, published: PublishedVersion) -> None:
         """The same blocks make one version, however often the calibrator counts them."""
         blocks = decode_statistics(published.value).blocks
         if blocks is not None and self.seen.ranges.setdefault(blocks.last, published.version) != published.version:
@@ -196,8 +196,8 @@ class Audit:
             self._same(version, partition, pairs)
 
     def _same(self, version: int, partition: int, pairs: list[tuple[Record, Record]]) -> None:
-        configuration, in_force = self.checker.configuration, InForce(self.masking)
-        assert in_force.consider([Published(version, self.checker.seen.published[version])])
+        configuration, in_force = self.checker.configuration, ActiveStatistics(self.masking)
+        assert in_force.consider([PublishedVersion(version, self.checker.seen.published[version])])
         result = in_force.masking.masker.mask(
             configuration.topics.input,
             partition,

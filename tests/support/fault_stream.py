@@ -25,7 +25,7 @@ from kafka_records import QUIET
 from processes import Processes
 from workers import CODES, START, Setting, http_port, setting, value, wait
 
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.kafka.topics import prepare_topics
 
 LONG = os.environ.get("STREAM_MASKER_FAULTS") == "long"
 """Whether each fault is repeated as often as it takes to trust: minutes, where the short form takes seconds."""

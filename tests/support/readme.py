@@ -13,9 +13,9 @@ import click
 
 from stream_masker.cli import COMMANDS
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.mechanisms.declaration import Declaration
+from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.pipeline import reasons
-from stream_masker.service.metrics_table import readme_table
+from stream_masker.service.observability.metric_definitions import metrics_table
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -50,7 +50,7 @@ def _usage(path: str, command: click.Command) -> str:
 
 
 def metrics() -> str:
-    return readme_table()
+    return metrics_table()
 
 
 def reason_table() -> str:
@@ -67,7 +67,7 @@ def methods() -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in [head, *rows])
 
 
-def _method(name: str, told: Declaration) -> list[str]:
+def _method(name: str, told: MethodCard) -> list[str]:
     kept = "; ".join(told.preserves)
     return [f"`{name}`", told.source, told.attributes, told.taxonomies, kept, told.guarantee, told.latency, told.cost]
 

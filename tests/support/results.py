@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stream_masker.pipeline.records import Block, Masked, Outcome, Rejected, Result
+from stream_masker.pipeline.records import Block, Masked, RecordOutcome, Rejected, Result
 
 
-def result_of(outcomes: Sequence[Outcome], blocks: Sequence[Block] = ()) -> Result:
+def result_of(outcomes: Sequence[RecordOutcome], blocks: Sequence[Block] = ()) -> Result:
     """The result in which records end so."""
     masked = [one if isinstance(one, Masked) else Masked(one.offset, None, None, [], -1) for one in outcomes]
     return Result(

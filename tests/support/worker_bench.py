@@ -12,21 +12,21 @@ from prometheus_client import CollectorRegistry
 from results import result_of
 
 from stream_masker.core.ontology import Ontology
-from stream_masker.pipeline.grouping import GroupTooSmallError
+from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
-from stream_masker.service.aside import Aside
-from stream_masker.service.health import Health
-from stream_masker.service.lanes import Commit
-from stream_masker.service.metrics import Metrics
-from stream_masker.service.producer import Outcome
-from stream_masker.service.worker import Life, Parts, Worker
-from stream_masker.service.worker_batch import Gathered, Limits, Outputs, TooFew
-from stream_masker.service.worker_report import Report
-from stream_masker.service.worker_source import earliest
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.background import BackgroundRunner
+from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics
+from stream_masker.service.worker.commit_pipeline import PendingCommit
+from stream_masker.service.worker.loop import Liveness, Worker, WorkerComponents
+from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.source import earliest_offsets
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
-LIMITS = Limits(records=10, size=1000, delay=1)
-OUTPUTS = Outputs(
+LIMITS = BatchLimits(records=10, size=1000, delay=1)
+OUTPUTS = OutputTopics(
     input="in",
     output="out",
     rejected="bad",
@@ -93,9 +93,9 @@ class FakeSource:
     def read_ahead(self, done: Callable[[], bool]) -> None:
         self.in_read_ahead()
 
-    def gather(self) -> Gathered:
+    def gather(self) -> MessageBatch:
         self.in_gather()
-        batch = Gathered(LIMITS)
+        batch = MessageBatch(LIMITS)
         if self.waiting:
             self.calls.append(f"gather {self.offset}")
             batch.add([FakeMessage(self.offset + i) for i in range(3)], partitions={0})
@@ -105,18 +105,18 @@ class FakeSource:
     def group(self) -> str | None:
         return self.member
 
-    def offsets(self, batch: Gathered) -> dict[int, int]:
+    def offsets(self, batch: MessageBatch) -> dict[int, int]:
         return batch.next_offsets()
 
-    def advance(self, batch: Gathered) -> None:
+    def advance(self, batch: MessageBatch) -> None:
         self.calls.append(f"advance {batch.next_offsets()[0]}")
 
-    def put_back(self, batch: Gathered, short: dict[int, TooFew]) -> None:
+    def put_back(self, batch: MessageBatch, short: dict[int, GroupShortfall]) -> None:
         for partition, (start, _, lacking) in short.items():
             self.calls.append(f"put back {[m.offset() for m in batch.take_out(partition, start)]}, {lacking} too few")
 
-    def rewind(self, batches: list[Gathered]) -> None:
-        self.offset = earliest(batches)[0]
+    def rewind(self, batches: list[MessageBatch]) -> None:
+        self.offset = earliest_offsets(batches)[0]
         self.calls.append(f"rewind {self.offset}")
 
     def lag(self) -> dict[int, int]:
@@ -133,47 +133,47 @@ class FakeLanes:
         self.calls = calls
         self.opens = True
         self.slow = self.stuck = False
-        self.outcomes: list[Outcome] = []
-        self.fillings: list[Outcome | None] = []
-        self.commits: list[tuple[object, object, Commit]] = []
+        self.outcomes: list[TransactionOutcome] = []
+        self.fillings: list[TransactionOutcome | None] = []
+        self.commits: list[tuple[object, object, PendingCommit]] = []
         self.sent: list[str] = []
 
     def open(self) -> bool:
         self.calls.append("open")
         return self.opens
 
-    def fill(self, produce: Callable[..., None]) -> Outcome | None:
+    def fill(self, produce: Callable[..., None]) -> TransactionOutcome | None:
         self.calls.append("fill")
         produce(lambda topic, _, messages: self.sent.extend(topic for _ in messages) or [])
         return self.fillings.pop(0) if self.fillings else None
 
-    def commit(self, offsets: object, group: object) -> Commit:
+    def commit(self, offsets: object, group: object) -> PendingCommit:
         self.calls.append(f"commit {offsets[0]}")
-        commit = Commit(Future())
+        commit = PendingCommit(Future())
         commit.in_log.set_result(None)
         self.commits.append((offsets, group, commit))
         if not self.slow:
-            self.settle(self.outcomes.pop(0) if self.outcomes else Outcome.COMMITTED)
+            self.settle(self.outcomes.pop(0) if self.outcomes else TransactionOutcome.COMMITTED)
         return commit
 
-    def settle(self, outcome: Outcome | Exception) -> None:
+    def settle(self, outcome: TransactionOutcome | Exception) -> None:
         [waiting] = [commit.outcome for _, _, commit in self.commits if not commit.outcome.done()]
         (waiting.set_exception if isinstance(outcome, Exception) else waiting.set_result)(outcome)
 
     @property
     def committed(self) -> list[tuple[object, object]]:
-        return [(o, g) for o, g, commit in self.commits if commit.outcome.result() is Outcome.COMMITTED]
+        return [(o, g) for o, g, commit in self.commits if commit.outcome.result() is TransactionOutcome.COMMITTED]
 
-    def abort(self) -> Future[Outcome]:
+    def abort(self) -> Future[TransactionOutcome]:
         self.calls.append("abort")
-        aborted: Future[Outcome] = Future()
+        aborted: Future[TransactionOutcome] = Future()
         if not self.stuck:
-            aborted.set_result(Outcome.ABORTED)
+            aborted.set_result(TransactionOutcome.ABORTED)
         return aborted
 
-    def forsake(self) -> Outcome:
+    def forsake(self) -> TransactionOutcome:
         self.calls.append("forsake")
-        return Outcome.UNKNOWN
+        return TransactionOutcome.UNKNOWN
 
     def hurry(self) -> None:
         self.calls.append("hurry")
@@ -236,17 +236,17 @@ class Bench:
         self.stop = threading.Event()
         self.health = Health()
         self.metrics = Metrics(CollectorRegistry(), "worker")
-        self.report = Report(self.metrics, self.health)
+        self.report = WorkerReport(self.metrics, self.health)
         self.report.start()
         self.source, self.lanes = FakeSource(self.calls), FakeLanes(self.calls)
         self.in_force = FakeInForce()
         self.masker = self.in_force.masking.masker
-        self.life = Life(self.health, self.stop)
+        self.life = Liveness(self.health, self.stop)
         self.worker = Worker(
-            Parts(
+            WorkerComponents(
                 source=self.source,
                 lanes=self.lanes,
-                aside=Aside(serve=self.source.serve, turn=self.life.turn),
+                aside=BackgroundRunner(serve=self.source.serve, turn=self.life.turn),
                 follower=FakeFollower(),
                 in_force=self.in_force,
                 outputs=OUTPUTS,

@@ -24,13 +24,14 @@ from kafka_records import QUIET, Record, read_all, write
 from processes import Processes
 from prometheus_client import CollectorRegistry
 
-from stream_masker.pipeline.messages import StatisticsMessage, encode_statistics, fingerprints
+from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.health import Health
+from stream_masker.service.kafka.connections import connect_producer
+from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
-from stream_masker.service.producer import Outcome, TransactionalProducer
-from stream_masker.service.worker_clients import connect_producer, producer_properties
-from stream_masker.service.worker_run import run_worker
+from stream_masker.service.observability.health import Health
+from stream_masker.service.worker.client_properties import producer_properties
+from stream_masker.service.worker.run import run_worker
 
 SECRET = b"a secret of the worker's tests"
 START = time.time_ns() // 1_000_000 - 3_600_000
@@ -161,7 +162,9 @@ def producer_of(here: Setting) -> TransactionalProducer:
     return made
 
 
-def write_one(producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object) -> Outcome:
+def write_one(
+    producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object
+) -> TransactionOutcome:
     """A transaction of one record."""
     filled = producer.fill(lambda send: send(topic, 0, [(value, None, 0, [])]))
     outcome = filled or producer.commit(offsets, group, lambda: None)

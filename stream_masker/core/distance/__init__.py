@@ -1,5 +1,12 @@
 """Semantic distances: Wu–Palmer (2017) and the logarithmic taxonomic distance (2013)."""
 
-from stream_masker.core.distance.measures import DISTANCES, Concepts, Distance, LogTaxonomic, WuPalmer, distance_by_name
+from stream_masker.core.distance.measures import (
+    DISTANCES,
+    ConceptsLike,
+    Distance,
+    LogTaxonomic,
+    WuPalmer,
+    distance_by_name,
+)
 
-__all__ = ["DISTANCES", "Concepts", "Distance", "LogTaxonomic", "WuPalmer", "distance_by_name"]
+__all__ = ["DISTANCES", "ConceptsLike", "Distance", "LogTaxonomic", "WuPalmer", "distance_by_name"]

@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numba import njit
 
-from stream_masker.core.machine import prefetch
+from stream_masker.core.kernels.intrinsics import prefetch
 
 WU_PALMER = 0
 LOG_TAXONOMIC = 1
 
-AHEAD = 8
+PREFETCH_TARGETS = 8
 """What a pair of positions needs is asked for while the pairs this many places before it are worked on."""
 
 
@@ -74,10 +74,10 @@ def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # 
     Merges the ancestors of both (descending, so deepest first). Each pair's lists are asked for some pairs before.
     """
     for j in range(chosen.size):
-        if j + 2 * AHEAD < chosen.size:
-            prefetch(offsets, np.int64(a[chosen[j + 2 * AHEAD]]))
-            prefetch(offsets, np.int64(b[chosen[j + 2 * AHEAD]]))
-            for c in (a[chosen[j + AHEAD]], b[chosen[j + AHEAD]]):
+        if j + 2 * PREFETCH_TARGETS < chosen.size:
+            prefetch(offsets, np.int64(a[chosen[j + 2 * PREFETCH_TARGETS]]))
+            prefetch(offsets, np.int64(b[chosen[j + 2 * PREFETCH_TARGETS]]))
+            for c in (a[chosen[j + PREFETCH_TARGETS]], b[chosen[j + PREFETCH_TARGETS]]):
                 prefetch(ancestors, np.int64(offsets[c]))
                 prefetch(ancestors, np.int64(offsets[c + 1]) - 1)
                 prefetch(paths, np.int64(offsets[c + 1]) - 1)

@@ -11,20 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import kernels
-from stream_masker.core.distance.hubs import HubTable
-from stream_masker.core.distance.lanes import Sources, Targets
-from stream_masker.core.ontology.taxonomy import Int32, Taxonomy
+from stream_masker.core.distance.many import Sources, Targets
+from stream_masker.core.distance.pair_index import PairIndex
+from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
-Concepts: TypeAlias = Sequence[str] | NDArray[np.integer]
+ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
 
-Floats: TypeAlias = NDArray[np.float64]
 
 LEAST_SHARE = 64
 """A matrix of fewer cells than one in so many concepts is computed pair by pair: a pass over τ would cost more."""
 
-PAIRS_FOR_HUBS = 0.25
+PAIRS_FOR_INDEX = 0.25
 """The table of hubs is made for this many pairs at a time, as a share of the concepts, and then used for all."""
 
 
@@ -48,7 +48,7 @@ class Distance(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.taxonomy!r})"
 
-    def encode(self, concepts: Concepts) -> Int32:
+    def encode(self, concepts: ConceptsLike) -> Int32Array:
         """(n,) int32 positions of ids or positions; checks that positions lie in the taxonomy."""
         if not isinstance(concepts, np.ndarray):
             return self.taxonomy.encode(concepts)
@@ -57,14 +57,14 @@ class Distance(ABC):
             raise UnknownConceptError(f"position {index} of the array lies outside the taxonomy", position=index)
         return np.ascontiguousarray(concepts, dtype=np.int32)
 
-    def pairs(self, a: Concepts, b: Concepts) -> Floats:
+    def pairs(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
         """(n,) float64: sd(a[i], b[i]). Raises ParameterError when the lengths differ."""
         first, second = self.encode(a), self.encode(b)
         if first.shape != second.shape:
             raise ParameterError(f"pairs need as many first as second concepts, not {first.size} and {second.size}")
         return self._pairs(first, second)
 
-    def between(self, a: Concepts, b: Concepts) -> Floats:
+    def between(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
         """(k, l) float64: sd of each of k concepts to each of l."""
         first, second = self.encode(a), self.encode(b)
         if first.size * second.size * LEAST_SHARE < len(self.taxonomy):
@@ -75,24 +75,24 @@ class Distance(ABC):
             result[start:stop] = block.T[: stop - start]
         return result
 
-    def matrix(self, concepts: Concepts) -> Floats:
+    def matrix(self, concepts: ConceptsLike) -> Float64Array:
         """(k, k) float64, symmetric, zero diagonal: the distance matrix (2017: equation 15)."""
         return self.between(concepts, concepts)
 
-    def targets(self, concepts: Concepts) -> Targets:
+    def targets(self, concepts: ConceptsLike) -> Targets:
         """Concepts to which the distances of many others are to be computed, in blocks or weighted sums."""
         return Targets(self.taxonomy, self.kind, self.encode(concepts))
 
-    def sources(self, concepts: Concepts) -> Sources:
+    def sources(self, concepts: ConceptsLike) -> Sources:
         """Concepts whose distances to ``targets`` are to be computed."""
         return Sources.of(self.taxonomy, self.encode(concepts))
 
     @abstractmethod
-    def to_all(self, position: int) -> Floats:
+    def to_all(self, position: int) -> Float64Array:
         """(m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
 
-    def _pairs(self, a: Int32, b: Int32) -> Floats:
-        if "_hubs" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_HUBS:
+    def _pairs(self, a: Int32Array, b: Int32Array) -> Float64Array:
+        if "_hubs" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_INDEX:
             result, left = self._hubs.pairs(self.kind, a, b)
         else:
             result, left = np.empty(a.size), np.arange(a.size, dtype=np.int32)
@@ -100,10 +100,10 @@ class Distance(ABC):
         return result
 
     @cached_property
-    def _hubs(self) -> HubTable:
-        return HubTable.of(self.taxonomy)
+    def _hubs(self) -> PairIndex:
+        return PairIndex.of(self.taxonomy)
 
-    def _walk(self, a: Int32, b: Int32, chosen: Int32, result: Floats) -> None:
+    def _walk(self, a: Int32Array, b: Int32Array, chosen: Int32Array, result: Float64Array) -> None:
         """Fills the ``chosen`` places of ``result`` by walking over ancestors."""
         tau = self.taxonomy
         if tau.is_tree:
@@ -112,7 +112,7 @@ class Distance(ABC):
             up = tau.closure
             kernels.dag_pairs(self.kind, a, b, chosen, tau.depth, up.offsets, up.ancestors, up.paths, result)
 
-    def _tree_to_all(self, position: int) -> Floats:
+    def _tree_to_all(self, position: int) -> Float64Array:
         tau = self.taxonomy
         return np.asarray(kernels.tree_to_all(self.kind, position, tau.tree.parent, tau.depth))
 
@@ -127,7 +127,7 @@ class WuPalmer(Distance):
     name = "wu_palmer"
     kind = kernels.WU_PALMER
 
-    def to_all(self, position: int) -> Floats:
+    def to_all(self, position: int) -> Float64Array:
         """(m,) float64: the distance of the concept at ``position`` to every concept; O(links)."""
         tau = self.taxonomy
         if tau.is_tree:
@@ -145,7 +145,7 @@ class LogTaxonomic(Distance):
     name = "log_taxonomic"
     kind = kernels.LOG_TAXONOMIC
 
-    def to_all(self, position: int) -> Floats:
+    def to_all(self, position: int) -> Float64Array:
         """(m,) float64: the distance of the concept at ``position`` to every concept; O(ancestors of all concepts)."""
         if self.taxonomy.is_tree:
             return self._tree_to_all(position)

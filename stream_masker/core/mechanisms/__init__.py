@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
-from stream_masker.core.mechanisms.data_swapping import DataSwapping
-from stream_masker.core.mechanisms.exponential import Exponential
-from stream_masker.core.mechanisms.microaggregation import Microaggregation
-from stream_masker.core.mechanisms.naive_distortion import NaiveDistortion
-from stream_masker.core.mechanisms.pram import Pram
-from stream_masker.core.mechanisms.probabilistic_distortion import ProbabilisticDistortion
-from stream_masker.core.mechanisms.random_transitions import RandomTransitions
-from stream_masker.core.mechanisms.rank_swapping import RankSwapping
-from stream_masker.core.mechanisms.semantic_noise import SemanticNoise
-from stream_masker.core.mechanisms.swapping_by_frequency import DistributionalRankSwapping
-from stream_masker.core.mechanisms.vicus import Vicus
+from stream_masker.core.mechanisms.exponential.mechanism import Exponential
+from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.swapping.data import DataSwapping
+from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
+from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
+from stream_masker.core.mechanisms.transition.pram import Pram
+from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
+from stream_masker.core.mechanisms.transition.random import RandomTransitions
+from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.mechanisms.declaration import Declaration
-from stream_masker.core.randomness import Keys
+from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.random.keys import Keys
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 
@@ -30,7 +30,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
 
-    declaration: ClassVar[Declaration]
+    declaration: ClassVar[MethodCard]
     """What the mechanism is for, what it keeps and what it costs: its row of the method guide."""
 
     needs_group: ClassVar[bool] = False

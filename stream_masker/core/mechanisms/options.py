@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError
 
 REFERENCES = ("mean", "pair", "root")
 
-LARGEST_ALPHA = 10.0
+MAX_ALPHA = 10.0
 
-Pairs: TypeAlias = Sequence[tuple[str, str]]
+PairNames: TypeAlias = Sequence[tuple[str, str]]
 
 
 def checked_attributes(
@@ -33,26 +32,6 @@ def checked_attributes(
     return tuple(taxonomies)
 
 
-def require_type(what: str, given: object, wanted: type) -> None:
-    """Raises ParameterError unless ``given`` is of the type."""
-    if not isinstance(given, wanted):
-        raise ParameterError(f"{what} is a {type(given).__name__}: use a {wanted.__name__}")
-
-
-def number_between(name: str, given: object, low: float, high: float) -> float:
-    """A number from ``low`` to ``high``, both allowed. Raises ParameterError."""
-    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not low <= float(given) <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a number from {low:g} to {high:g}")
-    return float(given)
-
-
-def whole_number(name: str, given: object, low: int, high: int) -> int:
-    """A whole number from ``low`` to ``high``, both allowed. Raises ParameterError."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not low <= given <= high:
-        raise ParameterError(f"{name}={given!r} is not allowed: use a whole number from {low} to {high}")
-    return int(given)
-
-
 def for_each(what: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
     """What is given of every attribute, in their order, from one for all or one for each. Raises ParameterError."""
     each = given if isinstance(given, Mapping) else dict.fromkeys(attributes, given)
@@ -67,8 +46,8 @@ def checked_alpha(alpha: float | Mapping[str, float], attributes: tuple[str, ...
 
 
 def _checked_level(name: str, alpha: object) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < float(alpha) <= LARGEST_ALPHA:
-        raise ParameterError(f"alpha={alpha!r} of {name!r} is not allowed: use a number in (0, {LARGEST_ALPHA:g}]")
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < float(alpha) <= MAX_ALPHA:
+        raise ParameterError(f"alpha={alpha!r} of {name!r} is not allowed: use a number in (0, {MAX_ALPHA:g}]")
     return float(alpha)
 
 
@@ -80,7 +59,7 @@ def check_rollup_depth(depth: int) -> None:
 
 
 def partners(
-    reference: str, pairs: Pairs | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
+    reference: str, pairs: PairNames | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
 ) -> tuple[int, ...]:
     """The index of each attribute's partner, in order; empty unless ``reference`` is ``pair``.
 
@@ -95,12 +74,12 @@ def partners(
     return tuple(attributes.index(partner[name]) for name in attributes)
 
 
-def _refuse_pairs(pairs: Pairs | None) -> None:
+def _refuse_pairs(pairs: PairNames | None) -> None:
     if pairs is not None:
         raise ParameterError(f"pairs={list(pairs)!r} are only for reference='pair': leave them out")
 
 
-def _checked_pairs(pairs: Pairs | None, taxonomies: Mapping[str, Taxonomy], correlated: bool) -> Pairs:
+def _checked_pairs(pairs: PairNames | None, taxonomies: Mapping[str, Taxonomy], correlated: bool) -> PairNames:
     attributes = tuple(taxonomies)
     wanted = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
     counts = Counter(name for pair in wanted for name in pair)
@@ -118,7 +97,7 @@ def _checked_pairs(pairs: Pairs | None, taxonomies: Mapping[str, Taxonomy], corr
     return [(first, second) for first, second in wanted]
 
 
-def _by_name(pairs: Pairs) -> dict[str, str]:
+def _by_name(pairs: PairNames) -> dict[str, str]:
     return {**dict(pairs), **{second: first for first, second in pairs}}
 
 

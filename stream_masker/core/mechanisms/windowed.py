@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, distance_by_name
-from stream_masker.core.mechanisms import encoding, numbers, options
+from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.randomness import FieldKeys, Keys, checked_secret
+from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.figures import Following
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -61,11 +61,11 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         options.check_rollup_depth(rollup_depth)
         self._attributes = options.checked_attributes(taxonomies, numeric)
         self._taxonomies = dict(taxonomies)
-        self._numeric = numbers.checked_numeric(numeric, self._taxonomies)
+        self._numeric = numeric_encoding.checked_numeric(numeric, self._taxonomies)
         self._distances = tuple(_distance(distance, tau) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
-        self._following = Following(self._distances)
+        self._following = IncrementalStatistics(self._distances)
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
         self._statistics: Statistics | None = None
@@ -99,11 +99,13 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         attributes what is neither a number that they take nor None.
         """
         batch = encoding.encode(records, self._taxonomies)
-        return replace(batch, numeric=numbers.encode_numbers(records, self._numeric)) if self._numeric else batch
+        return (
+            replace(batch, numeric=numeric_encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
+        )
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
-        numbers.decode_numbers(rows, masked.numeric, self._numeric)
+        numeric_encoding.decode_numbers(rows, masked.numeric, self._numeric)
         return rows
 
     def learn_one(self, record: Record, *, time: float | None = None) -> None:
@@ -121,7 +123,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def compute(self, counts: Counts, *, version: int) -> Statistics:
         """The statistics of the counts; what was seen before is that of the statistics in force. Changes nothing.
 
-        Counts that are mostly those that were given before take less time (``Following``).
+        Counts that are mostly those that were given before take less time (``IncrementalStatistics``).
 
         Raises StatisticsError when an attribute has no value, or when masking by these statistics would mask nothing.
         """

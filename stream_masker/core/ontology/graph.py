@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_masker.core.ontology.arrays import Int32, Int64, offsets_of
+from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.ontology.arrays import offsets_from_lengths
 
 
 @njit(cache=True, nogil=True)
@@ -67,7 +68,7 @@ def breadth_first(depth, child_offsets, children):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def descendants(start, child_offsets, children):  # type: ignore[no-untyped-def]
+def descendants_of(start, child_offsets, children):  # type: ignore[no-untyped-def]
     """(m,) bool: ``start`` and everything below it."""
     m = child_offsets.size - 1
     below = np.zeros(m, np.bool_)
@@ -160,7 +161,7 @@ def level_ranges(parent):  # type: ignore[no-untyped-def]
     return offsets, lo, hi
 
 
-def compress(rows: Int64, columns: Int64, size: int) -> tuple[Int64, Int32]:
+def compress(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
     """Compressed rows of the links (rows[k], columns[k]); within a row ascending. Offsets (size + 1,), indices."""
     links = np.sort(rows * size + columns)
-    return offsets_of(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)
+    return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.arrays import Int32, Int64
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.ontology.texts import Texts
 from stream_masker.errors import CycleError, SeveralRootsError
 
 
-def arranged(ids: Sequence[str], children: Int64, parents: Int64) -> tuple[Int64, Int64, Int32]:
+def arranged(
+    ids: Sequence[str], children: Int64Array, parents: Int64Array
+) -> tuple[Int64Array, Int64Array, Int32Array]:
     """The order of a taxonomy's concepts: by depth, then by their first parent's position, then by id.
 
     ``children[k]`` is-a ``parents[k]``, both indices of ``ids``; no link stands twice. Returns (m,) the index of the
@@ -31,19 +33,19 @@ def arranged(ids: Sequence[str], children: Int64, parents: Int64) -> tuple[Int64
     return by_name[order], *graph.compress(position[rows], position[columns], m)
 
 
-def taxonomy_of(ids: Texts, labels: Texts, children: Int64, parents: Int64) -> tuple[Taxonomy, Int64]:
+def taxonomy_of(ids: Texts, labels: Texts, children: Int64Array, parents: Int64Array) -> tuple[Taxonomy, Int64Array]:
     """The taxonomy of linked concepts, and (m,) the index that the concept at each position had; see ``arranged``."""
     order, offsets, above = arranged(ids, children, parents)
     return Taxonomy(ids.take(order), labels.take(order), offsets, above), order
 
 
-def _inverse(order: Int64) -> Int64:
+def _inverse(order: Int64Array) -> Int64Array:
     inverse = np.empty_like(order)
     inverse[order] = np.arange(order.size)
     return inverse
 
 
-def _check(ids: Sequence[str], by_name: Int64, depth: Int32, rows: Int64, columns: Int64) -> None:
+def _check(ids: Sequence[str], by_name: Int64Array, depth: Int32Array, rows: Int64Array, columns: Int64Array) -> None:
     if not depth.all():
         culprits = [ids[by_name[c]] for c in _cycle(depth, rows, columns)]
         raise CycleError("the is-a links hold a cycle", culprits=culprits)
@@ -53,7 +55,7 @@ def _check(ids: Sequence[str], by_name: Int64, depth: Int32, rows: Int64, column
         raise SeveralRootsError("these concepts have no parent, but there must be one root", culprits=culprits)
 
 
-def _cycle(depth: Int32, rows: Int64, columns: Int64) -> list[int]:
+def _cycle(depth: Int32Array, rows: Int64Array, columns: Int64Array) -> list[int]:
     """One cycle: upwards from a concept in or below one, which always has a parent that is so, until one recurs."""
     offsets, parents = graph.compress(rows, columns, depth.size)
     path = [int(np.argmin(depth))]

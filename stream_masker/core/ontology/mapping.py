@@ -27,7 +27,7 @@ CACHED_VALUES: Final = 100_000
 """How many values an attribute keeps with what they stand for; those that are no concepts too."""
 
 UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
-How: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
+MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Match:
     """The position of a value's concept (``UNKNOWN`` for none) and how it was found."""
 
     position: int
-    how: How
+    how: MatchKind
 
 
 class ConceptMap:

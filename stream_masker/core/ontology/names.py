@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.ontology.arrays import Int64, frozen, offsets_of
-from stream_masker.core.ontology.lookup import Index
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.ontology.arrays import frozen_array, offsets_from_lengths
+from stream_masker.core.ontology.lookup import TextIndex
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.ontology.texts import Texts
 
@@ -19,9 +20,9 @@ class Synonyms(Mapping[str, tuple[str, ...]]):
     The names of the concept at position c are ``texts[offsets[c]:offsets[c + 1]]``.
     """
 
-    def __init__(self, taxonomy: Taxonomy, offsets: Int64, texts: Texts) -> None:
+    def __init__(self, taxonomy: Taxonomy, offsets: Int64Array, texts: Texts) -> None:
         self._taxonomy = taxonomy
-        self.offsets = frozen(offsets)
+        self.offsets = frozen_array(offsets)
         self.texts = texts
 
     @classmethod
@@ -32,14 +33,14 @@ class Synonyms(Mapping[str, tuple[str, ...]]):
         given = {taxonomy.position(concept): names[concept] for concept in names if concept in taxonomy}
         lengths = np.zeros(len(taxonomy), np.int64)
         lengths[list(given)] = [len(own) for own in given.values()]
-        return cls(taxonomy, offsets_of(lengths), Texts.of(name for c in sorted(given) for name in given[c]))
+        return cls(taxonomy, offsets_from_lengths(lengths), Texts.of(name for c in sorted(given) for name in given[c]))
 
     def at(self, position: int) -> tuple[str, ...]:
         """The other names of the concept at a position."""
         return self.texts[self.offsets[position] : self.offsets[position + 1]]
 
     @property
-    def owners(self) -> Int64:
+    def owners(self) -> Int64Array:
         """(n,) int64: the position of the concept that each text names."""
         return np.repeat(np.arange(self.offsets.size - 1, dtype=np.int64), np.diff(self.offsets))
 
@@ -68,14 +69,14 @@ def fold_code(code: str) -> str:
 class Indexes:
     """Positions by folded codes (``fold_code``), and by case-folded labels and synonyms."""
 
-    codes: Index
-    names: Index
+    codes: TextIndex
+    names: TextIndex
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, synonyms: Synonyms) -> Indexes:
         """Of every concept of a taxonomy."""
         own = np.arange(len(taxonomy), dtype=np.int64)
         return cls(
-            codes=Index.of([(taxonomy.ids, own)], fold_code),
-            names=Index.of([(taxonomy.labels, own), (synonyms.texts, synonyms.owners)], str.casefold),
+            codes=TextIndex.of([(taxonomy.ids, own)], fold_code),
+            names=TextIndex.of([(taxonomy.labels, own), (synonyms.texts, synonyms.owners)], str.casefold),
         )

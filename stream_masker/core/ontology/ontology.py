@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import graph, links
-from stream_masker.core.ontology.arrays import Int64
 from stream_masker.core.ontology.names import Indexes, Synonyms
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.ontology.texts import Texts
@@ -31,7 +31,7 @@ NO_SYNONYMS: Mapping[str, Sequence[str]] = {}
 class Ontology:
     """An immutable set of concepts under one root, linked by is-a; a concept may have several parents.
 
-    Made by ``from_edges``, ``from_parents`` or ``load``.
+    Made by ``from_edges``, ``from_parents`` or ``load_ontology``.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Ontology:
 
         Raises OntologyError (or the subclass that says what is wrong).
         """
-        from stream_masker.core.ontology.sources import load
+        from stream_masker.core.ontology.sources import load_ontology
 
-        return load(source)
+        return load_ontology(source)
 
     @classmethod
     def from_edges(
@@ -159,7 +159,7 @@ class Ontology:
 
     def _cut(self, position: int) -> Taxonomy:
         tau = self._taxonomy
-        below = graph.descendants(position, tau.child_offsets, tau.children)
+        below = graph.descendants_of(position, tau.child_offsets, tau.children)
         kept = np.flatnonzero(below)
         rows = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
         inside = below[rows] & below[tau.parents] & (rows != position)
@@ -170,7 +170,7 @@ class Ontology:
         return cut
 
 
-def _indexed(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64, Int64]:
+def _indexed(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
     """The links as indices of ``ids``, checked: the concept and the parent of each."""
     if not ids:
         raise EmptyOntologyError("the ontology holds no concept")
@@ -186,7 +186,7 @@ def _indexed(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[
     return rows, above
 
 
-def _check_unique(ids: Sequence[str], rows: Int64, above: Int64) -> None:
+def _check_unique(ids: Sequence[str], rows: Int64Array, above: Int64Array) -> None:
     ordered = np.sort(rows * len(ids) + above)
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]] // len(ids))
     if twice.size:

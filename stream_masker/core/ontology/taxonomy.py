@@ -10,13 +10,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.arrays import Int32, Int64, frozen
+from stream_masker.core.ontology.arrays import frozen_array
 from stream_masker.core.ontology.lookup import Lookup
 from stream_masker.core.ontology.texts import Texts, encoded
 from stream_masker.errors import UnknownConceptError
 
-__all__ = ["Closure", "Derived", "Int32", "Int64", "Taxonomy", "TreeTable"]
+__all__ = ["Closure", "Derived", "Int32Array", "Int64Array", "Taxonomy", "TreeTable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,10 @@ class TreeTable:
     ``level_lo[level_offsets[s] + k]`` to ``level_hi[level_offsets[s] + k]`` (half open), k = 0 … height of s.
     """
 
-    parent: Int32
-    level_offsets: Int64
-    level_lo: Int32
-    level_hi: Int32
+    parent: Int32Array
+    level_offsets: Int64Array
+    level_lo: Int32Array
+    level_hi: Int32Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,9 @@ class Closure:
     paths: the shortest is-a path, in links, from c up to each of them.
     """
 
-    offsets: Int64
-    ancestors: Int32
-    paths: Int32
+    offsets: Int64Array
+    ancestors: Int32Array
+    paths: Int32Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ class Derived:
     ``slots`` are those of its ``Lookup``; a tree has ``tree`` and no ``closure``, which another one has.
     """
 
-    child_offsets: Int64
-    children: Int32
-    depth: Int32
-    slots: Int32
+    child_offsets: Int64Array
+    children: Int32Array
+    depth: Int32Array
+    slots: Int32Array
     fingerprint: str
     closure: Closure | None
     tree: TreeTable | None
@@ -76,16 +77,16 @@ class Taxonomy:
         self,
         ids: Sequence[str],
         labels: Sequence[str],
-        parent_offsets: Int64,
-        parents: Int32,
+        parent_offsets: Int64Array,
+        parents: Int32Array,
         *,
         derived: Derived | None = None,
     ) -> None:
         """Arrays in position order; made by ``Ontology.taxonomy``, which orders and checks them."""
         self.ids = Texts.of(ids)
         self.labels = Texts.of(labels)
-        self.parent_offsets = frozen(parent_offsets)
-        self.parents = frozen(parents)
+        self.parent_offsets = frozen_array(parent_offsets)
+        self.parents = frozen_array(parents)
         if derived is None:
             self._derive()
         else:
@@ -95,8 +96,8 @@ class Taxonomy:
         m, counts = len(self.ids), np.diff(self.parent_offsets)
         rows = np.repeat(np.arange(m, dtype=np.int64), counts)
         offsets, children = graph.compress(self.parents.astype(np.int64), rows, m)
-        self.child_offsets, self.children = frozen(offsets), frozen(children)
-        self.depth: Int32 = frozen(graph.longest_depths(counts, self.child_offsets, self.children))
+        self.child_offsets, self.children = frozen_array(offsets), frozen_array(children)
+        self.depth: Int32Array = frozen_array(graph.longest_depths(counts, self.child_offsets, self.children))
         self._lookup = Lookup(self.ids)
 
     def _adopt(self, derived: Derived) -> None:
@@ -148,7 +149,7 @@ class Taxonomy:
     @cached_property
     def leaf(self) -> NDArray[np.bool_]:
         """(m,) bool: the concepts without children."""
-        return frozen(np.diff(self.child_offsets) == 0)
+        return frozen_array(np.diff(self.child_offsets) == 0)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -162,13 +163,13 @@ class Taxonomy:
     @cached_property
     def closure(self) -> Closure:
         """Every concept's ancestors and the shortest paths to them."""
-        return Closure(*map(frozen, graph.closure(self.parent_offsets, self.parents)))
+        return Closure(*map(frozen_array, graph.closure(self.parent_offsets, self.parents)))
 
     @cached_property
     def tree(self) -> TreeTable:
         """The tree's tables. Only for trees (``is_tree``)."""
-        parent = frozen(np.concatenate((np.array([-1], np.int32), self.parents)))
-        return TreeTable(parent, *map(frozen, graph.level_ranges(parent)))
+        parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
+        return TreeTable(parent, *map(frozen_array, graph.level_ranges(parent)))
 
     def position(self, concept: str) -> int:
         """The concept's position. Raises UnknownConceptError."""
@@ -177,7 +178,7 @@ class Taxonomy:
             raise UnknownConceptError("no such concept in the taxonomy")
         return found
 
-    def encode(self, values: Iterable[str]) -> Int32:
+    def encode(self, values: Iterable[str]) -> Int32Array:
         """(n,) int32 positions of n concept ids. Raises UnknownConceptError with the index of the first unknown one."""
         codes = self._lookup.find_all(values if isinstance(values, list) else list(values))
         if codes.size and codes.min() < 0:
@@ -185,11 +186,11 @@ class Taxonomy:
             raise UnknownConceptError(f"value {index} of {codes.size} is no concept of the taxonomy", position=index)
         return codes
 
-    def find(self, values: Sequence[object]) -> Int32:
+    def find(self, values: Sequence[object]) -> Int32Array:
         """(n,) int32 positions of n values, -1 for those that are no concepts."""
         return self._lookup.find_all(values)
 
-    def find_texts(self, values: Sequence[str]) -> Int32:
+    def find_texts(self, values: Sequence[str]) -> Int32Array:
         """As ``find``, faster for many values. Raises TypeError for what is no text."""
         return self._lookup.find_texts(values)
 

@@ -9,15 +9,16 @@ from typing import Any, Final, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.ontology.arrays import Bytes, Int64, frozen, offsets_of
+from stream_masker.core.dtypes import Int64Array, UInt8Array
+from stream_masker.core.ontology.arrays import frozen_array, offsets_from_lengths
 
-KEPT: Final = 65_536
+CACHED_TEXTS_MAX: Final = 65_536
 """How many decoded texts (or looked-up positions) of one table a process keeps."""
 
 KEPT_WHOLE: Final = 1 << 19
 """The most texts of a table of which a process keeps every one that it read in an array of others."""
 
-MANY: Final = 500
+MANY_TEXTS: Final = 500
 """Texts to read at once that are worth an array of all."""
 
 LONE_SURROGATES: Final = "surrogatepass"
@@ -28,14 +29,14 @@ class Texts(Sequence[str]):
     """An immutable sequence of n texts: text k is the UTF-8 ``blob[starts[k]:ends[k]]``.
 
     The arrays may be mapped from a file. A text that was read before is kept, so reading it again costs what a
-    dictionary does; at most ``KEPT`` are. Equal to any sequence of equal texts.
+    dictionary does; at most ``CACHED_TEXTS_MAX`` are. Equal to any sequence of equal texts.
     """
 
     __slots__ = ("_decoded", "_whole", "blob", "ends", "starts")
 
-    def __init__(self, blob: Bytes, starts: Int64, ends: Int64) -> None:
+    def __init__(self, blob: UInt8Array, starts: Int64Array, ends: Int64Array) -> None:
         """blob: (b,) uint8; starts, ends: (n,) int64."""
-        self.blob, self.starts, self.ends = frozen(blob), frozen(starts), frozen(ends)
+        self.blob, self.starts, self.ends = frozen_array(blob), frozen_array(starts), frozen_array(ends)
         self._decoded = _Decoded(self)
         self._whole: _Whole | None = None
 
@@ -47,10 +48,10 @@ class Texts(Sequence[str]):
     @classmethod
     def packed(cls, parts: Sequence[bytes]) -> Texts:
         """A table of texts that are UTF-8 already."""
-        offsets = offsets_of(np.fromiter(map(len, parts), np.int64, len(parts)))
+        offsets = offsets_from_lengths(np.fromiter(map(len, parts), np.int64, len(parts)))
         return cls(np.frombuffer(b"".join(parts), np.uint8), offsets[:-1], offsets[1:])
 
-    def take(self, indices: Int64) -> Texts:
+    def take(self, indices: Int64Array) -> Texts:
         """The texts at these indices; the new table shares this one's bytes."""
         return Texts(self.blob, self.starts[indices], self.ends[indices])
 
@@ -88,7 +89,7 @@ class Texts(Sequence[str]):
 
     def pick_all(self, indices: NDArray[np.integer]) -> list[str]:
         """The texts at these indices: as ``pick``, fast for many."""
-        if self._whole is None and indices.size >= MANY and len(self) <= KEPT_WHOLE:
+        if self._whole is None and indices.size >= MANY_TEXTS and len(self) <= KEPT_WHOLE:
             self._whole = _Whole(self)
         return self.pick(indices.tolist()) if self._whole is None else self._whole.pick(indices)
 
@@ -120,7 +121,7 @@ class _Decoded(dict[SupportsIndex, str]):
     def __missing__(self, index: SupportsIndex) -> str:
         place = operator.index(index)
         text = str(self._blob[self._starts[place] : self._ends[place]], "utf-8", LONE_SURROGATES)
-        if len(self) >= KEPT:
+        if len(self) >= CACHED_TEXTS_MAX:
             self.clear()
         self[place] = text
         return text

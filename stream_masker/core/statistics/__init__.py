@@ -10,7 +10,6 @@ from stream_masker.core.statistics.covariance import (
     distance_variance,
     distance_variance_from_counts,
 )
-from stream_masker.core.statistics.figures import Following
 from stream_masker.core.statistics.mean import (
     mean_from_counts,
     semantic_mean,
@@ -18,13 +17,14 @@ from stream_masker.core.statistics.mean import (
     variance_from_counts,
 )
 from stream_masker.core.statistics.psd import nearest_psd
-from stream_masker.core.statistics.sliding_covariance import SlidingCovariance
-from stream_masker.core.statistics.sliding_mean import SlidingMean
+from stream_masker.core.statistics.sliding.covariance import SlidingCovariance
+from stream_masker.core.statistics.sliding.mean import SlidingMean
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 
 __all__ = [
     "Counts",
-    "Following",
+    "IncrementalStatistics",
     "SlidingCovariance",
     "SlidingMean",
     "SparseCounts",

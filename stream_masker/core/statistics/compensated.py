@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.compiling import inlined, kernel
-
-Floats = NDArray[np.float64]
-
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.kernels.jit import inlined, kernel
 
 SPLITTER = 134217729.0
 """2²⁷ + 1: parts a number into halves of 26 bits."""
@@ -22,20 +19,20 @@ class CompensatedSums:
     ``parts``: (k, 2) float64, each sum and its error.
     """
 
-    def __init__(self, values: Floats) -> None:
+    def __init__(self, values: Float64Array) -> None:
         """The sums to begin with, (k,)."""
         self.parts = np.stack((values, np.zeros_like(values)), axis=1)
 
     @property
-    def values(self) -> Floats:
+    def values(self) -> Float64Array:
         """(k,): the sums, rounded once."""
         return np.asarray(self.parts[:, 0] + self.parts[:, 1])
 
-    def add(self, numbers: Floats) -> None:
+    def add(self, numbers: Float64Array) -> None:
         """Adds a number to each sum: (k,)."""
         self.add_products(numbers[:, None], np.ones(1))
 
-    def add_products(self, matrix: Floats, factors: Floats) -> None:
+    def add_products(self, matrix: Float64Array, factors: Float64Array) -> None:
         """Adds Σ_j matrix[i, j]·factors[j], one by one, to each sum i: (k, c) and (c,)."""
         add_products(self.parts, matrix, factors)
 

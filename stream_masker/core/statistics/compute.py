@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import BoolArray, Float64Array
 from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.figures import Figures, Following
 from stream_masker.core.statistics.mean import variance_from_counts
+from stream_masker.core.statistics.observed import novel_share, occurring, pack_mask, unpack_mask
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.statistics.rollup import roll_up
-from stream_masker.core.statistics.seen import Mask, novel_share, occurring, pack, unpack
-from stream_masker.core.statistics.summary import Matrix, Statistics
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.window_statistics import IncrementalStatistics, WindowStatistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 
@@ -29,7 +30,7 @@ def compute_statistics(
     rollup_depth: int = 2,
     previous: Statistics | None = None,
     numeric: Sequence[str] = (),
-    following: Following | None = None,
+    following: IncrementalStatistics | None = None,
 ) -> Statistics:
     """The statistics of the counted events; a function of its other arguments alone.
 
@@ -45,7 +46,7 @@ def compute_statistics(
     names = tuple(attributes)
     _check(counts, names, distances, rollup_depth)
     near = [_mean_before(previous, name, d.taxonomy) for name, d in zip(names, distances, strict=True)]
-    figures = following.figures(counts, near) if following else Figures(counts, tuple(distances), tuple(near))
+    figures = following.figures(counts, near) if following else WindowStatistics(counts, tuple(distances), tuple(near))
     columns = [_column(j, name, figures, previous) for j, name in enumerate(names)]
     covariance, correlation = _matrices(figures)
     covariance, projection = nearest_psd(covariance)
@@ -91,7 +92,7 @@ class _Column:
     d: Distance
     mean: int
     unknown: float
-    before: Mask | None
+    before: BoolArray | None
 
     @property
     def taxonomy(self) -> Taxonomy:
@@ -104,14 +105,14 @@ class _Column:
     @property
     def seen(self) -> str:
         now = occurring(self.counts, len(self.taxonomy))
-        return pack(now if self.before is None else now | self.before)
+        return pack_mask(now if self.before is None else now | self.before)
 
     @property
     def novel(self) -> float:
         return 0.0 if self.before is None else novel_share(self.counts, self.before)
 
 
-def _column(j: int, name: str, figures: Figures, previous: Statistics | None) -> _Column:
+def _column(j: int, name: str, figures: WindowStatistics, previous: Statistics | None) -> _Column:
     counts, d = figures.counts, figures.distances[j]
     before = None if previous is None else _seen_before(previous, name, len(d.taxonomy))
     unknown = _share(counts.unknown[j], counts.given[j])
@@ -140,7 +141,7 @@ def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance]
         raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
 
 
-def _matrices(figures: Figures) -> tuple[Matrix, Matrix]:
+def _matrices(figures: WindowStatistics) -> tuple[Float64Array, Float64Array]:
     """Σ as the equations give it, and the correlations."""
     variances = np.array([figures.variance(j) for j in range(len(figures.distances))])
     covariance = np.diag(variances)
@@ -151,7 +152,7 @@ def _matrices(figures: Figures) -> tuple[Matrix, Matrix]:
     return covariance, correlation
 
 
-def _seen_before(previous: Statistics, name: str, size: int) -> Mask:
+def _seen_before(previous: Statistics, name: str, size: int) -> BoolArray:
     if name not in previous.seen:
         raise StatisticsError(f"the previous statistics do not have the attribute {name}")
-    return unpack(previous.seen[name], size)
+    return unpack_mask(previous.seen[name], size)

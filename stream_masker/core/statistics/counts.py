@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.compiling import kernel
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.numeric import Moments, merge_moments, subtract_moments
 from stream_masker.errors import ParameterError, StatisticsError
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
     return [_column_rows(column, record, segments.get(id(column), 0)) for column in batch.columns]
 
 
-def count_keys(keys: Ints) -> SparseCounts:
+def count_keys(keys: Int64Array) -> SparseCounts:
     """How often each key occurs; ``keys``: (n,) int64 in any order."""
     return SparseCounts(*run_lengths(np.sort(keys)))
 
@@ -194,7 +193,7 @@ def subtract(total: Counts, part: Counts) -> Counts:
     return replace(left, numeric=subtract_moments(total.numeric, part.numeric))
 
 
-def _column_rows(column: Column, record: Ints, start: int) -> NDArray[np.int32]:
+def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.int32]:
     if not column.is_array:
         return column.codes[record]
     rows = np.full(len(record), ABSENT, dtype=np.int32)
@@ -208,34 +207,34 @@ def _elements(column: Column) -> NDArray[np.int32]:
     return column.codes[offsets[0] : offsets[-1]]
 
 
-def _owners(column: Column) -> Ints:
+def _owners(column: Column) -> Int64Array:
     lengths = np.diff(_offsets(column))
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def _elementless(size: int, arrays: Sequence[Column]) -> Ints:
+def _elementless(size: int, arrays: Sequence[Column]) -> Int64Array:
     lengths = np.zeros(size, dtype=np.int64)
     for column in arrays:
         lengths += np.diff(_offsets(column))
     return np.flatnonzero(lengths == 0)
 
 
-def _offsets(column: Column) -> Ints:
+def _offsets(column: Column) -> Int64Array:
     if column.offsets is None:
         raise ParameterError("a scalar column has no offsets")
     return column.offsets
 
 
-def _pair_keys(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Ints:
+def _pair_keys(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Int64Array:
     both = (a >= 0) & (b >= 0)
     return a[both].astype(np.int64) * size_b + b[both]
 
 
-def _run_starts(ordered: Ints) -> Ints:
+def _run_starts(ordered: Int64Array) -> Int64Array:
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
 
 
-def _collect(keys: Ints, counts: Ints) -> SparseCounts:
+def _collect(keys: Int64Array, counts: Int64Array) -> SparseCounts:
     """Adds up the counts of equal keys, and drops keys whose sum is 0."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]

@@ -4,7 +4,7 @@ With N the counts of the pairs of distinct values, ΔA and ΔB their double-cent
 sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1 + S2 - 2·S3: S1 = (1/n²) Σ N ∘ (D_A N D_B), S2 the product of the grand means,
 S3 = (1/n) Σ N_ab r_a r_b of the row means. A constant added to all distances changes none of it, so distances may be
 shifted by their grand mean, which makes S2 vanish and S1 and S3 small. In trees S1 telescopes over common ancestors
-(``tree``); elsewhere distances come in blocks of bounded size (``products``).
+(``tree_sums``); elsewhere distances come in blocks of bounded size (``products``).
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance import Concepts, Distance
-from stream_masker.core.statistics import tree
+from stream_masker.core.distance import ConceptsLike, Distance
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.statistics import tree_sums
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import value_counts
-from stream_masker.core.statistics.products import Table, product_sum
+from stream_masker.core.statistics.products import CountTable, table_product_sum
 from stream_masker.errors import ParameterError
 
-Floats = NDArray[np.float64]
 
-
-def distance_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
+def distance_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
     """sdCov(A, B) = (1/n)·√ΣΣ δA_ij·δB_ij, in [0, 1] (2017: equation 18).
 
     ``a``, ``b``: n concept ids or positions, row by row. Wu–Palmer need not be of negative type, so the sum may come
@@ -35,12 +34,12 @@ def distance_covariance(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) 
     return covariance_from_counts(_pair(a, d_a, b, d_b), d_a, d_b)
 
 
-def distance_variance(a: Concepts, d_a: Distance) -> float:
+def distance_variance(a: ConceptsLike, d_a: Distance) -> float:
     """sdVar(A) = sdCov(A, A), in [0, 1]; 0 if and only if all values are equal (2017: equation 20)."""
     return distance_variance_from_counts(value_counts(a, d_a), d_a)
 
 
-def distance_correlation(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> float:
+def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
     """sdCor(A, B) = sdCov / √(sdVar(A)·sdVar(B)), in [0, 1]; 0 where an attribute is constant (2017: equation 19)."""
     return correlation_from_counts(_pair(a, d_a, b, d_b), d_a, d_b)
 
@@ -66,7 +65,7 @@ class PairTable:
 
     a: Marginal
     b: Marginal
-    table: Table
+    table: CountTable
 
     @classmethod
     def of(
@@ -75,7 +74,7 @@ class PairTable:
         """The table of a pair's counts; ``known``: marginals to reuse where they are of just these rows."""
         of_a, of_b = marginals(pair, len(d_b.taxonomy))
         a, b = known or (None, None)
-        table = Table.of(pair.keys, pair.counts.astype(np.float64), d_a, d_b)
+        table = CountTable.of(pair.keys, pair.counts.astype(np.float64), d_a, d_b)
         return cls(_reuse(a, of_a, d_a), _reuse(b, of_b, d_b), table)
 
     @property
@@ -105,7 +104,7 @@ class PairTable:
 
     def by_blocks(self) -> float:
         """sdCov² for any distances: O(pairs·distinct values), in blocks of bounded size."""
-        return self._centred(product_sum(self.table, self.table, self.a.grand_mean, self.b.grand_mean))
+        return self._centred(table_product_sum(self.table, self.table, self.a.grand_mean, self.b.grand_mean))
 
     def _centred(self, products: float) -> float:
         """sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
@@ -129,11 +128,11 @@ class PairTable:
             order = np.argsort(groups * len(rank) + rank[table.second])
             order = order[np.count_nonzero(groups < 0) :]
             columns = (groups, depth_a, depth_b, paths_b[table.second], table.counts)
-            total += tree.product_sum(*(column[order] for column in columns), terms, terms_b)
+            total += tree_sums.tree_product_sum(*(column[order] for column in columns), terms, terms_b)
         return total
 
 
-def _pair(a: Concepts, d_a: Distance, b: Concepts, d_b: Distance) -> SparseCounts:
+def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> SparseCounts:
     first, second = d_a.encode(a), d_b.encode(b)
     if len(first) != len(second):
         raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
@@ -148,8 +147,8 @@ def _reuse(known: Marginal | None, counts: SparseCounts, d: Distance) -> Margina
 
 def _paths(values: Marginal) -> NDArray[np.int32]:
     tau = values.d.taxonomy
-    return np.asarray(tree.paths_from_root(values.positions, tau.tree.parent, tau.depth, values.height))
+    return np.asarray(tree_sums.paths_from_root(values.positions, tau.tree.parent, tau.depth, values.height))
 
 
-def _terms(values: Marginal) -> Floats:
-    return np.asarray(tree.level_terms(values.d.kind, values.height, values.grand_mean))
+def _terms(values: Marginal) -> Float64Array:
+    return np.asarray(tree_sums.level_terms(values.d.kind, values.height, values.grand_mean))

@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics import tree
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.statistics import tree_sums
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.core.statistics.products import Side
 from stream_masker.errors import StatisticsError
-
-Floats = NDArray[np.float64]
 
 TREE_HEIGHT = 64
 """Trees up to this height go by their depths, deeper ones by distances: the tables of depths grow with its cube."""
@@ -47,7 +46,7 @@ class Marginal:
         return int(self.d.taxonomy.depth[-1])
 
     @cached_property
-    def means(self) -> Floats:
+    def means(self) -> Float64Array:
         """(k,): the mean distance of each distinct value to the n values (2017: equation 17)."""
         return self.sums(0.0)[0] / self.rows
 
@@ -68,24 +67,24 @@ class Marginal:
         mixed = float(self.weights @ (self.means - self.grand_mean) ** 2) / self.rows
         return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
 
-    def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Floats, Floats]:
+    def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Float64Array, Float64Array]:
         """Σ w·x and Σ w·x² of x = sd(target, value) - shift, (k,) each; only where the taxonomy is a tree."""
         tau = self.d.taxonomy
         table = tau.tree
-        sums, squares = tree.distance_sums(
+        sums, squares = tree_sums.distance_sums(
             self.d.kind, targets, self._below, table.parent, tau.depth, table.level_offsets, shift
         )
         return np.asarray(sums), np.asarray(squares)
 
-    def sums(self, shift: float) -> tuple[Floats, Floats]:
+    def sums(self, shift: float) -> tuple[Float64Array, Float64Array]:
         """Σ w·x and Σ w·x² of every distinct value, x = sd - shift."""
         if self.by_depths:
             return self.tree_sums(self.positions, shift)
         return self._side.targets.sums(self._side.sources, self.weights, shift)
 
     @cached_property
-    def _below(self) -> Floats:
+    def _below(self) -> Float64Array:
         table = self.d.taxonomy.tree
         weights = np.zeros(len(self.d.taxonomy))
         weights[self.positions] = self.weights
-        return np.asarray(tree.weights_below(weights, table.parent, table.level_offsets))
+        return np.asarray(tree_sums.tree_weights_below(weights, table.parent, table.level_offsets))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.statistics.summary import Matrix
+from stream_masker.core.dtypes import Float64Array
 
-ROUNDING = 1e-12
+EIGENVALUE_ROUNDING = 1e-12
 """Eigenvalues this much below zero, relative to the greatest, are rounding and no reason to project."""
 
 
-def nearest_psd(matrix: Matrix) -> tuple[Matrix, float]:
+def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
     """The positive semidefinite matrix nearest to a symmetric (p, p) one, and the Frobenius norm of the change.
 
     Negative eigenvalues become 0, which is nearest in the Frobenius norm (Higham 1988: theorem 2.1). Σ (2017: equation
@@ -21,7 +21,7 @@ def nearest_psd(matrix: Matrix) -> tuple[Matrix, float]:
     if not matrix.size:
         return matrix, 0.0
     values, vectors = np.linalg.eigh(matrix)
-    if values[0] >= -ROUNDING * max(values[-1], 0.0):
+    if values[0] >= -EIGENVALUE_ROUNDING * max(values[-1], 0.0):
         return matrix, 0.0
     product = (vectors * np.maximum(values, 0.0)) @ vectors.T
     nearest = (product + product.T) / 2.0

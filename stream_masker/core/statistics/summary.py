@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.errors import StatisticsError
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +35,8 @@ class Statistics:
     attributes: tuple[str, ...]
     mean: Mapping[str, str]
     variance: Mapping[str, float]
-    covariance: Matrix
-    correlation: Matrix
+    covariance: Float64Array
+    correlation: Float64Array
     projection: float
     rollup: Mapping[str, Mapping[str, float]]
     unknown: Mapping[str, float]

@@ -18,19 +18,19 @@ from stream_masker.pipeline.plan import (
     AlphaSource,
     AttributePlan,
     FieldPolicy,
-    Limits,
     MessagePolicy,
     NumericPlan,
     Plan,
+    RecordLimits,
 )
 from stream_masker.service.configuration.fieldpaths import POSITION
 from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import (
     AlphaFromHeader,
     AlphaFromPath,
-    Attribute,
+    AttributeSection,
     Configuration,
-    NumericAttribute,
+    NumericAttributeSection,
     OntologyValues,
 )
 from stream_masker.service.configuration.pairing import pairs
@@ -58,7 +58,7 @@ def build_plan(configuration: Configuration) -> Plan:
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
         alpha=_alpha_source(configuration),
-        limits=Limits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
+        limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
     )
 
 
@@ -104,13 +104,13 @@ def parameters(configuration: Configuration) -> dict[str, Any]:
     if "pairs" in found:
         found["pairs"] = pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        found["alpha"] = {name: alpha_of(attribute) for name, attribute in configuration.attributes.items()}
+        found["alpha"] = {name: alpha_for(attribute) for name, attribute in configuration.attributes.items()}
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
 
 
-def alpha_of(attribute: Attribute | NumericAttribute) -> float:
+def alpha_for(attribute: AttributeSection | NumericAttributeSection) -> float:
     """The attribute's noise level; the default one where records bring their own."""
     return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
@@ -118,7 +118,7 @@ def alpha_of(attribute: Attribute | NumericAttribute) -> float:
 def noise_levels(configuration: Configuration) -> dict[str, float]:
     """Each attribute's noise level; 0 where the mechanism knows none."""
     known = takes_alpha(configuration.mechanism)
-    return {name: alpha_of(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
+    return {name: alpha_for(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
@@ -162,7 +162,7 @@ def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
     }
 
 
-def _taxonomy(name: str, attribute: Attribute, ontology: Ontology) -> Taxonomy:
+def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Taxonomy:
     try:
         return ontology.taxonomy(root=attribute.root)
     except UnknownConceptError:

@@ -11,14 +11,14 @@ from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import (
     AlphaFromHeader,
     AlphaFromPath,
-    AnyAttribute,
+    AnyAttributeSection,
     Configuration,
     OntologyValues,
 )
 from stream_masker.service.configuration.pairing import pairing_problems
-from stream_masker.service.configuration.wording import Place, hint, listed
+from stream_masker.service.configuration.wording import ConfigurationPlace, hint, listed_words
 
-Problems: TypeAlias = Iterable[tuple[Place, str]]
+Problems: TypeAlias = Iterable[tuple[ConfigurationPlace, str]]
 
 OURS = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
@@ -33,7 +33,7 @@ OURS = {
 HEADER_PREFIX = "stream-masker-"
 
 
-def problems_between(configuration: Configuration) -> list[tuple[Place, str]]:
+def problems_between(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
     """Everything that is wrong between well-formed values, in the order of the checks."""
     return [problem for check in CHECKS for problem in check(configuration)]
 
@@ -67,7 +67,7 @@ def known_ontologies(configuration: Configuration) -> Problems:
         if (given := attribute.ontology) not in known:
             yield (
                 ("attributes", name, "ontology"),
-                f"{given!r} is not in ontologies: use {listed(known)}{hint(given, known)}",
+                f"{given!r} is not in ontologies: use {listed_words(known)}{hint(given, known)}",
             )
 
 
@@ -106,12 +106,12 @@ def fitting_mechanism(configuration: Configuration) -> Problems:
     for name, attribute in configuration.attributes.items():
         if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
             able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
-            yield ("attributes", name), f"{given.name} masks nominal attributes only: use {listed(able)}"
+            yield ("attributes", name), f"{given.name} masks nominal attributes only: use {listed_words(able)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} knows no noise level: leave it out"
 
 
-def _source(attribute: AnyAttribute) -> str | None:
+def _source(attribute: AnyAttributeSection) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
             return f"path {path}"

@@ -8,15 +8,17 @@ from typing import Any
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.problems import options, schema_at
-from stream_masker.service.configuration.wording import Place, dotted, hint, listed
+from stream_masker.service.configuration.wording import ConfigurationPlace, dotted, hint, listed_words
 from stream_masker.service.configuration.yaml import parse_yaml
 
-PREFIX = "STREAM_MASKER__"
-SEPARATOR = "__"
-LIBRDKAFKA: Place = ("kafka", "properties")
+VARIABLE_PREFIX = "STREAM_MASKER__"
+KEY_SEPARATOR = "__"
+LIBRDKAFKA: ConfigurationPlace = ("kafka", "properties")
 
 
-def overridden(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[Place, str]]:
+def overridden(
+    data: Mapping[str, Any], environ: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[ConfigurationPlace, str]]:
     """The configuration with the environment's overrides in it, and which variable set which place.
 
     Names are compared without regard to case. Attributes, ontologies and columns that the file does not name get
@@ -24,9 +26,9 @@ def overridden(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     is allowed, the value is taken as it is. Raises ConfigurationError that names every variable that fits no key.
     """
     result = deepcopy(dict(data))
-    places: dict[Place, str] = {}
+    places: dict[ConfigurationPlace, str] = {}
     problems: list[str] = []
-    for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+    for variable in sorted(name for name in environ if name.startswith(VARIABLE_PREFIX)):
         try:
             place = _place(variable, result)
             _put(result, place, _value(variable, environ[variable], place), variable)
@@ -38,14 +40,14 @@ def overridden(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     return result, places
 
 
-def _place(variable: str, data: Mapping[str, Any]) -> Place:
-    place: Place = ()
-    for part in variable.removeprefix(PREFIX).split(SEPARATOR):
+def _place(variable: str, data: Mapping[str, Any]) -> ConfigurationPlace:
+    place: ConfigurationPlace = ()
+    for part in variable.removeprefix(VARIABLE_PREFIX).split(KEY_SEPARATOR):
         place = (*place, _key(variable, part.lower(), place, data))
     return place
 
 
-def _key(variable: str, part: str, place: Place, data: Mapping[str, Any]) -> str:
+def _key(variable: str, part: str, place: ConfigurationPlace, data: Mapping[str, Any]) -> str:
     """The key that a part of a variable's name means below a place."""
     word = part.replace("_", ".") if place == LIBRDKAFKA else part
     schemas = options(schema_at(place) or {})
@@ -57,29 +59,29 @@ def _key(variable: str, part: str, place: Place, data: Mapping[str, Any]) -> str
     return word if match is None else match
 
 
-def _no_key(word: str, place: Place, known: Iterable[str]) -> str:
+def _no_key(word: str, place: ConfigurationPlace, known: Iterable[str]) -> str:
     options = list(known)
     if not word:
         return f"the name ends without a key of {dotted(place)}"
     if not options:
         return f"{dotted(place)} has no keys"
-    return f"{dotted(place)} has no key {word!r}: use {listed(options)}{hint(word, options)}"
+    return f"{dotted(place)} has no key {word!r}: use {listed_words(options)}{hint(word, options)}"
 
 
-def _keys_at(data: Mapping[str, Any], place: Place) -> list[str]:
+def _keys_at(data: Mapping[str, Any], place: ConfigurationPlace) -> list[str]:
     found: Any = data
     for key in place:
         found = found.get(key) if isinstance(found, Mapping) else None
     return list(found) if isinstance(found, Mapping) else []
 
 
-def _value(variable: str, text: str, place: Place) -> Any:
+def _value(variable: str, text: str, place: ConfigurationPlace) -> Any:
     if place[:-1] == LIBRDKAFKA or (schema_at(place) or {}).get("type") == "string":
         return text
     return parse_yaml(text, name=variable)
 
 
-def _put(data: dict[str, Any], place: Place, value: Any, variable: str) -> None:
+def _put(data: dict[str, Any], place: ConfigurationPlace, value: Any, variable: str) -> None:
     *sections, last = place
     for depth, key in enumerate(sections, start=1):
         if not isinstance(data.setdefault(str(key), {}), dict):

@@ -7,12 +7,17 @@ from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import Path, Where, compile_path
-from stream_masker.service.configuration.model import AlphaFromPath, AnyAttribute, Attribute, Configuration
-from stream_masker.service.configuration.wording import Place, dotted
+from stream_masker.pipeline.paths import FilterStep, Path, compile_path
+from stream_masker.service.configuration.model import (
+    AlphaFromPath,
+    AnyAttributeSection,
+    AttributeSection,
+    Configuration,
+)
+from stream_masker.service.configuration.wording import ConfigurationPlace, dotted
 
-Problem: TypeAlias = tuple[Place, str]
-Paths: TypeAlias = Mapping[Place, Path]
+Problem: TypeAlias = tuple[ConfigurationPlace, str]
+Paths: TypeAlias = Mapping[ConfigurationPlace, Path]
 
 POSITION = "position"
 """The ``noise_key`` that is no path: topic, partition and offset."""
@@ -22,7 +27,7 @@ LISTS = ("keep", "drop", "pseudonymize")
 
 def path_problems(configuration: Configuration) -> list[Problem]:
     """Everything that is wrong with the paths: their grammar first, and if that is well, what they mean together."""
-    paths: dict[Place, Path] = {}
+    paths: dict[ConfigurationPlace, Path] = {}
     problems: list[Problem] = []
     for place, text in _texts(configuration):
         try:
@@ -35,7 +40,7 @@ def path_problems(configuration: Configuration) -> list[Problem]:
     return [*shapes, *_overlaps(paths), *_twice(paths), *_attributes_in_fields(paths)]
 
 
-def is_array(attribute: AnyAttribute) -> bool:
+def is_array(attribute: AnyAttributeSection) -> bool:
     """Whether an attribute has a value for each element of an array; False for a path that does not parse."""
     try:
         return compile_path(attribute.path).arrays > 0
@@ -43,7 +48,7 @@ def is_array(attribute: AnyAttribute) -> bool:
         return False
 
 
-def _texts(configuration: Configuration) -> Iterator[tuple[Place, str]]:
+def _texts(configuration: Configuration) -> Iterator[tuple[ConfigurationPlace, str]]:
     for name, attribute in configuration.attributes.items():
         for rest, text in _attribute_texts(attribute):
             yield ("attributes", name, *rest), text
@@ -54,9 +59,9 @@ def _texts(configuration: Configuration) -> Iterator[tuple[Place, str]]:
         yield ("noise_key",), configuration.noise_key
 
 
-def _attribute_texts(attribute: AnyAttribute) -> Iterator[tuple[Place, str]]:
+def _attribute_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationPlace, str]]:
     yield ("path",), attribute.path
-    if isinstance(attribute, Attribute):
+    if isinstance(attribute, AttributeSection):
         if attribute.label is not None:
             yield ("label",), attribute.label
         for i, copy in enumerate(attribute.copies):
@@ -65,7 +70,7 @@ def _attribute_texts(attribute: AnyAttribute) -> Iterator[tuple[Place, str]]:
         yield ("alpha", "path"), attribute.alpha.path
 
 
-def written(paths: Paths) -> dict[Place, Path]:
+def written(paths: Paths) -> dict[ConfigurationPlace, Path]:
     """The paths that masking rewrites: attributes' codes, labels and copies."""
     return {place: path for place, path in paths.items() if place[0] == "attributes" and place[2] != "alpha"}
 
@@ -92,7 +97,7 @@ def _written_shape(path: Path, code: Path) -> Iterator[str]:
         yield f"{path.text!r} has {path.arrays} [*]: use one at most"
     elif path.arrays != code.arrays:
         yield f"{path.text!r} must have a [*] exactly when the attribute's path {code.text!r} has one"
-    if isinstance(path.steps[-1], Where):
+    if isinstance(path.steps[-1], FilterStep):
         yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
 
 
@@ -103,7 +108,7 @@ def _overlaps(paths: Paths) -> Iterator[Problem]:
 
 
 def _twice(paths: Paths) -> Iterator[Problem]:
-    first: dict[Path, Place] = {}
+    first: dict[Path, ConfigurationPlace] = {}
     for place, path in paths.items():
         if place[0] == "fields" and first.setdefault(path, place) != place:
             yield place, f"{path.text!r} is also {dotted(first[path])}: name it once"
@@ -117,6 +122,6 @@ def _attributes_in_fields(paths: Paths) -> Iterator[Problem]:
             yield place, f"{path.text!r} holds {dotted(owners[0])}, which is masked: name only the fields beside it"
 
 
-def _claims(place: Place, path: Path, other: Path) -> bool:
+def _claims(place: ConfigurationPlace, path: Path, other: Path) -> bool:
     """A kept field must not reach a masked one at all: what stands beside a code may give it away."""
     return path.may_meet(other) if place[1] == "keep" else path == other

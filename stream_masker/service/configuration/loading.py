@@ -14,7 +14,7 @@ from stream_masker.service.configuration.checks import problems_between
 from stream_masker.service.configuration.environment import overridden
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.problems import model_problems, report, schema_problems
-from stream_masker.service.configuration.wording import Place
+from stream_masker.service.configuration.wording import ConfigurationPlace
 from stream_masker.service.configuration.yaml import parse_yaml
 
 
@@ -47,7 +47,7 @@ def parse_configuration(
     return configuration.based_in(folder or Path())
 
 
-def _modelled(data: Mapping[str, Any], name: str, variables: Mapping[Place, str]) -> Configuration:
+def _modelled(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationPlace, str]) -> Configuration:
     try:
         return Configuration.model_validate(data)
     except ValidationError as error:

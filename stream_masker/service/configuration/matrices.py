@@ -10,12 +10,12 @@ from typing import Any
 
 from stream_masker.errors import ConfigurationError
 
-Matrix = dict[str, dict[str, float]]
+TransitionMatrix = dict[str, dict[str, float]]
 
 DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
 
 
-def read_matrix(path: Path) -> Matrix:
+def read_matrix(path: Path) -> TransitionMatrix:
     """Reads a matrix: the row of each value, the probabilities of becoming each other one.
 
     A table's first line names the columns' values, and each further line begins with its row's; an empty cell is 0.
@@ -38,7 +38,7 @@ def _text(path: Path) -> str:
         raise ConfigurationError(f"{path}: the matrix is not UTF-8 text") from None
 
 
-def _from_json(path: Path) -> Matrix:
+def _from_json(path: Path) -> TransitionMatrix:
     try:
         data = json.loads(_text(path))
     except json.JSONDecodeError as error:
@@ -50,12 +50,12 @@ def _from_json(path: Path) -> Matrix:
     }
 
 
-def _from_table(path: Path, delimiter: str) -> Matrix:
+def _from_table(path: Path, delimiter: str) -> TransitionMatrix:
     head, *lines = [*csv.reader(_text(path).splitlines(), delimiter=delimiter)] or [[]]
     columns = head[1:]
     if not columns:
         raise ConfigurationError(f"{path}: the first line of a matrix names its values, after one cell for the rows'")
-    matrix: Matrix = {}
+    matrix: TransitionMatrix = {}
     for number, line in _numbered(lines):
         if len(line) != len(head):
             raise ConfigurationError(f"{path}: line {number} has {len(line)} cells where the first has {len(head)}")

@@ -17,15 +17,15 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.matrices import read_matrix
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import Name, Positive, Text
+from stream_masker.service.configuration.types import NameText, Positive, Text
 
-DEFAULT = "semantic_noise"
+DEFAULT_MECHANISM = "semantic_noise"
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 StatisticsDistance: TypeAlias = Annotated[DistanceName, Field(description="the semantic distance, for statistics")]
 
 
-class Mechanism(Section):
+class MechanismSection(Section):
     """A mechanism's section: its name, and the constructor's parameters under their own names."""
 
     name: str
@@ -38,7 +38,7 @@ class Mechanism(Section):
         return {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
 
 
-class SemanticNoise(Mechanism):
+class SemanticNoiseSection(MechanismSection):
     """Semantic noise (2017): a value becomes a concept as far away as a random noise."""
 
     name: Literal["semantic_noise"] = Field(default="semantic_noise", description="the masking mechanism")
@@ -49,7 +49,7 @@ class SemanticNoise(Mechanism):
         default="pair",
         description="what noise's sign refers to: the attribute's sMean, its paired attribute's value, or the root",
     )
-    pairs: tuple[tuple[Name, Name], ...] | SkipJsonSchema[None] = Field(
+    pairs: tuple[tuple[NameText, NameText], ...] | SkipJsonSchema[None] = Field(
         default=None,
         description="for reference pair: the disjoint pairs of attributes; default: the only two attributes",
     )
@@ -69,7 +69,7 @@ class SemanticNoise(Mechanism):
     distance: DistanceName = Field(default="wu_palmer", description="the semantic distance")
 
 
-class Microaggregation(Mechanism):
+class MicroaggregationSection(MechanismSection):
     """Microaggregation (2013): groups of at least k near records get one representative."""
 
     name: Literal["microaggregation"] = Field(description="the masking mechanism")
@@ -90,18 +90,18 @@ Length: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
 
 
-class Interval(Mechanism):
+class IntervalSection(MechanismSection):
     """What mechanisms share that swap within an interval: how long it is."""
 
-    k: Length | dict[Name, Length] | SkipJsonSchema[None] = Field(
+    k: Length | dict[NameText, Length] | SkipJsonSchema[None] = Field(
         default=None, description="the swapping interval in records, of all attributes or of each; default: 10"
     )
-    p: Share | dict[Name, Share] | SkipJsonSchema[None] = Field(
+    p: Share | dict[NameText, Share] | SkipJsonSchema[None] = Field(
         default=None, description="instead of k: in per cent of the group's values, above 0 and below 100"
     )
 
 
-class RankSwapping(Interval):
+class RankSwappingSection(IntervalSection):
     """Semantic rank swapping (2019): a value swaps with one of the k that are nearest in meaning."""
 
     name: Literal["rank_swapping"] = Field(description="the masking mechanism")
@@ -112,14 +112,14 @@ class RankSwapping(Interval):
     distance: DistanceName = Field(default="wu_palmer", description="the semantic distance")
 
 
-class DataSwapping(Mechanism):
+class DataSwappingSection(MechanismSection):
     """Data swapping (2019, section 4.2): values swap at random."""
 
     name: Literal["data_swapping"] = Field(description="the masking mechanism")
     distance: StatisticsDistance = "wu_palmer"
 
 
-class DistributionalRankSwapping(Interval):
+class DistributionalRankSwappingSection(IntervalSection):
     """Distributional rank swapping (2019, section 4.2): a value swaps with one about as frequent."""
 
     name: Literal["distributional_rank_swapping"] = Field(description="the masking mechanism")
@@ -130,7 +130,7 @@ Unit: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Factor: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
-class Partitioning(Mechanism):
+class PartitioningSection(MechanismSection):
     """What VICUS and Random share: similarity by what values occur with, and the parts of similar values."""
 
     threshold: Unit = Field(default=0.6, description="T: values at least so similar are merged for S''; in [0, 1]")
@@ -153,37 +153,37 @@ class Partitioning(Mechanism):
     distance: StatisticsDistance = "wu_palmer"
 
 
-class Vicus(Partitioning):
+class VicusSection(PartitioningSection):
     """VICUS (2012): a value becomes another by transition probabilities that keep to its part of similar values."""
 
     name: Literal["vicus"] = Field(description="the masking mechanism")
 
 
-class Random(Partitioning):
+class RandomSection(PartitioningSection):
     """Random (2012): a value stays as often as with VICUS, and else becomes any other."""
 
     name: Literal["random"] = Field(description="the masking mechanism")
 
 
-class NaiveDistortion(Mechanism):
+class NaiveDistortionSection(MechanismSection):
     """Naive distortion: a value becomes any other value of the window, all equally likely."""
 
     name: Literal["naive_distortion"] = Field(description="the masking mechanism")
     distance: StatisticsDistance = "wu_palmer"
 
 
-class ProbabilisticDistortion(Mechanism):
+class ProbabilisticDistortionSection(MechanismSection):
     """Probabilistic distortion: a value becomes one of the window's, as likely as it is frequent."""
 
     name: Literal["probabilistic_distortion"] = Field(description="the masking mechanism")
     distance: StatisticsDistance = "wu_palmer"
 
 
-class Pram(Mechanism):
+class PramSection(MechanismSection):
     """The post-randomisation method: a value becomes another by a given or an estimated Markov matrix."""
 
     name: Literal["pram"] = Field(description="the masking mechanism")
-    matrices: dict[Name, Text] | SkipJsonSchema[None] = Field(
+    matrices: dict[NameText, Text] | SkipJsonSchema[None] = Field(
         default=None,
         description="files of given matrices by attribute (.json, .csv, .tsv); an attribute without one has an "
         "estimated matrix",
@@ -203,11 +203,11 @@ class Pram(Mechanism):
 Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=False)]
 
 
-class Exponential(Mechanism):
+class ExponentialSection(MechanismSection):
     """The exponential mechanism: the nearer a concept is, the likelier a value becomes it."""
 
     name: Literal["exponential"] = Field(description="the masking mechanism")
-    epsilon: Epsilon | dict[Name, Epsilon] = Field(
+    epsilon: Epsilon | dict[NameText, Epsilon] = Field(
         default=1.0, description="the privacy budget of each value, of all attributes or of each; in [0.000001, 1000]"
     )
     candidates: Literal["all", "leaves"] = Field(
@@ -218,18 +218,18 @@ class Exponential(Mechanism):
 
 def kind_of(given: Any) -> str | None:
     """The name of the mechanism that a section is of; semantic noise where it says nothing."""
-    name = given.get("name", DEFAULT) if isinstance(given, Mapping) else getattr(given, "name", None)
+    name = given.get("name", DEFAULT_MECHANISM) if isinstance(given, Mapping) else getattr(given, "name", None)
     return name if isinstance(name, str) else None
 
 
-def needs_group(section: Mechanism) -> bool:
+def needs_group(section: MechanismSection) -> bool:
     """Whether the mechanism masks records only as a group."""
     from stream_masker.core.mechanisms import MECHANISMS
 
     return MECHANISMS[section.name].needs_group
 
 
-def takes_alpha(section: Mechanism) -> bool:
+def takes_alpha(section: MechanismSection) -> bool:
     """Whether the mechanism knows a noise level."""
     return "alpha" in _parameters(section.name)
 
@@ -242,16 +242,16 @@ def _parameters(name: str) -> frozenset[str]:
 
 
 MechanismSettings: TypeAlias = Annotated[
-    Annotated[SemanticNoise, Tag("semantic_noise")]
-    | Annotated[Microaggregation, Tag("microaggregation")]
-    | Annotated[RankSwapping, Tag("rank_swapping")]
-    | Annotated[DataSwapping, Tag("data_swapping")]
-    | Annotated[DistributionalRankSwapping, Tag("distributional_rank_swapping")]
-    | Annotated[Vicus, Tag("vicus")]
-    | Annotated[Random, Tag("random")]
-    | Annotated[NaiveDistortion, Tag("naive_distortion")]
-    | Annotated[ProbabilisticDistortion, Tag("probabilistic_distortion")]
-    | Annotated[Pram, Tag("pram")]
-    | Annotated[Exponential, Tag("exponential")],
+    Annotated[SemanticNoiseSection, Tag("semantic_noise")]
+    | Annotated[MicroaggregationSection, Tag("microaggregation")]
+    | Annotated[RankSwappingSection, Tag("rank_swapping")]
+    | Annotated[DataSwappingSection, Tag("data_swapping")]
+    | Annotated[DistributionalRankSwappingSection, Tag("distributional_rank_swapping")]
+    | Annotated[VicusSection, Tag("vicus")]
+    | Annotated[RandomSection, Tag("random")]
+    | Annotated[NaiveDistortionSection, Tag("naive_distortion")]
+    | Annotated[ProbabilisticDistortionSection, Tag("probabilistic_distortion")]
+    | Annotated[PramSection, Tag("pram")]
+    | Annotated[ExponentialSection, Tag("exponential")],
     Discriminator(kind_of),
 ]

@@ -15,15 +15,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoise, needs_group
+from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import Alpha, Duration, FieldPath, Name, Positive, Text, Topic
+from stream_masker.service.configuration.types import Alpha, Duration, FieldPath, NameText, Positive, Text, TopicName
 
 DECIDES_MASKING = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
 """The sections that decide what a masked record looks like; ``Configuration.hash`` is over these."""
 
 
-class Kafka(Section):
+class KafkaSection(Section):
     """How to reach Kafka."""
 
     bootstrap_servers: Text = Field(default="localhost:9092", description="host:port of one or more brokers, by commas")
@@ -33,21 +33,21 @@ class Kafka(Section):
     )
 
 
-class Topics(Section):
+class TopicsSection(Section):
     """The names of the topics; all different."""
 
-    input: Topic = Field(default="discharges", description="the events to mask")
-    output: Topic = Field(default="discharges.masked", description="the masked events")
-    rejected: Topic = Field(
+    input: TopicName = Field(default="discharges", description="the events to mask")
+    output: TopicName = Field(default="discharges.masked", description="the masked events")
+    rejected: TopicName = Field(
         default="discharges.rejected", description="why and where a record was rejected, never its values"
     )
-    calibration: Topic = Field(
+    calibration: TopicName = Field(
         default="stream-masker.calibration", description="counts of the window, from the workers; 1 partition"
     )
-    statistics: Topic = Field(
+    statistics: TopicName = Field(
         default="stream-masker.statistics", description="versioned statistics, from the calibrator; compacted"
     )
-    drift: Topic = Field(default="stream-masker.drift", description="a drift report with each statistics version")
+    drift: TopicName = Field(default="stream-masker.drift", description="a drift report with each statistics version")
 
 
 class OntologySource(Section):
@@ -81,7 +81,7 @@ class AlphaFromHeader(Section):
     default: Alpha = Field(default=0.3, description="for records without it; in (0, 10]")
 
 
-class Attribute(Section):
+class AttributeSection(Section):
     """A nominal attribute to mask."""
 
     path: FieldPath = Field(description="where the code stands; one [*] makes it an array attribute")
@@ -89,7 +89,7 @@ class Attribute(Section):
         default=None, description="the text beside the code: replaced by the masked concept's label"
     )
     copies: tuple[FieldPath, ...] = Field(default=(), description="other places of the same code: replaced with it")
-    ontology: Name = Field(description="one of the names in ontologies")
+    ontology: NameText = Field(description="one of the names in ontologies")
     root: Text | SkipJsonSchema[None] = Field(
         default=None, description="the concept that the attribute's taxonomy hangs from; default: the ontology's root"
     )
@@ -122,7 +122,7 @@ class NumericRange(Section):
     )
 
 
-class NumericAttribute(Section):
+class NumericAttributeSection(Section):
     """A numeric attribute to mask."""
 
     path: FieldPath = Field(description="where the number stands; no [*]")
@@ -136,10 +136,10 @@ class NumericAttribute(Section):
     )
 
 
-AnyAttribute: TypeAlias = Attribute | NumericAttribute
+AnyAttributeSection: TypeAlias = AttributeSection | NumericAttributeSection
 
 
-class Fields(Section):
+class FieldsSection(Section):
     """What happens to every field that is no attribute."""
 
     keep: tuple[FieldPath, ...] = Field(default=(), description="fields passed on as they are")
@@ -150,14 +150,14 @@ class Fields(Section):
     unlisted: Literal["keep", "drop"] = Field(description="fields named nowhere in the configuration; no default")
 
 
-class Message(Section):
+class MessageSection(Section):
     """What happens to the message's key and headers."""
 
     key: Literal["keep", "drop", "pseudonymize"] = Field(default="pseudonymize", description="the message key")
     headers: tuple[Text, ...] = Field(default=(), description="names of the headers to keep; all others are left out")
 
 
-class Calibration(Section):
+class CalibrationSection(Section):
     """The sliding window, and when statistics are computed anew."""
 
     window_records: Positive = Field(default=100_000, description="records in the window; at least 1")
@@ -180,7 +180,7 @@ class Calibration(Section):
     )
 
 
-class Groups(Section):
+class GroupsSection(Section):
     """For mechanisms that mask records as a group: consecutive records of one partition.
 
     A group ends with the first bound that is reached, and is masked and written as a whole.
@@ -206,7 +206,7 @@ class SecretSource(Section):
     )
 
 
-class Http(Section):
+class HttpSection(Section):
     """Where /metrics, /healthz and /readyz are served."""
 
     host: Text = Field(default="127.0.0.1", description="the address to listen on")
@@ -220,7 +220,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
 """What a profile sets of a worker's batches, where the configuration does not."""
 
 
-class Worker(Section):
+class WorkerSection(Section):
     """The mask worker's batches: a batch is one transaction and ends with the first bound that is reached."""
 
     profile: Literal["throughput", "latency"] = Field(
@@ -246,7 +246,7 @@ class Worker(Section):
         return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
 
 
-class Produce(Section):
+class ProduceSection(Section):
     """How ``stream-masker produce`` turns the rows of a file into events."""
 
     columns: dict[Text, FieldPath] = Field(
@@ -264,7 +264,7 @@ class Produce(Section):
     )
 
 
-class Limits(Section):
+class LimitsSection(Section):
     """What a record may be; a record beyond is rejected."""
 
     record_bytes: Positive = Field(default=1_048_576, description="bytes of a record's value; at least 1")
@@ -274,19 +274,19 @@ class Limits(Section):
 class Configuration(Section):
     """The configuration of stream-masker: one YAML file."""
 
-    kafka: Kafka = Field(default=Kafka())
-    topics: Topics = Field(default=Topics())
-    ontologies: dict[Name, OntologySource | OntologyValues] = Field(min_length=1, description="ontologies by name")
-    attributes: dict[Name, AnyAttribute] = Field(
+    kafka: KafkaSection = Field(default=KafkaSection())
+    topics: TopicsSection = Field(default=TopicsSection())
+    ontologies: dict[NameText, OntologySource | OntologyValues] = Field(min_length=1, description="ontologies by name")
+    attributes: dict[NameText, AnyAttributeSection] = Field(
         min_length=1, description="the attributes to mask, by name; their order counts"
     )
-    fields: Fields
-    message: Message = Field(default=Message())
+    fields: FieldsSection
+    message: MessageSection = Field(default=MessageSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticNoise(), description="how to mask: a mechanism by its name, and its parameters"
+        default=SemanticNoiseSection(), description="how to mask: a mechanism by its name, and its parameters"
     )
-    groups: Groups = Field(default=Groups())
-    calibration: Calibration = Field(default=Calibration())
+    groups: GroupsSection = Field(default=GroupsSection())
+    calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
         default="position",
         description="what decides a record's noise: position (topic, partition, offset), or the path of a field",
@@ -294,10 +294,10 @@ class Configuration(Section):
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None, description="what noise and pseudonyms are derived from; masking needs it"
     )
-    http: Http = Field(default=Http())
-    worker: Worker = Field(default=Worker())
-    produce: Produce = Field(default=Produce())
-    limits: Limits = Field(default=Limits())
+    http: HttpSection = Field(default=HttpSection())
+    worker: WorkerSection = Field(default=WorkerSection())
+    produce: ProduceSection = Field(default=ProduceSection())
+    limits: LimitsSection = Field(default=LimitsSection())
 
     _folder: Path = PrivateAttr(default_factory=Path)
 
@@ -317,19 +317,19 @@ class Configuration(Section):
         return self._folder / Path(name).expanduser()
 
     @property
-    def nominal(self) -> dict[str, Attribute]:
+    def nominal(self) -> dict[str, AttributeSection]:
         """The attributes of ontologies, in their order."""
-        return {name: a for name, a in self.attributes.items() if isinstance(a, Attribute)}
+        return {name: a for name, a in self.attributes.items() if isinstance(a, AttributeSection)}
 
     @property
-    def numeric(self) -> dict[str, NumericAttribute]:
+    def numeric(self) -> dict[str, NumericAttributeSection]:
         """The numeric attributes, in their order."""
-        return {name: a for name, a in self.attributes.items() if isinstance(a, NumericAttribute)}
+        return {name: a for name, a in self.attributes.items() if isinstance(a, NumericAttributeSection)}
 
     @property
     def hash(self) -> str:
         """16 hexadecimal digits of SHA-256 over all that decides masking (``DECIDES_MASKING``); no secret in it."""
-        return hashlib.sha256(canonical(self.deciding())).hexdigest()[:16]
+        return hashlib.sha256(canonical_form(self.deciding())).hexdigest()[:16]
 
     def deciding(self) -> dict[str, Any]:
         """Give the sections of ``DECIDES_MASKING``; attributes as a list, because their order counts.
@@ -345,6 +345,6 @@ class Configuration(Section):
         return {"groups": self.groups.model_dump(mode="json")} if needs_group(self.mechanism) else {}
 
 
-def canonical(data: Any) -> bytes:
+def canonical_form(data: Any) -> bytes:
     """Canonical JSON: keys sorted, no spaces, ASCII."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

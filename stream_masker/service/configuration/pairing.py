@@ -7,19 +7,19 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from stream_masker.service.configuration.fieldpaths import is_array
-from stream_masker.service.configuration.mechanisms import SemanticNoise
+from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.wording import Place
+from stream_masker.service.configuration.wording import ConfigurationPlace
 
-Pairs: TypeAlias = tuple[tuple[str, str], ...]
+ConfiguredPairs: TypeAlias = tuple[tuple[str, str], ...]
 
-PLACE: Place = ("mechanism", "reference")
+PAIRS_PLACE: ConfigurationPlace = ("mechanism", "reference")
 
 
-def pairs(configuration: Configuration) -> Pairs | None:
+def pairs(configuration: Configuration) -> ConfiguredPairs | None:
     """The pairs of attributes for reference ``pair``: those given, or the only two; None for other references."""
     mechanism = configuration.mechanism
-    if not isinstance(mechanism, SemanticNoise) or mechanism.reference != "pair":
+    if not isinstance(mechanism, SemanticNoiseSection) or mechanism.reference != "pair":
         return None
     if mechanism.pairs is not None:
         return mechanism.pairs
@@ -37,22 +37,22 @@ def suitable(configuration: Configuration) -> str:
     )
 
 
-def pairing_problems(configuration: Configuration) -> list[tuple[Place, str]]:
+def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
     """Pairs must be disjoint, hold every attribute, and be of one taxonomy; arrays must not meet."""
-    if not isinstance(configuration.mechanism, SemanticNoise):
+    if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
     found = [*_unusable(configuration), *_two_arrays(configuration)]
     return found or list(_different_taxonomies(configuration))
 
 
-def _unusable(configuration: Configuration) -> Iterable[tuple[Place, str]]:
-    given: Pairs | None = getattr(configuration.mechanism, "pairs", None)
+def _unusable(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
+    given: ConfiguredPairs | None = getattr(configuration.mechanism, "pairs", None)
     wanted = pairs(configuration)
     if wanted is None:
         if given is not None:
             yield ("mechanism", "pairs"), "only reference pair has pairs: leave them out"
         return
-    place = PLACE if given is None else ("mechanism", "pairs")
+    place = PAIRS_PLACE if given is None else ("mechanism", "pairs")
     if given is not None:
         yield from _unknown_names(configuration, given)
     counts = Counter(name for pair in wanted for name in pair)
@@ -61,7 +61,7 @@ def _unusable(configuration: Configuration) -> Iterable[tuple[Place, str]]:
         yield place, f"pair needs every attribute in exactly one pair of two attributes: {suitable(configuration)}"
 
 
-def _unknown_names(configuration: Configuration, given: Pairs) -> Iterable[tuple[Place, str]]:
+def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[tuple[ConfigurationPlace, str]]:
     for i, pair in enumerate(given):
         for j, name in enumerate(pair):
             if name not in configuration.nominal:
@@ -71,7 +71,7 @@ def _unknown_names(configuration: Configuration, given: Pairs) -> Iterable[tuple
                 )
 
 
-def _two_arrays(configuration: Configuration) -> Iterable[tuple[Place, str]]:
+def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
     arrays = [name for name, attribute in configuration.nominal.items() if is_array(attribute)]
     if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
@@ -80,8 +80,8 @@ def _two_arrays(configuration: Configuration) -> Iterable[tuple[Place, str]]:
         )
 
 
-def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[Place, str]]:
+def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
     for first, second in pairs(configuration) or ():
         a, b = configuration.nominal[first], configuration.nominal[second]
         if (a.ontology, a.root) != (b.ontology, b.root):
-            yield PLACE, f"pair needs one taxonomy, but {first} and {second} have two: {suitable(configuration)}"
+            yield PAIRS_PLACE, f"pair needs one taxonomy, but {first} and {second} have two: {suitable(configuration)}"

@@ -15,11 +15,11 @@ from stream_masker.service.configuration.model import Configuration
 
 Schema: TypeAlias = dict[str, Any]
 
-PACKAGE = Path(__file__).resolve().parents[2]
-FOLDERS = (PACKAGE / "schemas", PACKAGE.parent / "schemas")
+PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
+FOLDERS = (PACKAGE_FOLDER / "schemas", PACKAGE_FOLDER.parent / "schemas")
 """Where the schemas stand: inside an installed package, or beside the package in a checkout."""
 
-SUFFIX = ".schema.json"
+SCHEMA_SUFFIX = ".schema.json"
 
 
 def configuration_schema() -> Schema:
@@ -57,7 +57,7 @@ def _keywords(schema: Schema) -> Schema:
 
 def schema_names() -> list[str]:
     """List the names that ``load_schema`` takes."""
-    return sorted(path.name.removesuffix(SUFFIX) for path in _folder().glob(f"*{SUFFIX}"))
+    return sorted(path.name.removesuffix(SCHEMA_SUFFIX) for path in _folder().glob(f"*{SCHEMA_SUFFIX}"))
 
 
 @cache
@@ -65,13 +65,13 @@ def load_schema(name: str) -> Schema:
     """Read one of the schemas that come with stream-masker. Raises ParameterError for a name that is none."""
     if name not in schema_names():
         raise ParameterError(f"there is no schema {name!r}: use one of {', '.join(schema_names())}")
-    schema: Schema = json.loads((_folder() / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+    schema: Schema = json.loads((_folder() / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8"))
     return schema
 
 
 def _folder() -> Path:
     for folder in FOLDERS:
-        if (folder / f"configuration{SUFFIX}").is_file():
+        if (folder / f"configuration{SCHEMA_SUFFIX}").is_file():
             return folder
     raise ServiceError(f"the JSON Schemas are neither in {FOLDERS[0]} nor in {FOLDERS[1]}: install stream-masker again")
 

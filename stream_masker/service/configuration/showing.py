@@ -14,7 +14,7 @@ SENSITIVE = re.compile(r"password|secret|token|credential|jaas|oauthbearer\.conf
 """Names of Kafka properties whose values are not shown."""
 
 
-def shown(configuration: Configuration) -> dict[str, Any]:
+def shown_configuration(configuration: Configuration) -> dict[str, Any]:
     """All keys, defaults included, as plain data; what could be a password stands as ``********``."""
     data = configuration.model_dump(mode="json", exclude_none=True)
     properties = data["kafka"]["properties"]
@@ -23,5 +23,5 @@ def shown(configuration: Configuration) -> dict[str, Any]:
 
 
 def as_yaml(configuration: Configuration) -> str:
-    """``shown`` as YAML: a configuration file that means the same, but for what is hidden."""
-    return yaml.safe_dump(shown(configuration), sort_keys=False, allow_unicode=True)
+    """``shown_configuration`` as YAML: a configuration file that means the same, but for what is hidden."""
+    return yaml.safe_dump(shown_configuration(configuration), sort_keys=False, allow_unicode=True)

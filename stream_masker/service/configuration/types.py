@@ -7,15 +7,15 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-DURATION = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
-NAME = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
-TOPIC = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
+NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
+TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
+SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 MEANINGS = {
-    DURATION: "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds",
-    NAME: "a name of at most 100 letters, digits, - and _ that starts with a letter or _",
-    TOPIC: "a topic's name of at most 249 letters, digits, ., - and _",
+    DURATION_PATTERN: "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds",
+    NAME_PATTERN: "a name of at most 100 letters, digits, - and _ that starts with a letter or _",
+    TOPIC_PATTERN: "a topic's name of at most 249 letters, digits, ., - and _",
 }
 """What each pattern of the schema means, in words."""
 
@@ -23,14 +23,14 @@ MEANINGS = {
 def seconds(value: Any) -> Any:
     """``24h``, ``60s``, ``500ms`` as seconds; anything else unchanged, for pydantic to judge."""
     match = re.fullmatch(r"([0-9.]+)(ms|s|m|h|d)", value) if isinstance(value, str) else None
-    return float(match[1]) * SECONDS[match[2]] if match else value
+    return float(match[1]) * SECONDS_PER_UNIT[match[2]] if match else value
 
 
 Duration: TypeAlias = Annotated[
     float,
     Field(gt=0, allow_inf_nan=False),
     BeforeValidator(seconds),
-    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": DURATION}),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": DURATION_PATTERN}),
 ]
 """A positive duration: ``500ms``, ``60s``, ``5m``, ``24h``, ``7d`` or a number of seconds; held as seconds."""
 
@@ -42,7 +42,7 @@ Text: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 FieldPath: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 """Dotted names, ``[0]``, ``[*]`` and filters such as ``coding[?system=http://hl7.org/fhir/sid/icd-10-cm]``."""
 
-Name: TypeAlias = Annotated[str, StringConstraints(pattern=NAME)]
+NameText: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A name given by the user: of an attribute or an ontology. It becomes a metric label."""
 
-Topic: TypeAlias = Annotated[str, StringConstraints(pattern=TOPIC, max_length=249)]
+TopicName: TypeAlias = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=249)]

@@ -9,32 +9,32 @@ from typing import Any, TypeAlias
 from stream_masker.service.configuration.schema import resolved
 from stream_masker.service.configuration.types import MEANINGS
 
-Place: TypeAlias = tuple[str | int, ...]
+ConfigurationPlace: TypeAlias = tuple[str | int, ...]
 """Where in the configuration: keys and list indices from the top."""
 
-SECRETS: tuple[Place, ...] = (("secret",), ("kafka", "properties"))
+SECRETS: tuple[ConfigurationPlace, ...] = (("secret",), ("kafka", "properties"))
 """Places whose values are never printed."""
 
-KINDS = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
+TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 
-def dotted(place: Place) -> str:
+def dotted(place: ConfigurationPlace) -> str:
     """``attributes.principal.copies[0]``; the empty place is the whole configuration."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
     return text.removeprefix(".") or "configuration"
 
 
-def is_secret(place: Place) -> bool:
+def is_secret(place: ConfigurationPlace) -> bool:
     """Whether a value given at this place may hold (or be mistaken for) a secret."""
     return any(place[: len(s)] == s[: len(place)] for s in SECRETS)
 
 
-def refusal(value: Any, place: Place) -> str:
+def refusal(value: Any, place: ConfigurationPlace) -> str:
     """Says of what stands at a place that it is not allowed; shows the value if it is simple, short and no secret."""
     return "nothing is given" if value is None else f"{_given(value, place)} is not allowed"
 
 
-def _given(value: Any, place: Place) -> str:
+def _given(value: Any, place: ConfigurationPlace) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -50,7 +50,7 @@ def simple(value: str | float) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def listed(options: Iterable[str]) -> str:
+def listed_words(options: Iterable[str]) -> str:
     """``a, b or c``."""
     *most, last = list(options)
     return f"{', '.join(most)} or {last}" if most else last
@@ -66,11 +66,11 @@ def allowed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     """What a schema takes."""
     schema = resolved(schema, root)
     if "anyOf" in schema:
-        return listed(allowed(option, root) for option in schema["anyOf"])
+        return listed_words(allowed(option, root) for option in schema["anyOf"])
     if "oneOf" in schema:
         return "a mapping with name, and what that mechanism takes"
     if options := choices(schema):
-        return listed(options)
+        return listed_words(options)
     if meaning := MEANINGS.get(schema.get("pattern", "")):
         return meaning
     return _kind(schema, root)
@@ -90,11 +90,11 @@ def _kind(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
         return f"a mapping{_keys(schema)}"
     if kind == "array":
         return f"a list{_items(schema, root)}"
-    return f"{KINDS[kind]}{' that is not empty' if schema.get('minLength') else ''}"
+    return f"{TYPE_NAMES[kind]}{' that is not empty' if schema.get('minLength') else ''}"
 
 
 def _keys(schema: Mapping[str, Any]) -> str:
-    return f" with {listed(schema['properties'])}" if "properties" in schema else ""
+    return f" with {listed_words(schema['properties'])}" if "properties" in schema else ""
 
 
 def _items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from stream_masker.errors import ServiceError
 HERE = Path(stream_masker.__file__).parents[1]
 """Where this package lies, which may be another one than in the working directory: kernels are compiled for each."""
 
-GRACE_SECONDS = 15.0
+TERMINATE_SECONDS = 15.0
 SHOWN_LINES = 5
 
 
@@ -68,7 +68,7 @@ def _this_package_first() -> dict[str, str]:
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(GRACE_SECONDS)
+        process.wait(TERMINATE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

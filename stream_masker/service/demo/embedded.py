@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Producer
 
 from stream_masker.errors import ServiceError
 
-SECONDS = 10.0
+START_SECONDS = 10.0
 
 
 class EmbeddedBroker:
@@ -21,7 +21,7 @@ class EmbeddedBroker:
     def __enter__(self) -> EmbeddedBroker:
         self._client = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "embedded", "log_level": 3})
         try:
-            brokers = self._client.list_topics(timeout=SECONDS).brokers.values()
+            brokers = self._client.list_topics(timeout=START_SECONDS).brokers.values()
         except KafkaException:
             raise ServiceError("the embedded broker did not start; name one with --bootstrap-servers") from None
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)

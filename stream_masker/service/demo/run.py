@@ -14,10 +14,10 @@ from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.demo.children import Children
 from stream_masker.service.demo.embedded import EmbeddedBroker
-from stream_masker.service.demo.setting import Setting, is_served, prepare
-from stream_masker.service.demo.view import View, say, statistics_lines
-from stream_masker.service.demo.watch import POLL_SECONDS, Seen, Watcher
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.demo.setting import DemoSetting, is_served, prepare_demo
+from stream_masker.service.demo.view import DemoView, say, statistics_lines
+from stream_masker.service.demo.watch import POLL_SECONDS, Observed, TopicWatcher
+from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.warmup import warm_up
 
 STALL_SECONDS = 120.0
@@ -48,7 +48,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
-        setting = prepare(folder, bootstrap_servers=servers, records=options.records, port=options.port)
+        setting = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
         say(console, "preparing ICD-10-CM and compiled kernels (the first time takes a minute) …")
         warm_up(setting.configuration)
         if options.bootstrap_servers:
@@ -61,8 +61,8 @@ def _embedded(stack: ExitStack, console: Console) -> str:
     return stack.enter_context(EmbeddedBroker()).address
 
 
-def _watch(options: DemoOptions, setting: Setting, stack: ExitStack, console: Console) -> None:
-    watcher = Watcher(setting.configuration)
+def _watch(options: DemoOptions, setting: DemoSetting, stack: ExitStack, console: Console) -> None:
+    watcher = TopicWatcher(setting.configuration)
     stack.callback(watcher.close)
     children = stack.enter_context(Children(setting.folder))
     _start(options, setting, children)
@@ -70,13 +70,13 @@ def _watch(options: DemoOptions, setting: Setting, stack: ExitStack, console: Co
         say(console, f"{name}: http://127.0.0.1:{port}/metrics")
     start = time.monotonic()
     taxonomies = build_taxonomies(setting.configuration)
-    with View(console, options.records, taxonomies) as view:
+    with DemoView(console, options.records, taxonomies) as view:
         _follow(watcher, children, view, options.records)
     _summarise(watcher.seen, time.monotonic() - start, console)
     say(console, "\n".join(statistics_lines(watcher.seen, taxonomies)))
 
 
-def _start(options: DemoOptions, setting: Setting, children: Children) -> None:
+def _start(options: DemoOptions, setting: DemoSetting, children: Children) -> None:
     config = ["--config", str(setting.file)]
     children.start("calibrator", config)
     children.start("worker", [*config, "--http-port", str(setting.worker_port)])
@@ -86,7 +86,7 @@ def _start(options: DemoOptions, setting: Setting, children: Children) -> None:
     children.start("simulate", [*config, *events, *drift])
 
 
-def _until_served(children: Children, setting: Setting) -> None:
+def _until_served(children: Children, setting: DemoSetting) -> None:
     """Waits until both processes serve their metrics, so that events do not pile up before they start."""
     waiting = {setting.calibrator_port, setting.worker_port}
     deadline = time.monotonic() + STALL_SECONDS
@@ -98,7 +98,7 @@ def _until_served(children: Children, setting: Setting) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _follow(watcher: Watcher, children: Children, view: View, records: int) -> None:
+def _follow(watcher: TopicWatcher, children: Children, view: DemoView, records: int) -> None:
     """Until every record is masked or rejected and the statistics had time to follow."""
     seen, progressed, counted = watcher.seen, time.monotonic(), 0
     finished: float | None = None
@@ -114,12 +114,12 @@ def _follow(watcher: Watcher, children: Children, view: View, records: int) -> N
             finished = time.monotonic() + (0.0 if _settled(seen) else SETTLE_SECONDS)
 
 
-def _settled(seen: Seen) -> bool:
+def _settled(seen: Observed) -> bool:
     """Whether statistics of masked records, with their utility, have been seen."""
     return seen.drift is not None and seen.drift.utility is not None
 
 
-def _summarise(seen: Seen, seconds: float, console: Console) -> None:
+def _summarise(seen: Observed, seconds: float, console: Console) -> None:
     version = 0 if seen.statistics is None else seen.statistics.version
     lines = [
         f"{seen.produced:,} events produced, {seen.masked:,} masked, {seen.rejected.total():,} rejected: "

@@ -16,7 +16,7 @@ TOPIC_PREFIX = "stream-masker-demo"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class DemoSetting:
     """The files and ports of one demonstration."""
 
     folder: Path
@@ -30,7 +30,7 @@ class Setting:
         return self.folder / "stream-masker.yaml"
 
 
-def prepare(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> Setting:
+def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoSetting:
     """Writes the configuration and a new secret to ``folder``; ports are ``port`` and the next, or free ones."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
@@ -39,7 +39,7 @@ def prepare(folder: Path, *, bootstrap_servers: str, records: int, port: int) ->
     content = demo_configuration(bootstrap_servers, records, calibrator_port, run=secrets.token_hex(3))
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     configuration = load_configuration(folder / "stream-masker.yaml", {})
-    return Setting(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
+    return DemoSetting(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
 
 
 def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:

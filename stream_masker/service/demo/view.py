@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.service.demo.watch import Event, Seen
+from stream_masker.service.demo.watch import Observed, ObservedEvent
 
 PLAIN_SECONDS = 1.0
-SECONDARIES = 2
+SHOWN_SECONDARIES = 2
 
-Figures = Mapping[str, Any]
+ShownFigures = Mapping[str, Any]
 
 
 def say(console: Console, text: str) -> None:
@@ -28,8 +28,8 @@ def say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-class View:
-    """Shows ``Seen``; a context manager. ``taxonomies``: for the labels of concepts."""
+class DemoView:
+    """Shows ``Observed``; a context manager. ``taxonomies``: for the labels of concepts."""
 
     def __init__(self, console: Console, records: int, taxonomies: Mapping[str, Taxonomy]) -> None:
         self._console = console
@@ -41,7 +41,7 @@ class View:
         self._told_version = 0
         self._told_pair = False
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> DemoView:
         if self._live is not None:
             self._live.start()
         return self
@@ -50,14 +50,14 @@ class View:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, seen: Seen) -> None:
+    def update(self, seen: Observed) -> None:
         """Shows what was seen by now; on no terminal only what is new."""
         if self._live is not None:
             self._live.update(self._screen(seen))
         else:
             self._tell(seen)
 
-    def _tell(self, seen: Seen) -> None:
+    def _tell(self, seen: Observed) -> None:
         if time.monotonic() - self._told >= PLAIN_SECONDS:
             self._told = time.monotonic()
             say(
@@ -72,10 +72,10 @@ class View:
             self._told_pair = True
             say(self._console, "\n".join(pair_lines(*seen.pair)))
 
-    def _rate(self, seen: Seen) -> float:
+    def _rate(self, seen: Observed) -> float:
         return seen.outcomes / max(time.monotonic() - self._start, 1e-9)
 
-    def _screen(self, seen: Seen) -> RenderableType:
+    def _screen(self, seen: Observed) -> RenderableType:
         progress = Table.grid(expand=True, padding=(0, 1))
         progress.add_row(
             f"{seen.produced:,} produced", f"{seen.outcomes:,} masked or rejected", f"{self._rate(seen):,.0f} records/s"
@@ -88,7 +88,7 @@ class View:
         return Group(*parts)
 
 
-def statistics_lines(seen: Seen, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
+def statistics_lines(seen: Observed, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
     """Version, sMean by label, sVar, sdCor, RMSE and drift, a line each."""
     if seen.statistics is None:
         return ["no statistics yet: the worker holds back every record until the first ones are there"]
@@ -103,12 +103,12 @@ def statistics_lines(seen: Seen, taxonomies: Mapping[str, Taxonomy]) -> list[str
     return lines + list(_correlations(statistics.attributes, statistics.correlation, utility))
 
 
-def _measures(seen: Seen, part: str) -> Figures:
+def _measures(seen: Observed, part: str) -> ShownFigures:
     measures = None if seen.drift is None else getattr(seen.drift, part)
     return measures or {"attributes": {}, "pairs": []}
 
 
-def _utility_of(utility: Figures, name: str) -> Iterator[str]:
+def _utility_of(utility: ShownFigures, name: str) -> Iterator[str]:
     if figures := utility["attributes"].get(name):
         yield (
             f"masked: sVar {figures['variance']:.4f}, "
@@ -116,7 +116,7 @@ def _utility_of(utility: Figures, name: str) -> Iterator[str]:
         )
 
 
-def _drift_of(drift: Figures, name: str) -> Iterator[str]:
+def _drift_of(drift: ShownFigures, name: str) -> Iterator[str]:
     if figures := drift["attributes"].get(name):
         yield (
             f"drift from the baseline: sMean {figures['mean']:.3f}, sVar {figures['variance']:.4f}, "
@@ -124,7 +124,7 @@ def _drift_of(drift: Figures, name: str) -> Iterator[str]:
         )
 
 
-def _correlations(names: tuple[str, ...], correlation: Any, utility: Figures) -> Iterator[str]:
+def _correlations(names: tuple[str, ...], correlation: Any, utility: ShownFigures) -> Iterator[str]:
     masked = {tuple(pair["attributes"]): pair["correlation"] for pair in utility["pairs"]}
     for i, first in enumerate(names):
         for j in range(i + 1, len(names)):
@@ -133,17 +133,17 @@ def _correlations(names: tuple[str, ...], correlation: Any, utility: Figures) ->
             yield f"  sdCor({first}, {names[j]}): original {correlation[i][j]:.4f}, masked {told}"
 
 
-def pair_lines(before: Event, after: Event) -> list[str]:
+def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:
     """One event before and after, which may be shown because it was generated."""
     lines = [f"synthetic event {before['encounter_id']}, before -> after"]
     lines.append(f"  principal: {_diagnosis(before, 'principal')} -> {_diagnosis(after, 'principal')}")
     both = zip(before["diagnoses"]["secondary"], after["diagnoses"]["secondary"], strict=False)
-    lines += [f"  secondary: {_code(b)} -> {_code(a)}" for b, a in list(both)[:SECONDARIES]]
+    lines += [f"  secondary: {_code(b)} -> {_code(a)}" for b, a in list(both)[:SHOWN_SECONDARIES]]
     lines.append(f"  patient:   {before['patient']['id']} -> {after['patient']['id']}")
     return lines
 
 
-def _diagnosis(event: Event, which: str) -> str:
+def _diagnosis(event: ObservedEvent, which: str) -> str:
     return _code(event["diagnoses"][which])
 
 

@@ -12,7 +12,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.messages import (
+from stream_masker.pipeline.wire.messages import (
     DriftReport,
     StatisticsMessage,
     decode_drift,
@@ -20,11 +20,11 @@ from stream_masker.pipeline.messages import (
     decode_statistics,
 )
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.model import Topics
-from stream_masker.service.kafka_clients import confluent_properties
-from stream_masker.service.statistics_topic import Newest
+from stream_masker.service.configuration.model import TopicsSection
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
-REMEMBERED = 500
+REMEMBERED_EVENTS = 500
 POLL_SECONDS = 0.1
 METADATA_SECONDS = 10.0
 
@@ -36,12 +36,12 @@ READER = {
     "log_level": 2,
 }
 
-Event = dict[str, Any]
+ObservedEvent = dict[str, Any]
 Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 
 
 @dataclass(slots=True)
-class Seen:
+class Observed:
     """Everything seen so far. ``before`` holds the first input events by id, until one of them is seen masked."""
 
     produced: int = 0
@@ -50,9 +50,9 @@ class Seen:
     statistics: StatisticsMessage | None = None
     drift: DriftReport | None = None
     peak_divergence: float = 0.0
-    before: dict[str, Event] = field(default_factory=dict)
-    pair: tuple[Event, Event] | None = None
-    _newest: Newest = field(default_factory=Newest)
+    before: dict[str, ObservedEvent] = field(default_factory=dict)
+    pair: tuple[ObservedEvent, ObservedEvent] | None = None
+    _newest: VersionBuffer = field(default_factory=VersionBuffer)
 
     @property
     def outcomes(self) -> int:
@@ -60,7 +60,7 @@ class Seen:
 
     def on_input(self, message: Message) -> None:
         self.produced += 1
-        if self.pair is None and len(self.before) < REMEMBERED:
+        if self.pair is None and len(self.before) < REMEMBERED_EVENTS:
             event = orjson.loads(_value(message))
             self.before[event["encounter_id"]] = event
 
@@ -92,12 +92,12 @@ def _newer(known: Versioned | None, other: Versioned) -> Versioned:
     return other if known is None or other.version > known.version else known
 
 
-def _interesting(before: Event, after: Event) -> bool:
+def _interesting(before: ObservedEvent, after: ObservedEvent) -> bool:
     """Whether both the principal and the first secondary diagnosis changed: small noise may keep a code."""
     return all(old != new for old, new in zip(_first_codes(before), _first_codes(after), strict=True))
 
 
-def _first_codes(event: Event) -> list[str]:
+def _first_codes(event: ObservedEvent) -> list[str]:
     diagnoses = event["diagnoses"]
     return [diagnosis["code"] for diagnosis in (diagnoses["principal"], *diagnoses["secondary"][:1])]
 
@@ -106,11 +106,11 @@ def _value(message: Message) -> bytes:
     return message.value() or b""
 
 
-class Watcher:
+class TopicWatcher:
     """Reads all topics of a configuration from their beginning, without a group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.seen = Seen()
+        self.seen = Observed()
         self._handlers = _handlers(configuration.topics, self.seen)
         self._consumer = Consumer({**confluent_properties(configuration), **READER})
         self._partitions(configuration.topics.calibration)
@@ -139,7 +139,7 @@ class Watcher:
         self._consumer.close()
 
 
-def _handlers(topics: Topics, seen: Seen) -> dict[str, Callable[[Message], None]]:
+def _handlers(topics: TopicsSection, seen: Observed) -> dict[str, Callable[[Message], None]]:
     return {
         topics.input: seen.on_input,
         topics.output: seen.on_output,

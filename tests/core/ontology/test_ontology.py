@@ -5,7 +5,8 @@ import gzip
 import pytest
 from support.data import icd9cm
 
-from stream_masker.core.ontology import Ontology, cache, compiled, sources
+from stream_masker.core.ontology import Ontology, sources
+from stream_masker.core.ontology.storage import cache, compiled
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
@@ -188,7 +189,7 @@ def test_a_damaged_compiled_file_is_an_error_and_is_parsed_anew_by_load(tmp_path
     source = tmp_path / "small.csv"
     source.write_text(CSV)
     whole = Ontology.load(source)
-    (path,) = cache.folder().glob("*.ontology")
+    (path,) = cache.cache_folder().glob("*.ontology")
     data = path.read_bytes()
     path.write_bytes(
         {
@@ -200,7 +201,7 @@ def test_a_damaged_compiled_file_is_an_error_and_is_parsed_anew_by_load(tmp_path
         }[damage]
     )
     with pytest.raises(OntologyError, match=path.name):
-        compiled.read(path)
+        compiled.read_compiled(path)
     assert Ontology.load(source).taxonomy() == whole.taxonomy()
     assert path.read_bytes() == data
 

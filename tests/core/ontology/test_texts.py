@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.ontology import lookup, texts
-from stream_masker.core.ontology.lookup import Index, Lookup
+from stream_masker.core.ontology.lookup import Lookup, TextIndex
 from stream_masker.core.ontology.names import fold_code
 from stream_masker.core.ontology.texts import Texts
 
@@ -77,7 +77,7 @@ def test_texts_of_any_length_are_found_among_many(size):
     table = Lookup(Texts.of(known))
     wanted = [*known, "x" * size + "z", "z" * size, ""] * 30
     expected = [known.index(text) if text in known else -1 for text in wanted]
-    assert len(wanted) > lookup.MANY
+    assert len(wanted) > lookup.MANY_MATCHES
     assert table.find_all(wanted).tolist() == expected
     without = [text for text in wanted if "\0" not in text]
     assert table.find_texts(without).tolist() == [known.index(t) if t in known else -1 for t in without]
@@ -87,10 +87,10 @@ def test_texts_of_any_length_are_found_among_many(size):
 def test_many_texts_are_picked_like_few(given_texts, data):
     table = Texts.of(given_texts)
     indices = np.array(data.draw(st.lists(st.integers(0, len(table) - 1))), np.int32)
-    for some in (indices, np.resize(indices, texts.MANY) if indices.size else indices, indices):
+    for some in (indices, np.resize(indices, texts.MANY_TEXTS) if indices.size else indices, indices):
         assert table.pick_all(some) == table.pick(some.tolist())
     with pytest.raises(IndexError):
-        table.pick_all(np.full(texts.MANY, len(table)))
+        table.pick_all(np.full(texts.MANY_TEXTS, len(table)))
 
 
 def test_only_so_many_found_positions_are_kept(monkeypatch):
@@ -104,7 +104,7 @@ def test_only_so_many_found_positions_are_kept(monkeypatch):
 @given(names=st.lists(st.tuples(ANY_TEXT | st.text("aA.ß", max_size=4), st.integers(0, 9)), max_size=30))
 def test_an_index_finds_every_owner_of_a_folded_name(fold, names):
     table, owners = Texts.of(name for name, _ in names), np.array([owner for _, owner in names], np.int64)
-    index = Index.of([(table, owners)], fold)
+    index = TextIndex.of([(table, owners)], fold)
     for name, _ in names:
         expected = {owner for other, owner in names if other and fold(other) == fold(name)} if name else set()
         assert index.candidates(fold(name)) >= expected
@@ -113,6 +113,6 @@ def test_an_index_finds_every_owner_of_a_folded_name(fold, names):
 
 def test_an_index_finds_hardly_anything_else():
     table = Texts.of(map(str, range(2000)))
-    index = Index.of([(table, np.arange(2000))], str.casefold)
+    index = TextIndex.of([(table, np.arange(2000))], str.casefold)
     assert [index.candidates(str(k)) for k in range(2000)] == [{k} for k in range(2000)]
     assert not any(index.candidates(str(k)) for k in range(2000, 4000))

@@ -16,7 +16,7 @@ from stream_masker.core.statistics import (
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.statistics.seen import unpack
+from stream_masker.core.statistics.observed import unpack_mask
 from stream_masker.errors import ParameterError, StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1")]
@@ -103,7 +103,7 @@ def test_concepts_once_seen_stay_seen_and_are_not_novel():
     assert second.novel == {"p": 0.75}
     third = statistics(["a1", "a2", "b1", "a11"], previous=second)
     assert third.novel == {"p": 0.25}
-    seen = np.flatnonzero(unpack(third.seen["p"], len(TAU)))
+    seen = np.flatnonzero(unpack_mask(third.seen["p"], len(TAU)))
     assert set(TAU.decode(seen)) == {"a1", "a2", "b1", "b2", "a11"}
 
 

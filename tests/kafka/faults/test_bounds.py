@@ -23,11 +23,11 @@ from workers import Setting, event, running, setting, value, wait
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.randomness import Keys
+from stream_masker.core.random.keys import Keys
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.service import worker_run
+from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.masking import Masking
-from stream_masker.service.topics import prepare_topics
+from stream_masker.service.worker import run
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600 if LONG else 1800)]
 
@@ -88,8 +88,8 @@ class Slow:
 def test_a_slow_commit_does_not_cost_the_membership(
     here: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    left, connect = [SLOW / 3] * 3, worker_run.connect_producer
-    monkeypatch.setattr(worker_run, "connect_producer", lambda properties: Slow(connect(properties), left))
+    left, connect = [SLOW / 3] * 3, run.connect_producer
+    monkeypatch.setattr(run, "connect_producer", lambda properties: Slow(connect(properties), left))
     here.produce(range(200))
     with running(here.configuration(worker={"instance": "slow", "batch_records": 50})) as worker:
         worker.reaches(200)

@@ -7,10 +7,10 @@ import pytest
 from stream_masker.core.numeric import Numeric
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, Limits, MessagePolicy
+from stream_masker.pipeline.plan import AlphaSource, MessagePolicy, RecordLimits
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
-from stream_masker.service.worker_clients import producer_properties
+from stream_masker.service.worker.client_properties import producer_properties
 
 EDGES = """concept,parent,label
 Disease,,Disease
@@ -169,12 +169,12 @@ class TestPlan:
         assert plan.configuration == configuration.hash
         assert plan.message == MessagePolicy(key="drop", headers=("a",))
         assert plan.noise_key == compile_path("patient.id")
-        assert plan.limits == Limits(record_bytes=9, depth=3)
+        assert plan.limits == RecordLimits(record_bytes=9, depth=3)
 
     def test_defaults(self, build):
         plan = build_plan(build())
         assert (plan.noise_key, plan.alpha, plan.message) == (None, None, MessagePolicy())
-        assert plan.limits == Limits()
+        assert plan.limits == RecordLimits()
 
     @pytest.mark.parametrize(
         ("alpha", "source"),

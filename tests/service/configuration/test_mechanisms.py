@@ -14,7 +14,7 @@ from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import load_schema, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, noise_levels
-from stream_masker.service.configuration.mechanisms import Mechanism, MechanismSettings
+from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 from stream_masker.service.configuration.settings import settings_of, with_settings
 from stream_masker.service.configuration.showing import as_yaml
 
@@ -24,7 +24,7 @@ FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "window", "window_age", "rol
 OWN_DEFAULTS = {("semantic_noise", "reference")}
 """Where the configuration's default is another than the constructor's: two attributes are a pair here."""
 
-SECTIONS: dict[str, type[Mechanism]] = {
+SECTIONS: dict[str, type[MechanismSection]] = {
     option.model_fields["name"].annotation.__args__[0]: option
     for option in (get_args(tagged)[0] for tagged in get_args(get_args(MechanismSettings)[0]))
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.configuration.showing import HIDDEN, as_yaml, shown
+from stream_masker.service.configuration.showing import HIDDEN, as_yaml, shown_configuration
 
 SECRET = "hunter2hunter2hunter2"
 
@@ -32,11 +32,11 @@ def test_it_is_a_configuration_that_means_the_same(example, write):
 def test_passwords_are_hidden(parse, name):
     text = as_yaml(parse(kafka={"properties": {name: SECRET, "client.id": "a"}}))
     assert SECRET not in text
-    assert shown(parse(kafka={"properties": {name: SECRET}}))["kafka"]["properties"] == {name: HIDDEN}
+    assert shown_configuration(parse(kafka={"properties": {name: SECRET}}))["kafka"]["properties"] == {name: HIDDEN}
     assert "client.id: a" in text
 
 
 def test_every_default_is_shown(parse):
-    data = shown(parse())
+    data = shown_configuration(parse())
     assert data["http"] == {"host": "127.0.0.1", "port": 9464}
     assert data["attributes"]["principal"]["alpha"] == 0.3

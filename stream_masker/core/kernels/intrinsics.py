@@ -1,0 +1,112 @@
+"""Machine instructions that numba does not name, on words of bytes and of bits."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeVar
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+if sys.byteorder != "little":
+    raise ImportError("the kernels read words of bytes as little-endian machines do")
+
+READ, KEEP, DATA = 0, 3, 1
+"""Arguments of ``llvm.prefetch``: for reading, with high locality, of data (not instructions)."""
+
+LINE_BYTES = 64
+"""Bytes of a cache line."""
+
+IrType = TypeVar("IrType", bound=np.generic)
+
+
+def on_lines(size: int, kind: type[IrType], fill: int = 0) -> NDArray[IrType]:
+    """(size,) equal numbers from the start of a cache line on. NumPy, other than a kernel, puts many on large pages."""
+    spare = LINE_BYTES // np.dtype(kind).itemsize
+    room = np.empty(size + spare, kind)
+    start = -(room.ctypes.data // room.itemsize) % spare
+    room[:] = fill
+    return room[start : start + size]
+
+
+@intrinsic
+def word_at(_typing, data, _at):  # type: ignore[no-untyped-def]
+    """The uint64 of the eight bytes that begin anywhere in an array of bytes, little-endian."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_word_of(context, builder, signature, arguments), align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def put_word(_typing, data, _at, _word):  # type: ignore[no-untyped-def]
+    """Writes a uint64 over the eight bytes that begin anywhere in an array of bytes, little-endian."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _word_of(context, builder, signature, arguments)).align = 1
+        return context.get_dummy_value()
+
+    return types.none(data, types.int64, types.uint64), generate
+
+
+def _word_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """A pointer to the word at ``arguments[1]`` of the array ``arguments[0]``."""
+    start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    return builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
+
+
+@intrinsic
+def lowest_bit(_typing, _word):  # type: ignore[no-untyped-def]
+    """The index, 0 … 63, of the lowest set bit of a uint64 that is not 0; int64."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def popcount(_typing, _word):  # type: ignore[no-untyped-def]
+    """How many bits of a uint64 are set."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def highest_bit(_typing, _word):  # type: ignore[no-untyped-def]
+    """The index, 0 … 63, of the highest set bit of a uint64 that is not 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def prefetch(_typing, array, _index):  # type: ignore[no-untyped-def]
+    """Asks the cache for the line that holds ``array[index]``, of a contiguous one-dimensional array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        prefetch_line(builder, builder.gep(data, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+def prefetch_line(builder: Any, address: Any) -> None:
+    """Writes code that asks the cache for the line of an address."""
+    byte = ir.IntType(8).as_pointer()
+    numbers = [ir.Constant(ir.IntType(32), value) for value in (READ, KEEP, DATA)]
+    kind = ir.FunctionType(ir.VoidType(), [byte, *(number.type for number in numbers)])
+    call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch")
+    builder.call(call, [builder.bitcast(address, byte), *numbers])

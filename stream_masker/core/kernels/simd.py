@@ -1,0 +1,115 @@
+"""Arithmetic on 32 numbers side by side, in the processor's widest registers, for numba kernels.
+
+Written out because loops over lanes whose arrays might overlap are left as they are by the compiler. All arrays are
+contiguous and one-dimensional; ``at`` is the index of the first lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from stream_masker.core.kernels.intrinsics import prefetch_line
+
+VECTOR_LANES = 32
+VECTOR_BYTES = 64
+"""Bytes of a cache line."""
+
+
+@intrinsic
+def raise_lanes(_typing, array, _at, _above):  # type: ignore[no-untyped-def]
+    """``array[at + i] = max(array[at + i], array[above + i] - 1)`` for all lanes i; integers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Vector(context, builder, signature.args[0], arguments[0])
+        own, above = lanes.load(arguments[1]), lanes.load(arguments[2])
+        less = builder.sub(above, ir.Constant(above.type, [1] * VECTOR_LANES))
+        return lanes.store(builder.select(builder.icmp_signed(">", less, own), less, own), arguments[1])
+
+    return types.void(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def add_lanes(_typing, array, _at, _other):  # type: ignore[no-untyped-def]
+    """``array[at + i] += array[other + i]`` for all lanes i; integers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = Vector(context, builder, signature.args[0], arguments[0])
+        return lanes.store(builder.add(lanes.load(arguments[1]), lanes.load(arguments[2])), arguments[1])
+
+    return types.void(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def add_scaled_lanes(_typing, array, _at, other, _from, _factor, _shift):  # type: ignore[no-untyped-def]
+    """``array[at + i] += factor * (other[from + i] - shift)`` for all lanes i; float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        own = Vector(context, builder, signature.args[0], arguments[0])
+        other = Vector(context, builder, signature.args[2], arguments[2])
+        shifted = builder.fsub(other.load(arguments[3]), other.repeat(arguments[5]))
+        scaled = builder.fmul(other.repeat(arguments[4]), shifted)
+        return own.store(builder.fadd(own.load(arguments[1]), scaled), arguments[1])
+
+    return types.void(array, types.int64, other, types.int64, types.float64, types.float64), generate
+
+
+@intrinsic
+def add_product_lanes(_typing, array, _at, one, _first, other, _second, _factor, _shift):  # type: ignore[no-untyped-def]
+    """``array[at + i] += one[first + i] * factor * (other[second + i] - shift)`` for all lanes i; float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        own, one, other = (Vector(context, builder, signature.args[k], arguments[k]) for k in (0, 2, 4))
+        shifted = builder.fsub(other.load(arguments[5]), other.repeat(arguments[7]))
+        product = builder.fmul(one.load(arguments[3]), builder.fmul(other.repeat(arguments[6]), shifted))
+        return own.store(builder.fadd(own.load(arguments[1]), product), arguments[1])
+
+    integer, number = types.int64, types.float64
+    return types.void(array, integer, one, integer, other, integer, number, number), generate
+
+
+@intrinsic
+def prefetch_lanes(_typing, array, _at):  # type: ignore[no-untyped-def]
+    """Asks the cache for all lines of the lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        step = max(1, VECTOR_BYTES * 8 // signature.args[0].dtype.bitwidth)
+        for lane in range(0, VECTOR_LANES, step):
+            prefetch_line(builder, builder.gep(data, [builder.add(arguments[1], ir.Constant(ir.IntType(64), lane))]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+class Vector:
+    """An array from and to which code moves lanes."""
+
+    def __init__(self, context: Any, builder: Any, array: Any, value: Any) -> None:
+        """``array``: its numba type; ``value``: what holds it in the code."""
+        self._context, self._builder = context, builder
+        self._data = context.make_array(array)(context, builder, value).data
+        self._align = array.dtype.bitwidth // 8
+        self._type = ir.VectorType(context.get_value_type(array.dtype), VECTOR_LANES)
+
+    def load(self, at: Any) -> Any:
+        return self._builder.load(self._pointer(at), align=self._align)
+
+    def store(self, lanes: Any, at: Any) -> Any:
+        """Stores lanes; what a function without a result returns."""
+        self._builder.store(lanes, self._pointer(at), align=self._align)
+        return self._context.get_dummy_value()
+
+    def repeat(self, number: Any) -> Any:
+        """The same number in all lanes."""
+        nothing, index = ir.Constant(self._type, ir.Undefined), ir.IntType(32)
+        first = self._builder.insert_element(nothing, number, ir.Constant(index, 0))
+        return self._builder.shuffle_vector(
+            first, nothing, ir.Constant(ir.VectorType(index, VECTOR_LANES), [0] * VECTOR_LANES)
+        )
+
+    def _pointer(self, at: Any) -> Any:
+        return self._builder.bitcast(self._builder.gep(self._data, [at]), self._type.as_pointer())

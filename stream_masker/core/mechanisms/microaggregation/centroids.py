@@ -1,0 +1,102 @@
+"""What becomes of the groups of microaggregation: their means, or values within their radius (2013: Algorithm 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.random.draws import index_below
+
+MARGINALITY_TIE = 1e-12
+"""Totals of a group that differ by no more than this, relative to the least, are equal."""
+
+
+@kernel
+def least_marginal_value(codes, members, offsets, words, table):  # type: ignore[no-untyped-def]
+    """(n,) int32: of every record the least marginal value of its group (2013: equation 3).
+
+    codes: (n,) int32 values, as rows of the (v, v) distances ``table``; members: (n,) the records by group, group g's
+    being offsets[g] … offsets[g + 1]. Of equally marginal values that of the record with the least word is taken.
+    """
+    result = np.empty(codes.size, np.int32)
+    for g in range(offsets.size - 1):
+        group = members[offsets[g] : offsets[g + 1]]
+        totals = np.zeros(group.size)
+        for a in range(group.size):
+            for b in group:
+                totals[a] += table[codes[group[a]], codes[b]]
+        bound = totals.min() * (1.0 + MARGINALITY_TIE)
+        chosen = -1
+        for a in range(group.size):
+            if totals[a] <= bound and (chosen < 0 or words[group[a]] < words[chosen]):
+                chosen = group[a]
+        for a in group:
+            result[a] = codes[chosen]
+    return result
+
+
+@kernel
+def within_radius(codes, members, offsets, words, table):  # type: ignore[no-untyped-def]
+    """(n,) int32: of every record a random one of the v values that are no farther from its own than its group's
+    farthest value is (2013: Algorithm 1). Arguments as of ``least_marginal_value``; a record's word chooses."""
+    result = np.empty(codes.size, np.int32)
+    near = np.empty(table.shape[0], np.int32)
+    for g in range(offsets.size - 1):
+        group = members[offsets[g] : offsets[g + 1]]
+        for a in group:
+            radius = 0.0
+            for b in group:
+                radius = max(radius, table[codes[a], codes[b]])
+            found = 0
+            for v in range(table.shape[0]):
+                if table[codes[a], v] <= radius:
+                    near[found] = v
+                    found += 1
+            result[a] = near[index_below(words[a], found)]
+    return result
+
+
+def mean_numbers(
+    numbers: Float64Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, kind: Numeric
+) -> Float64Array:
+    """(n,) float64: of every record the mean number of its group; of whole numbers the nearest one (ties to even).
+
+    The sum is taken in the order of the words, so that it does not depend on that of the records.
+    """
+    groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    ordered = members[np.lexsort((words[members], groups))]
+    means = np.add.reduceat(numbers[ordered], offsets[:-1]) / np.diff(offsets) if len(groups) else numbers[:0]
+    result = np.empty_like(numbers)
+    result[members] = np.clip(means, kind.lower, kind.upper)[groups]
+    return np.rint(result) if kind.integer else result
+
+
+def numbers_within_radius(
+    numbers: Float64Array, members: Int64Array, offsets: Int64Array, uniforms: Float64Array, kind: Numeric
+) -> Float64Array:
+    """(n,) float64: of every record a random number, uniform among the attribute's that are no farther from its own
+    than its group's farthest is (2013: Algorithm 1). uniforms: (n,) in [0, 1)."""
+    radius = _radius(numbers, members, offsets)
+    low, high = np.maximum(numbers - radius, kind.lower), np.minimum(numbers + radius, kind.upper)
+    if kind.integer:
+        return np.asarray(np.minimum(low + np.floor(uniforms * (high - low + 1.0)), high))
+    return np.asarray(low + uniforms * (high - low))
+
+
+def _radius(numbers: Float64Array, members: Int64Array, offsets: Int64Array) -> Float64Array:
+    """(n,): the distance of every number to the farthest of its group."""
+    radius = np.zeros_like(numbers)
+    if len(members):
+        groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        least = np.minimum.reduceat(numbers[members], offsets[:-1])[groups]
+        most = np.maximum.reduceat(numbers[members], offsets[:-1])[groups]
+        radius[members] = np.maximum(numbers[members] - least, most - numbers[members])
+    return radius
+
+
+def by_group(group: Int32Array) -> tuple[Int64Array, Int64Array]:
+    """The records by group, and where each group's begin: (n,) and (groups + 1,) int64; groups count from 0."""
+    members = np.argsort(group, kind="stable")
+    return members, np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(group), dtype=np.int64)))

@@ -1,0 +1,128 @@
+"""Records to microaggregate: which of them are comparable, how far apart they are, and their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.mechanisms.microaggregation import mdav
+from stream_masker.core.mechanisms.microaggregation.centroids import by_group
+
+
+@dataclass(frozen=True)
+class GroupValues:
+    """One nominal attribute's values in n records. codes: (n,) int32 positions, none absent; semantic: by the distance
+    of concepts, else 0 for equal values and 1 for others."""
+
+    codes: Int32Array
+    d: Distance
+    semantic: bool
+
+    @cached_property
+    def distinct(self) -> Int32Array:
+        """(v,) int32 positions, ascending."""
+        return self._unique[0]
+
+    @cached_property
+    def places(self) -> Int32Array:
+        """(n,) int32: of every record its value's place among the distinct ones."""
+        return self._unique[1]
+
+    def distances(self) -> Float64Array:
+        """(v, v) float64: the distances of the distinct values."""
+        if self.semantic:
+            return self.d.matrix(self.distinct)
+        return 1.0 - np.eye(len(self.distinct))
+
+    @cached_property
+    def _unique(self) -> tuple[Int32Array, Int32Array]:
+        distinct, places = np.unique(self.codes, return_inverse=True)
+        return distinct, places.reshape(-1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """n records with values of the same attributes.
+
+    values, weights: of p nominal attributes; numbers: (n, q), numeric_weights: (q,) of the numeric ones; a weight is
+    what the variance over two records is multiplied by (2013: equation 7). words: (n,) that tell records apart which
+    are equally near or far.
+    """
+
+    values: Sequence[GroupValues]
+    weights: Float64Array
+    numbers: Float64Array
+    numeric_weights: Float64Array
+    words: UInt64Array
+
+    @cached_property
+    def sizes(self) -> Int64Array:
+        """(p,) int64: how many distinct values v each nominal attribute has."""
+        return np.array([len(value.distinct) for value in self.values], np.int64)
+
+    @cached_property
+    def buffer(self) -> Float64Array:
+        """Every attribute's distances of distinct values, one table after another: 8·Σv² bytes, the bulk of all."""
+        buffer = np.empty(int((self.sizes**2).sum()))
+        for value, start, size in zip(self.values, _starts(self.sizes**2)[:-1], self.sizes, strict=True):
+            buffer[start : start + size * size] = value.distances().reshape(-1)
+        return buffer
+
+    def table(self, i: int) -> Float64Array:
+        """(v, v) float64: the distances of the distinct values of attribute i; a view of the buffer."""
+        start, size = _starts(self.sizes**2)[i], self.sizes[i]
+        return self.buffer[start : start + size * size].reshape(size, size)
+
+    def groups(self, k: int) -> tuple[Int64Array, Int64Array]:
+        """The records by group of k to 2k − 1, and where each group's begin, by MDAV."""
+        order, types = self._types()
+        group = np.empty(len(order), np.int32)
+        group[order] = mdav.mdav_partition(types, k)
+        return by_group(group)
+
+    def _types(self) -> tuple[Int64Array, mdav.Types]:
+        """Records by type and word, and their types."""
+        rows = np.column_stack([value.places.astype(np.float64) for value in self.values] + list(self.numbers.T))
+        _, firsts, which, counts = np.unique(
+            rows + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        order = np.lexsort((self.words, which.reshape(-1)))
+        return order, mdav.Types(
+            codes=_stack([value.places[firsts] for value in self.values], len(firsts)),
+            numbers=np.ascontiguousarray(self.numbers[firsts] * np.sqrt(self.numeric_weights / 2.0)),
+            starts=_starts(counts),
+            words=np.ascontiguousarray(self.words[order]),
+            tables=self.buffer,
+            corners=_starts(self.sizes**2)[:-1],
+            sizes=self.sizes,
+            firsts=_starts(self.sizes)[:-1],
+            weights=np.ascontiguousarray(self.weights),
+        )
+
+
+def patterns(batch: Batch) -> Iterator[tuple[Int64Array, list[int], list[int]]]:
+    """The records by which of their scalars and numbers are there: their indices, the columns of both."""
+    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+    numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
+    there = np.column_stack(
+        [np.ones(batch.size, np.bool_), *(batch.columns[j].codes >= 0 for j in scalars), ~np.isnan(numbers)]
+    )
+    found, which = np.unique(there, axis=0, return_inverse=True)
+    for i, pattern in enumerate(found):
+        present = pattern[1 : 1 + len(scalars)]
+        columns = [j for j, here in zip(scalars, present, strict=True) if here]
+        yield np.flatnonzero(which.reshape(-1) == i), columns, np.flatnonzero(pattern[1 + len(scalars) :]).tolist()
+
+
+def _stack(columns: Sequence[Int32Array], size: int) -> Int32Array:
+    return np.ascontiguousarray(np.column_stack([np.empty((size, 0), np.int32), *columns]).astype(np.int32))
+
+
+def _starts(sizes: Int64Array) -> Int64Array:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))

@@ -1,0 +1,252 @@
+"""MDAV: the partition of records into groups of k alike ones (2013: section 3.1; Domingo-Ferrer and Torra 2005).
+
+While 3k records or more are left: of the record farthest from their mean, and of the record farthest from that one,
+each with its k − 1 nearest make a group. Of 2k to 3k − 1 left, the one farthest from their mean and its k − 1 nearest
+make a group, and the others one; fewer than 2k make one group.
+
+Equal records are worked on as one *type* with as many members; that changes nothing but the cost, which is
+O(u·n/k) distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Of records
+equally far or near the one with the least random word is taken; of equally marginal values, for the mean, the first
+position, which is the smallest depth's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import inlined, kernel
+
+MDAV_TIE = 1e-9
+"""Per record: totals of distances that differ by no more are equal; rounding stays far below."""
+
+
+class Types(NamedTuple):
+    """u types of n records over p nominal and q numeric attributes.
+
+    codes: (u, p) int32, indices into the attributes' distinct values; numbers: (u, q), scaled so that S-distances are
+    sums of squared differences. Members of type t: starts[t] … starts[t + 1]; words: (n,) of them, ascending by type.
+    Attribute j's table of distances: sizes[j]² entries of tables from corners[j] on; its values: from firsts[j] on.
+    weights: (p,) of each attribute's distance.
+    """
+
+    codes: Int32Array
+    numbers: Float64Array
+    starts: Int64Array
+    words: UInt64Array
+    tables: Float64Array
+    corners: Int64Array
+    sizes: Int64Array
+    firsts: Int64Array
+    weights: Float64Array
+
+
+class MdavState(NamedTuple):
+    """What is left. active: types that have members left, the first ``size[0]``; next: of each type, its first member
+    left; size: [active types, members left, groups so far]; counts, totals: of each value, its members left and the
+    sum of their distances to it; sums: (q,) of numbers; near: of each type, its distance to the record last looked at;
+    best: the nearest types; group: of each member, -1 for none yet."""
+
+    active: Int64Array
+    next: Int64Array
+    size: Int64Array
+    counts: Float64Array
+    totals: Float64Array
+    sums: Float64Array
+    near: Float64Array
+    best: Int64Array
+    group: NDArray[np.int32]
+
+
+@kernel
+def mdav_partition(types, k):  # type: ignore[no-untyped-def]
+    """(n,) int32: the group of every member, numbered in the order in which they were made."""
+    state = begin(types, k)
+    while state.size[1] >= 3 * k:
+        group_around(types, state, farthest_from_mean(types, state), k)
+        group_around(types, state, farthest(types, state), k)
+    if state.size[1] >= 2 * k:
+        group_around(types, state, farthest_from_mean(types, state), k)
+    group_rest(types, state)
+    return state.group
+
+
+@kernel
+def begin(types, k):  # type: ignore[no-untyped-def]
+    """The state of all members left."""
+    u, q = types.numbers.shape
+    n = types.words.size
+    values = types.sizes.sum()
+    state = MdavState(
+        np.arange(u),
+        types.starts[:-1].copy(),
+        np.array([u, n, 0]),
+        np.zeros(values),
+        np.zeros(values),
+        np.zeros(q),
+        np.zeros(u),
+        np.zeros(k, np.int64),
+        np.full(n, -1, np.int32),
+    )
+    for t in range(u):
+        change(types, state, t, types.starts[t + 1] - types.starts[t])
+    return state
+
+
+@kernel
+def change(types, state, t, members):  # type: ignore[no-untyped-def]
+    """Adds members of a type to counts, totals and sums; a negative number takes them away."""
+    for j in range(types.sizes.size):
+        first = types.firsts[j]
+        row = types.corners[j] + types.codes[t, j] * types.sizes[j]
+        state.counts[first + types.codes[t, j]] += members
+        for v in range(types.sizes[j]):
+            state.totals[first + v] += members * types.tables[row + v]
+    for i in range(types.numbers.shape[1]):
+        state.sums[i] += members * types.numbers[t, i]
+
+
+@inlined
+def squared(types, codes, numbers, t):  # type: ignore[no-untyped-def]
+    """δ² of a record and a type's members (2013: equation 7)."""
+    total = 0.0
+    for j in range(types.sizes.size):
+        row = types.corners[j] + codes[j] * types.sizes[j]
+        total += types.weights[j] * types.tables[row + types.codes[t, j]]
+    for i in range(types.numbers.shape[1]):
+        step = numbers[i] - types.numbers[t, i]
+        total += step * step
+    return total
+
+
+@kernel
+def farthest_from_mean(types, state):  # type: ignore[no-untyped-def]
+    """The type farthest from the mean record of what is left (2013: equation 3, and numeric means)."""
+    codes = np.empty(types.sizes.size, np.int64)
+    for j in range(codes.size):
+        codes[j] = least_marginal_record(types, state, j)
+    look_from(types, state, codes, state.sums / state.size[1])
+    return farthest(types, state)
+
+
+@kernel
+def least_marginal_record(types, state, j):  # type: ignore[no-untyped-def]
+    """The value of attribute j, of those left, with the least total distance to them."""
+    first, last = types.firsts[j], types.firsts[j] + types.sizes[j]
+    least = np.inf
+    for v in range(first, last):
+        if state.counts[v] > 0:
+            least = min(least, state.totals[v])
+    for v in range(first, last):
+        if state.counts[v] > 0 and state.totals[v] <= least + MDAV_TIE * state.size[1]:
+            return v - first
+    return 0
+
+
+@kernel
+def look_from(types, state, codes, numbers):  # type: ignore[no-untyped-def]
+    """Puts the distances of all active types to a record into ``near``."""
+    for a in range(state.size[0]):
+        t = state.active[a]
+        state.near[t] = squared(types, codes, numbers, t)
+
+
+@kernel
+def farthest(types, state):  # type: ignore[no-untyped-def]
+    """The active type that was farthest from the record last looked from."""
+    found = state.active[0]
+    for a in range(1, state.size[0]):
+        t = state.active[a]
+        if state.near[t] > state.near[found] or (
+            state.near[t] == state.near[found] and head(types, state, t) < head(types, state, found)
+        ):
+            found = t
+    return found
+
+
+@inlined
+def head(types, state, t):  # type: ignore[no-untyped-def]
+    """The random word of the type's first member left."""
+    return types.words[state.next[t]]
+
+
+@inlined
+def nearer(types, state, t, other):  # type: ignore[no-untyped-def]
+    """Whether a type comes before another: by distance, then by random word."""
+    if state.near[t] != state.near[other]:
+        return state.near[t] < state.near[other]
+    return head(types, state, t) < head(types, state, other)
+
+
+@kernel
+def group_around(types, state, t, k):  # type: ignore[no-untyped-def]
+    """Makes a group of a type's first member and the k - 1 nearest to it, equal ones before any other.
+
+    They are members of the k nearest types, as each of these has one at least.
+    """
+    look_from(types, state, types.codes[t], types.numbers[t])
+    state.near[t] = -1.0
+    found = nearest_types(types, state, k)
+    for _ in range(k):
+        best = -1
+        for b in range(found):
+            candidate = state.best[b]
+            if state.next[candidate] < types.starts[candidate + 1] and (
+                best < 0 or nearer(types, state, candidate, best)
+            ):
+                best = candidate
+        take(types, state, best, 1)
+    drop_empty(types, state)
+    state.size[2] += 1
+
+
+@kernel
+def nearest_types(types, state, k):  # type: ignore[no-untyped-def]
+    """Fills ``best`` with the nearest types, nearest first, k at most; their number."""
+    found = 0
+    for a in range(state.size[0]):
+        t = state.active[a]
+        if found == k and not nearer(types, state, t, state.best[k - 1]):
+            continue
+        place = min(found, k - 1)
+        while place > 0 and nearer(types, state, t, state.best[place - 1]):
+            state.best[place] = state.best[place - 1]
+            place -= 1
+        state.best[place] = t
+        found = min(found + 1, k)
+    return found
+
+
+@kernel
+def take(types, state, t, members):  # type: ignore[no-untyped-def]
+    """Moves a type's first members left into the group that is being made."""
+    change(types, state, t, -members)
+    for _ in range(members):
+        state.group[state.next[t]] = state.size[2]
+        state.next[t] += 1
+    state.size[1] -= members
+
+
+@kernel
+def drop_empty(types, state):  # type: ignore[no-untyped-def]
+    """Keeps only types with members left among the active ones."""
+    kept = 0
+    for a in range(state.size[0]):
+        t = state.active[a]
+        if state.next[t] < types.starts[t + 1]:
+            state.active[kept] = t
+            kept += 1
+    state.size[0] = kept
+
+
+@kernel
+def group_rest(types, state):  # type: ignore[no-untyped-def]
+    """Makes a group of all that is left."""
+    for a in range(state.size[0]):
+        t = state.active[a]
+        take(types, state, t, types.starts[t + 1] - state.next[t])
+    state.size[0] = 0
+    state.size[2] += 1

@@ -1,0 +1,83 @@
+"""What the mechanisms share that replace each value by itself, by transition probabilities between values.
+
+None of these looks at other values of the record, so that arrays are masked element by element, absent values stay
+absent, and every value costs two random words and a draw in O(1) or O(log v) for v values of the window.
+
+A value that the window does not hold has no transition probabilities. It never passes: it becomes one of the window's
+values, with the probabilities that the mechanism's docstring says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
+from stream_masker.core.mechanisms.distortion import distortion_tally
+from stream_masker.core.mechanisms.transition.transitions import Transition
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.random.keys import Keys
+from stream_masker.core.random.layout import WordLayout, draw_words
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import ParameterError, StatisticsError
+
+CHOICES = WordLayout(width=2, first=1 << 60, streams=(1 << 60) + (1 << 59))
+"""Two words of every value."""
+
+
+class TransitionDrawer(Protocol):
+    """Draws new values of one attribute."""
+
+    def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
+        """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
+
+
+AnyDrawer = TypeVar("AnyDrawer", bound=TransitionDrawer)
+
+
+class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDrawer]):
+    """A mechanism that masks by one ``TransitionDrawer`` for each attribute."""
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Masks encoded records; ``keys`` gives each record's random words.
+
+        There is no noise, so that the tallies' ``squared_noise`` is 0. Raises StatisticsError before the first
+        statistics, ParameterError for a batch of other attributes, or of another size than the keys.
+        """
+        drawers = self._ready()
+        self._check(batch, keys)
+        words = draw_words(keys, batch, CHOICES)
+        before = [column.codes for column in batch.columns]
+        after = [drawer.draw(codes, two) for drawer, codes, two in zip(drawers, before, words, strict=True)]
+        return MaskedBatch(
+            tuple(Column(codes, column.offsets) for codes, column in zip(after, batch.columns, strict=True)),
+            tuple(distortion_tally(old, new, d) for old, new, d in zip(before, after, self._distances, strict=True)),
+        )
+
+
+class MarkovMechanism(DrawingMechanism[Transition]):
+    """A mechanism that masks by a ``Transition`` of each attribute, which the window's model gives."""
+
+    def transition_matrix(self, attribute: str) -> tuple[list[str], Float64Array]:
+        """The window's values of an attribute, v concept ids, and the probabilities of each becoming each: (v, v).
+
+        Raises StatisticsError before the first statistics, ParameterError for another attribute.
+        """
+        if attribute not in self._attributes:
+            raise ParameterError(f"{attribute!r} is no attribute: use one of {self._attributes}")
+        transition = self._ready()[self._attributes.index(attribute)]
+        return self._taxonomies[attribute].decode(transition.domain.values), transition.matrix()
+
+    def _prepare(self, statistics: Statistics) -> tuple[Transition, ...]:
+        if set(statistics.model) != set(self._attributes):
+            raise StatisticsError("the statistics have no model of these attributes")
+        return tuple(self._transition(name, statistics.model[name]) for name in self._attributes)
+
+    @abstractmethod
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> Transition:
+        """The transition of an attribute, from its model. Raises StatisticsError."""
+
+    def _concepts(self, attribute: str) -> int:
+        return len(self._taxonomies[attribute])

@@ -1,0 +1,88 @@
+"""Draws of new values by transition probabilities, by two random words of each value.
+
+In every kernel: codes: (k,) int32 positions, negative ones stay; first, second: (k,) uint64 words. index: (m,) int32,
+a position's index among the v values of the window, -1 for the others; values: (v,) int32 positions; cumulative: (v,)
+float64, ascending: a value that the window does not hold becomes value i with the share of its step. They return
+(k,) int32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.random.draws import index_below, uniform
+
+
+@part
+def first_above(steps, target):  # type: ignore[no-untyped-def]
+    """The index of the first of ascending numbers that is greater; the last for none."""
+    low = np.int64(0)
+    high = np.int64(steps.size - 1)
+    while low < high:
+        middle = (low + high) >> 1
+        if steps[middle] > target:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@part
+def by_share(cumulative, word):  # type: ignore[no-untyped-def]
+    """An index drawn with the shares of the steps."""
+    return first_above(cumulative, uniform(word) * cumulative[cumulative.size - 1])
+
+
+@part
+def in_parts(i, v, keep, within, low, high, first, second):  # type: ignore[no-untyped-def]
+    """The new index of value i of v: itself, another of its part (low … high − 1), or one of another part."""
+    share = uniform(first)
+    if share < keep:
+        return np.int64(i)
+    if share < within:
+        k = low + index_below(second, high - low - 1)
+        return k + 1 if k >= i else k
+    k = index_below(second, v - (high - low))
+    return k + (high - low) if k >= low else k
+
+
+@kernel
+def draw_in_parts(  # type: ignore[no-untyped-def]
+    codes, first, second, index, values, cumulative, keep, within, low, high
+):
+    """keep: (v,) the probability to stay; within: (v,) to stay in the part low … high − 1 (int64, half open)."""
+    drawn = codes.copy()
+    for k in range(codes.size):
+        if codes[k] >= 0:
+            i = index[codes[k]]
+            if i < 0:
+                drawn[k] = values[by_share(cumulative, second[k])]
+            else:
+                new = in_parts(i, values.size, keep[i], within[i], low[i], high[i], first[k], second[k])
+                drawn[k] = values[new]
+    return drawn
+
+
+@kernel
+def draw_by_share(codes, first, second, index, values, cumulative, retention):  # type: ignore[no-untyped-def]
+    """retention: the probability to stay without a draw."""
+    drawn = codes.copy()
+    for k in range(codes.size):
+        if codes[k] >= 0 and (index[codes[k]] < 0 or uniform(first[k]) >= retention):
+            drawn[k] = values[by_share(cumulative, second[k])]
+    return drawn
+
+
+@kernel
+def draw_by_rows(codes, first, second, index, values, cumulative, rows):  # type: ignore[no-untyped-def]
+    """rows: (v, v) float64, the cumulative transition probabilities of each value."""
+    drawn = codes.copy()
+    for k in range(codes.size):
+        if codes[k] >= 0:
+            i = index[codes[k]]
+            if i < 0:
+                drawn[k] = values[by_share(cumulative, second[k])]
+            else:
+                drawn[k] = values[first_above(rows[i], uniform(first[k]))]
+    return drawn

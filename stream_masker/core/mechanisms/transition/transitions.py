@@ -1,0 +1,165 @@
+"""Transition probabilities of one attribute's values, in forms that cost no more than what they say."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.mechanisms.transition.kernels import draw_by_rows, draw_by_share, draw_in_parts
+from stream_masker.errors import StatisticsError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """The v values that masked values are among, and what becomes of any other value.
+
+    values: (v,) int32 positions; cumulative: (v,) float64, the cumulative weights by which other values are replaced;
+    index: (m,) int32, each position's index among the values, -1 for the others.
+    """
+
+    values: Int32Array
+    cumulative: Float64Array
+    index: Int32Array
+
+    @classmethod
+    def of(cls, values: NDArray[np.integer], weights: NDArray[np.number], concepts: int) -> Domain:
+        """Raises StatisticsError for no values, positions outside the taxonomy or twice, or weights of no sum."""
+        if not values.size or values.min() < 0 or values.max() >= concepts or np.unique(values).size != values.size:
+            raise StatisticsError("the model's values are not different concepts of their taxonomy")
+        if values.shape != weights.shape or not np.isfinite(weights).all() or weights.min() < 0 or not weights.any():
+            raise StatisticsError("the model's weights are not one for each value, none negative and some positive")
+        index = np.full(concepts, -1, np.int32)
+        index[values] = np.arange(values.size, dtype=np.int32)
+        return cls(values.astype(np.int32), np.cumsum(weights, dtype=np.float64), index)
+
+    @property
+    def shares(self) -> Float64Array:
+        """(v,) float64: the probability of each value where a value is replaced that the window does not hold."""
+        result: Float64Array = np.diff(self.cumulative, prepend=0.0) / self.cumulative[-1]
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transition(ABC):
+    """How the values of one attribute change. Values that are not in the domain become some of it by its shares."""
+
+    domain: Domain
+
+    def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
+        """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
+        d = self.domain
+        return np.asarray(self._draw(codes, words[:, 0].copy(), words[:, 1].copy(), d.index, d.values, d.cumulative))
+
+    @abstractmethod
+    def _draw(
+        self,
+        codes: Int32Array,
+        first: UInt64Array,
+        second: UInt64Array,
+        index: Int32Array,
+        values: Int32Array,
+        cumulative: Float64Array,
+    ) -> Int32Array: ...
+
+    @abstractmethod
+    def matrix(self) -> Float64Array:
+        """(v, v) float64: row i has the probabilities of value i becoming each value, in the domain's order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartTransition(Transition):
+    """Values in parts that are contiguous in the domain: a value stays, or becomes another of its part, or of others.
+
+    keep, within: (v,) float64, the probabilities to stay the same, and to stay in the part. low, high: (v,) int64, the
+    part (half open). All other values of the part are equally probable, and so are all of the other parts.
+    """
+
+    keep: Float64Array
+    within: Float64Array
+    low: Int64Array
+    high: Int64Array
+
+    @classmethod
+    def whole(cls, domain: Domain, keep: Float64Array) -> PartTransition:
+        """All values are one part: each stays with its probability, or becomes any other. keep: (v,)."""
+        v = domain.values.size
+        return cls(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
+
+    def _draw(
+        self,
+        codes: Int32Array,
+        first: UInt64Array,
+        second: UInt64Array,
+        index: Int32Array,
+        values: Int32Array,
+        cumulative: Float64Array,
+    ) -> Int32Array:
+        parts = (self.keep, self.within, self.low, self.high)
+        return np.asarray(draw_in_parts(codes, first, second, index, values, cumulative, *parts))
+
+    def matrix(self) -> Float64Array:
+        v = self.keep.size
+        columns = np.arange(v)[None, :]
+        inside = (columns >= self.low[:, None]) & (columns < self.high[:, None])
+        size = self.high - self.low
+        each_inside = (self.within - self.keep) / np.maximum(size - 1, 1)
+        each_outside = (1.0 - self.within) / np.maximum(v - size, 1)
+        result: Float64Array = np.where(inside, each_inside[:, None], each_outside[:, None])
+        np.fill_diagonal(result, self.keep)
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareTransition(Transition):
+    """A value stays with the probability ``retention``, else any value is drawn by the domain's shares."""
+
+    retention: float
+
+    def _draw(
+        self,
+        codes: Int32Array,
+        first: UInt64Array,
+        second: UInt64Array,
+        index: Int32Array,
+        values: Int32Array,
+        cumulative: Float64Array,
+    ) -> Int32Array:
+        return np.asarray(draw_by_share(codes, first, second, index, values, cumulative, self.retention))
+
+    def matrix(self) -> Float64Array:
+        shares = self.domain.shares
+        result: Float64Array = self.retention * np.eye(shares.size) + (1.0 - self.retention) * shares[None, :]
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowTransition(Transition):
+    """Any probabilities. rows: (v, v) float64, cumulative along each row."""
+
+    rows: Float64Array
+
+    @classmethod
+    def of(cls, domain: Domain, matrix: Float64Array) -> RowTransition:
+        """``matrix``: (v, v), row-stochastic."""
+        rows = np.cumsum(matrix, axis=1)
+        last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] > 0.0, axis=1)
+        rows[np.arange(matrix.shape[1])[None, :] >= last[:, None]] = 1.0
+        return cls(domain, rows)
+
+    def _draw(
+        self,
+        codes: Int32Array,
+        first: UInt64Array,
+        second: UInt64Array,
+        index: Int32Array,
+        values: Int32Array,
+        cumulative: Float64Array,
+    ) -> Int32Array:
+        return np.asarray(draw_by_rows(codes, first, second, index, values, cumulative, self.rows))
+
+    def matrix(self) -> Float64Array:
+        return np.diff(self.rows, axis=1, prepend=0.0)

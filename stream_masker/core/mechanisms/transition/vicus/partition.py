@@ -1,0 +1,300 @@
+"""Parts of similar values, by a genetic algorithm (2012: section 3.1, step 1).
+
+The paper asks for parts that are similar within and dissimilar between, with a lower bound on their size, found by a
+genetic algorithm; it tells neither their number, nor fitness and operators. Chosen here:
+
+* Similarity between attributes is 0, so each attribute's values are parted by themselves, and the bound holds for the
+  parts of each attribute: a value has at least so many values of its own attribute in its part.
+* A given number of parts: fitness is Σ Sij over the pairs within parts, so that the cut is least, as the paper defines
+  it. An attribute with too few values for so many parts has as many as it can.
+* Any number of parts: the cut would be least for one. Fitness is Σ (Sij − S̄) over the pairs within parts, with S̄ the
+  mean of S over all pairs of different values: what is kept within and what is cut then sum to 0, so that the greatest
+  similarity within is the least between, and the number of parts follows.
+* A child takes each part of one parent as a whole, or not, with equal chance; the other values stay grouped as in the
+  other parent. Mutation moves single values. Then parts below the bound, or too many, are dissolved, each value into
+  the part that it is most similar to, and where there are too few, the values that fit worst make new ones; then values
+  move, parts merge, and values of parts at the bound change places, while that gains.
+* Parents are the better of two individuals each, drawn at random; a child replaces the worst individual if it is
+  better than that and unlike all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.kernels.jit import kernel, part
+
+GAIN = 1e-9
+"""What a step must gain at least, so that rounding alone moves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSearch:
+    """How parts are sought. part_size: the fewest values of a part; parts: how many, None for any number.
+
+    population, generations: individuals, and how often as many children are made. seed: of the algorithm's own random
+    numbers, which protect nothing: equal seeds find equal parts.
+    """
+
+    part_size: int
+    parts: int | None
+    population: int
+    generations: int
+    seed: int
+
+    def most_parts(self, values: int) -> int:
+        """The most parts of so many values, or how many if their number is given."""
+        possible = max(1, values // self.part_size)
+        return possible if self.parts is None else min(self.parts, possible)
+
+
+def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64Array:
+    """(v,) int64: the part of each value, 0 … k − 1 in the order of their first values. ``similarity``: S, (v, v)."""
+    v = len(similarity)
+    most = search.most_parts(v)
+    if most == 1:
+        return np.zeros(v, np.int64)
+    rng = np.random.Generator(np.random.PCG64(search.seed))
+    fixed = search.parts is not None
+    rule = (similarity if fixed else excess(similarity), search.part_size, most, fixed)
+    people = [_random_individual(rng, rule) for _ in range(search.population)]
+    for _ in range(search.population * search.generations):
+        _succeed(people, _offspring(rng, rule, people))
+    return canonical_partition(max(people, key=lambda person: person.fitness).labels)
+
+
+def excess(similarity: Float64Array) -> Float64Array:
+    """S − S̄, 0 on the diagonal."""
+    v = len(similarity)
+    result: Float64Array = similarity - (similarity.sum() - similarity.trace()) / (v * (v - 1))
+    np.fill_diagonal(result, 0.0)
+    return result
+
+
+def canonical_partition(labels: Int64Array) -> Int64Array:
+    """The same parts numbered in the order of their first values."""
+    _, firsts, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(firsts), np.int64)
+    rank[np.argsort(firsts)] = np.arange(len(firsts))
+    return rank[inverse]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Individual:
+    """An individual: the label of each value's part, and its fitness."""
+
+    labels: Int64Array
+    fitness: float
+
+
+_Rule = tuple[Float64Array, int, int, bool]
+"""The weights of pairs, the fewest values of a part, the most parts, and whether there must be so many."""
+
+
+def _random_individual(rng: np.random.Generator, rule: _Rule) -> _Individual:
+    """A random number of random parts, improved."""
+    weights, _, most, _ = rule
+    parts = int(rng.integers(1, most + 1))
+    return _improved(rng, rule, rng.permutation(len(weights)) % parts)
+
+
+def _offspring(rng: np.random.Generator, rule: _Rule, people: list[_Individual]) -> _Individual:
+    mother, father = (_winner(rng, people) for _ in range(2))
+    inherited = rng.random(len(mother.labels)) < 0.5
+    labels = np.where(inherited[mother.labels], mother.labels, len(mother.labels) + father.labels)
+    moved = rng.random(len(labels)) < 1.0 / len(labels)
+    labels[moved] = rng.choice(labels, int(moved.sum()))
+    return _improved(rng, rule, labels)
+
+
+def _winner(rng: np.random.Generator, people: list[_Individual]) -> _Individual:
+    i, j = (int(k) for k in rng.integers(0, len(people), 2))
+    return people[j] if people[j].fitness > people[i].fitness else people[i]
+
+
+def _improved(rng: np.random.Generator, rule: _Rule, labels: Int64Array) -> _Individual:
+    labels = canonical_partition(labels)
+    fitness = improve(*rule, labels, rng.permutation(len(labels)))
+    return _Individual(canonical_partition(labels), float(fitness))
+
+
+def _succeed(people: list[_Individual], child: _Individual) -> None:
+    worst = min(range(len(people)), key=lambda k: people[k].fitness)
+    better = child.fitness > people[worst].fitness + GAIN
+    if better and not any(np.array_equal(child.labels, person.labels) for person in people):
+        people[worst] = child
+
+
+class PartitionState(NamedTuple):
+    """Parts while they change. weights: (v, v) of pairs; labels: (v,) parts; sizes: (k,), 0 for a label without values;
+    ties: (k, v) float64, the sums of each value's weights to each part, itself left out."""
+
+    weights: Float64Array
+    labels: Int64Array
+    sizes: Int64Array
+    ties: Float64Array
+
+
+@kernel
+def fitness_of(weights, labels):  # type: ignore[no-untyped-def]
+    """Σ of ``weights`` over the pairs within parts."""
+    total = 0.0
+    for i in range(labels.size):
+        for j in range(i):
+            if labels[i] == labels[j]:
+                total += weights[i, j]
+    return total
+
+
+@part
+def best_other(state, i, with_empty):  # type: ignore[no-untyped-def]
+    """The part, other than value i's, that it is most similar to; empty ones only ``with_empty``; -1 for none."""
+    best = np.int64(-1)
+    for p in range(state.sizes.size):
+        allowed = p != state.labels[i] and (state.sizes[p] > 0 or with_empty)
+        if allowed and (best < 0 or state.ties[p, i] > state.ties[best, i]):
+            best = np.int64(p)
+    return best
+
+
+@part
+def shift(state, i, new):  # type: ignore[no-untyped-def]
+    """Moves value i into another part; the gain."""
+    old = state.labels[i]
+    gain = state.ties[new, i] - state.ties[old, i]
+    for j in range(state.labels.size):
+        state.ties[old, j] -= state.weights[i, j]
+        state.ties[new, j] += state.weights[i, j]
+    state.labels[i] = new
+    state.sizes[old] -= 1
+    state.sizes[new] += 1
+    return gain
+
+
+@part
+def dissolve(state, old):  # type: ignore[no-untyped-def]
+    """Moves each value of a part into the other part that it is most similar to; the gain."""
+    gained = 0.0
+    for i in range(state.labels.size):
+        if state.labels[i] == old:
+            gained += shift(state, i, best_other(state, i, False))
+    return gained
+
+
+@part
+def found(state, new, least):  # type: ignore[no-untyped-def]
+    """Makes a new part of the values that fit worst into parts above the bound."""
+    while state.sizes[new] < least:
+        worst = -1
+        for i in range(state.labels.size):
+            own = state.labels[i]
+            spare = own != new and state.sizes[own] > least
+            if spare and (worst < 0 or state.ties[own, i] < state.ties[state.labels[worst], worst]):
+                worst = i
+        shift(state, worst, new)
+
+
+@part
+def repair(state, least, most, fixed):  # type: ignore[no-untyped-def]
+    """Dissolves and makes parts until none is below the bound, and their number is allowed."""
+    while True:
+        smallest = np.int64(-1)
+        empty = np.int64(-1)
+        parts = 0
+        for p in range(state.sizes.size):
+            if state.sizes[p] == 0:
+                empty = np.int64(p)
+            else:
+                parts += 1
+                if smallest < 0 or state.sizes[p] < state.sizes[smallest]:
+                    smallest = np.int64(p)
+        if parts > 1 and (state.sizes[smallest] < least or parts > most):
+            dissolve(state, smallest)
+        elif fixed and parts < most:
+            found(state, empty, least)
+        else:
+            return
+
+
+@part
+def move_values(state, least, free, order):  # type: ignore[no-untyped-def]
+    """One pass of moves of single values out of parts above the bound; free: parts may arise and vanish. The gain."""
+    gained = 0.0
+    for i in order:
+        own = state.labels[i]
+        if state.sizes[own] > least or free:
+            best = best_other(state, i, free)
+            if best >= 0 and state.ties[best, i] > state.ties[own, i] + GAIN:
+                gained += shift(state, i, best)
+    return gained
+
+
+@part
+def swap_part_values(state, least, order):  # type: ignore[no-untyped-def]
+    """One pass of exchanges for values of parts at the bound, which cannot leave alone; the gain."""
+    gained = 0.0
+    for i in order:
+        own = state.labels[i]
+        if state.sizes[own] == least:
+            best = GAIN
+            chosen = -1
+            for j in range(state.labels.size):
+                other = state.labels[j]
+                gain = state.ties[other, i] - state.ties[own, i] + state.ties[own, j] - state.ties[other, j]
+                gain -= 2.0 * state.weights[i, j]
+                if other != own and gain > best:
+                    best = gain
+                    chosen = j
+            if chosen >= 0:
+                other = state.labels[chosen]
+                gained += shift(state, i, other) + shift(state, chosen, own)
+    return gained
+
+
+@part
+def merge_parts(state, room):  # type: ignore[no-untyped-def]
+    """One pass that merges each part with the one that it gains most with, if it does; the gain. room: (k,) float64."""
+    gained = 0.0
+    for old in range(state.sizes.size):
+        room[:] = 0.0
+        for i in range(state.labels.size):
+            if state.labels[i] == old:
+                for p in range(state.sizes.size):
+                    room[p] += state.ties[p, i]
+        best = old
+        for p in range(state.sizes.size):
+            if p != old and state.sizes[p] > 0 and room[p] > (GAIN if best == old else room[best]):
+                best = p
+        if best != old:
+            gained += room[best]
+            for i in range(state.labels.size):
+                if state.labels[i] == old:
+                    shift(state, i, best)
+    return gained
+
+
+@kernel
+def improve(weights, least, most, fixed, labels, order):  # type: ignore[no-untyped-def]
+    """Makes parts allowed, in place, and better while something gains; the fitness that is reached."""
+    parts = max(most, labels.max() + 1)
+    ties = np.zeros((parts, labels.size), np.float64)
+    sizes = np.zeros(parts, np.int64)
+    for i in range(labels.size):
+        sizes[labels[i]] += 1
+        for j in range(labels.size):
+            if i != j:
+                ties[labels[j], i] += weights[i, j]
+    state = PartitionState(weights, labels, sizes, ties)
+    repair(state, least, most, fixed)
+    room = np.empty(parts, np.float64)
+    gained = 1.0
+    while gained > 0.0:
+        gained = move_values(state, least, least == 1 and not fixed, order)
+        gained += swap_part_values(state, least, order)
+        if not fixed:
+            gained += merge_parts(state, room)
+    return fitness_of(weights, labels)

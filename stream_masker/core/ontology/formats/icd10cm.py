@@ -1,0 +1,29 @@
+"""ICD-10-CM of the package simple-icd-10-cm."""
+
+from __future__ import annotations
+
+from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.ontology import Ontology
+
+ICD10CM_PACKAGE = "simple-icd-10-cm"
+ICD10CM_ROOT = "ICD10CM"
+
+
+def parse_icd10cm() -> Ontology:
+    """98,505 chapters, blocks and codes, under the root ``ICD10CM``.
+
+    39 blocks hold a single category and go by its name; they are told apart as ranges (block ``B10-B10`` over ``B10``).
+    """
+    import simple_icd_10_cm as icd
+
+    draft = OntologyDraft({ICD10CM_ROOT: []}, {ICD10CM_ROOT: "ICD-10-CM"})
+    for code in icd.get_all_codes(with_dots=True):
+        parent = icd.get_parent(code) or ICD10CM_ROOT
+        concept = code
+        if parent == code:
+            parent = f"{code}-{code}"
+            if parent not in draft.parents:
+                concept, parent = parent, icd.get_ancestors(code)[-1]
+        draft.parents[concept] = [parent]
+        draft.labels[concept] = icd.get_description(code)
+    return draft.finish()

@@ -1,0 +1,56 @@
+"""OBO files, and how identifiers of OBO ontologies are written in other formats."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.errors import DuplicateConceptError, SourceFormatError
+
+
+def read_obo(lines: TextIO) -> OntologyDraft:
+    """An OBO 1.2 or 1.4 file: its ``[Term]`` stanzas that are not obsolete; id, name, is_a, synonym and alt_id."""
+    draft = OntologyDraft()
+    for stanza in _stanzas(lines):
+        if stanza.get("is_obsolete", ["false"])[0] != "true":
+            _add_term(draft, stanza)
+    return draft
+
+
+def _stanzas(lines: Iterable[str]) -> Iterator[dict[str, list[str]]]:
+    stanza: dict[str, list[str]] | None = None
+    for line in map(str.strip, lines):
+        if line.startswith("["):
+            if stanza:
+                yield stanza
+            stanza = {} if line == "[Term]" else None
+        elif stanza is not None and ":" in line:
+            tag, _, value = line.partition(":")
+            stanza.setdefault(tag, []).append(value.strip())
+    if stanza:
+        yield stanza
+
+
+def _add_term(draft: OntologyDraft, stanza: dict[str, list[str]]) -> None:
+    concept = _identifier(stanza.get("id", [""])[0])
+    if not concept:
+        raise SourceFormatError("a [Term] has no id")
+    if concept in draft.parents:
+        raise DuplicateConceptError("a [Term] is given twice", culprits=[concept])
+    draft.parents[concept] = list(dict.fromkeys(map(_identifier, stanza.get("is_a", []))))
+    draft.labels[concept] = stanza.get("name", [""])[0]
+    quoted = (re.match(r'"((?:[^"\\]|\\.)*)"', value) for value in stanza.get("synonym", []))
+    names = [re.sub(r"\\(.)", r"\1", match.group(1)) for match in quoted if match]
+    draft.synonyms[concept] = names + [_identifier(value) for value in stanza.get("alt_id", [])]
+
+
+def _identifier(value: str) -> str:
+    return re.split(r"\s|!|\{", value, maxsplit=1)[0]
+
+
+def curie(iri: str) -> str:
+    """The identifier that OBO files write for an IRI: HP:0000118 for …/obo/HP_0000118; other IRIs stay as they are."""
+    match = re.fullmatch(r"https?://purl\.obolibrary\.org/obo/([A-Za-z]\w*?)_(\w+)", iri)
+    return f"{match[1]}:{match[2]}" if match else iri

@@ -1,0 +1,90 @@
+"""OBO Graphs: ontologies as JSON (https://github.com/geneontology/obographs)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO, TypeAlias, TypeVar
+
+from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.formats.obo import curie
+from stream_masker.errors import DuplicateConceptError, SourceFormatError
+
+GraphObject: TypeAlias = Mapping[str, Any]
+GraphValue = TypeVar("GraphValue")
+
+IS_A_PREDICATES = ("is_a", "http://www.w3.org/2000/01/rdf-schema#subClassOf")
+ALTERNATIVE_ID = "http://www.geneontology.org/formats/oboInOwl#hasAlternativeId"
+
+
+def read_graph(lines: TextIO) -> OntologyDraft:
+    """An OBO Graph document: its classes that are not deprecated, with label and synonyms of any scope, and is_a.
+
+    Identifiers are written as in OBO files. Nodes that are no classes, and links from them, are left out.
+    """
+    draft = OntologyDraft()
+    graphs = [_object(graph, "a graph") for graph in _list(_parsed(lines), "graphs")]
+    for graph in graphs:
+        for node in _list(graph, "nodes"):
+            _add_node(draft, _object(node, "a node"))
+    for graph in graphs:
+        for edge in _list(graph, "edges"):
+            _add_edge(draft, _object(edge, "an edge"))
+    return draft
+
+
+def _parsed(lines: TextIO) -> GraphObject:
+    try:
+        document = json.load(lines)
+    except json.JSONDecodeError as error:
+        raise SourceFormatError(f"line {error.lineno} is no JSON: {error.msg}") from None
+    except RecursionError:
+        raise SourceFormatError("the JSON is nested too deeply") from None
+    if not isinstance(document, dict) or "graphs" not in document:
+        raise SourceFormatError("the JSON is no OBO Graph: it must be an object with a list of graphs")
+    return document
+
+
+def _add_node(draft: OntologyDraft, node: GraphObject) -> None:
+    meta = _object(node.get("meta") or {}, "meta")
+    if node.get("type") != "CLASS" or meta.get("deprecated"):
+        return
+    concept = curie(_text(node, "id"))
+    if concept in draft.parents:
+        raise DuplicateConceptError("a node is given twice", culprits=[concept])
+    draft.parents[concept] = []
+    draft.labels[concept] = _text(node, "lbl", "")
+    draft.synonyms[concept] = [*_values(meta, "synonyms"), *_values(meta, "basicPropertyValues", ALTERNATIVE_ID)]
+
+
+def _add_edge(draft: OntologyDraft, edge: GraphObject) -> None:
+    if _text(edge, "pred") not in IS_A_PREDICATES:
+        return
+    concept, parent = curie(_text(edge, "sub")), curie(_text(edge, "obj"))
+    if parent not in draft.parents.get(concept, [parent]):
+        draft.parents[concept].append(parent)
+
+
+def _values(meta: GraphObject, name: str, predicate: str | None = None) -> Iterator[str]:
+    for item in _list(meta, name):
+        value = _object(item, name)
+        if predicate is None or value.get("pred") == predicate:
+            yield _text(value, "val")
+
+
+def _list(owner: GraphObject, name: str) -> list[Any]:
+    return _of_type(owner.get(name) or [], list, f"{name} must be a list")
+
+
+def _object(value: Any, what: str) -> GraphObject:
+    return _of_type(value, dict, f"{what} must be an object")
+
+
+def _text(owner: GraphObject, name: str, default: str | None = None) -> str:
+    return _of_type(owner.get(name) or default, str, f"{name} must be a text")
+
+
+def _of_type(value: Any, kind: type[GraphValue], message: str) -> GraphValue:
+    if not isinstance(value, kind):
+        raise SourceFormatError(f"the JSON is no OBO Graph: {message}")
+    return value

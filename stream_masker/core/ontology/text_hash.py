@@ -1,0 +1,172 @@
+"""Compiled hash tables over texts (``Texts``): 64-bit hashes, and open addressing with linear probing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_masker.core.kernels.intrinsics import lowest_bit, word_at
+from stream_masker.core.kernels.jit import inlined, kernel
+
+SHORT = 16
+"""The most bytes of a short text, which is looked up by its two words."""
+
+LOW_BITS = np.uint64(0x0101010101010101)
+HIGH_BITS = np.uint64(0x8080808080808080)
+
+
+@njit(cache=True, nogil=True)
+def text_hash(data, start, end):  # type: ignore[no-untyped-def]
+    """uint64: FNV-1a of ``data[start:end]``, its bits mixed so that the low ones alone may choose a slot."""
+    value = np.uint64(14695981039346656037)
+    for k in range(start, end):
+        value = (value ^ np.uint64(data[k])) * np.uint64(1099511628211)
+    value = (value ^ (value >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return value ^ (value >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def text_hashes(data, offsets, gap):  # type: ignore[no-untyped-def]
+    """(n,) uint64: of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
+    hashes = np.empty(offsets.size - 1, np.uint64)
+    for i in range(hashes.size):
+        hashes[i] = text_hash(data, offsets[i], offsets[i + 1] - gap)
+    return hashes
+
+
+@njit(cache=True, nogil=True)
+def piece_offsets(data, most):  # type: ignore[no-untyped-def]
+    """Where the pieces of ``data`` begin that zero bytes end: (most + 1,) int64, and how many pieces there are."""
+    offsets = np.zeros(most + 1, np.int64)
+    pieces = 0
+    for k in range(data.size):
+        if data[k] == 0:
+            pieces += 1
+            if pieces <= most:
+                offsets[pieces] = k + 1
+    return offsets, pieces
+
+
+@njit(cache=True, nogil=True)
+def fill_slots(size, data, starts, ends):  # type: ignore[no-untyped-def]
+    """(size,) int32, a power of two greater than n: the index of the text in each slot, -1 for an empty one."""
+    slots = np.full(size, -1, np.int32)
+    mask = np.uint64(size - 1)
+    for i in range(starts.size):
+        slot = text_hash(data, starts[i], ends[i]) & mask
+        while slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = i
+    return slots
+
+
+@njit(cache=True, nogil=True)
+def same_text(data, start, end, other, first, last):  # type: ignore[no-untyped-def]
+    """Whether ``data[start:end]`` and ``other[first:last]`` are equal."""
+    if end - start != last - first:
+        return False
+    same = True
+    for k in range(end - start):
+        same &= data[start + k] == other[first + k]
+    return same
+
+
+@njit(cache=True, nogil=True)
+def find_text(wanted, first, last, slots, data, starts, ends):  # type: ignore[no-untyped-def]
+    """The index of the text ``wanted[first:last]``, -1 if it is not there."""
+    mask = np.uint64(slots.size - 1)
+    slot = text_hash(wanted, first, last) & mask
+    while slots[slot] >= 0:
+        index = slots[slot]
+        if same_text(wanted, first, last, data, starts[index], ends[index]):
+            return index
+        slot = (slot + np.uint64(1)) & mask
+    return np.int32(-1)
+
+
+@njit(cache=True, nogil=True)
+def find_text_indices(wanted, offsets, gap, slots, data, starts, ends):  # type: ignore[no-untyped-def]
+    """(n,) int32: the indices of the texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, -1 for those not there."""
+    found = np.empty(offsets.size - 1, np.int32)
+    for i in range(found.size):
+        found[i] = find_text(wanted, offsets[i], offsets[i + 1] - gap, slots, data, starts, ends)
+    return found
+
+
+@inlined
+def short_slot(low, high, mask):  # type: ignore[no-untyped-def]
+    """Where to look for a short text of two words first."""
+    value = (low ^ (high * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
+    return (value ^ (value >> np.uint64(32))) & mask
+
+
+@inlined
+def before_zero(data, at):  # type: ignore[no-untyped-def]
+    """The word of the bytes from a place up to a zero byte, and how many there are: 8 if none of them is zero."""
+    word = word_at(data, at)
+    zeros = (word - LOW_BITS) & ~word & HIGH_BITS
+    if zeros == np.uint64(0):
+        return word, 8
+    size = lowest_bit(zeros) >> 3
+    return word & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1)), size
+
+
+@kernel
+def fill_short(size, data, starts, ends):  # type: ignore[no-untyped-def]
+    """(3 · size,) uint64, size a power of two greater than n: the two words of a text of at most 16 bytes, none zero,
+    and its index plus 1, of each slot; zeros of an empty one."""
+    table = np.zeros(3 * size, np.uint64)
+    mask = np.uint64(size - 1)
+    for i in range(starts.size):
+        low, high = np.uint64(0), np.uint64(0)
+        fits = ends[i] - starts[i] <= SHORT
+        for k in range(min(ends[i] - starts[i], SHORT)):
+            byte = np.uint64(data[starts[i] + k])
+            fits &= byte != 0
+            if k < 8:
+                low |= byte << np.uint64(8 * k)
+            else:
+                high |= byte << np.uint64(8 * (k - 8))
+        if fits:
+            slot = short_slot(low, high, mask)
+            while table[np.uint64(3) * slot + np.uint64(2)] != 0:
+                slot = (slot + np.uint64(1)) & mask
+            at = np.int64(slot) * 3
+            table[at], table[at + 1], table[at + 2] = low, high, np.uint64(i + 1)
+    return table
+
+
+@inlined
+def find_short(table, low, high):  # type: ignore[no-untyped-def]
+    """The index of the text of two words, -1 if it is not there."""
+    mask = np.uint64(table.size // 3 - 1)
+    slot = short_slot(low, high, mask)
+    while True:
+        at = np.int64(slot) * 3
+        if table[at + 2] == 0:
+            return np.int64(-1)
+        if table[at] == low and table[at + 1] == high:
+            return np.int64(table[at + 2]) - 1
+        slot = (slot + np.uint64(1)) & mask
+
+
+@kernel
+def find_joined(wanted, count, table, slots, data, starts, ends):  # type: ignore[no-untyped-def]
+    """(count,) int32, and where the last one ends: the indices of the texts that ``wanted`` holds, a zero byte after
+    each and ``SHORT`` more after all; table: ``fill_short`` of the texts."""
+    found = np.full(count, -1, np.int32)
+    at = 0
+    for i in range(count):
+        low, size = before_zero(wanted, at)
+        high, more = np.uint64(0), 0
+        if size == 8:
+            high, more = before_zero(wanted, at + 8)
+        end = at + size + more
+        if wanted[end] == 0:
+            found[i] = find_short(table, low, high)
+        else:
+            while wanted[end] != 0:
+                end += 1
+            found[i] = find_text(wanted, at, end, slots, data, starts, ends)
+        at = end + 1
+    return found, at

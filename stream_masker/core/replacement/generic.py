@@ -1,0 +1,197 @@
+"""Replacements in any taxonomy, by any distance: levels of concepts around a value, walked outwards from |ε|.
+
+For a value a, the other candidates in the order of sd(c, a) fall into *levels* of equal distance. They are found once
+for a value and kept while there is room. The sign condition is tested only on the levels that are looked at.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.random.draws import index_below
+from stream_masker.core.replacement.rule import (
+    NO_REFERENCE,
+    SIGN_DROPPED,
+    Candidates,
+    Replacement,
+    ReplacementTask,
+    choose_level,
+    is_admissible,
+)
+from stream_masker.errors import ParameterError
+
+CACHE_BYTES = 256 << 20
+
+CachedArrays = TypeVar("CachedArrays", bound=tuple[NDArray[Any], ...])
+
+
+class DistanceLevels(NamedTuple):
+    """The candidates around one value, itself left out, nearest first.
+
+    order: (k,) int32 positions. distances: (l,) float64, ascending; level j is order[starts[j]:starts[j + 1]].
+    """
+
+    order: Int32Array
+    starts: Int64Array
+    distances: Float64Array
+
+
+class LevelGroup(NamedTuple):
+    """Values of a task that share their code a and reference r (``NO_REFERENCE`` where there is no sign condition)."""
+
+    a: int
+    r: int
+    rows: Int64Array
+
+
+class GenericReplacer:
+    """The ``Replacer`` of distances that are not known to depend on depths alone, and of the logarithmic one in a
+    directed acyclic graph. A value that is not remembered costs a pass over its taxonomy."""
+
+    def __init__(
+        self, distance: Distance, *, candidates: str, calibrated: bool, cache_bytes: int = CACHE_BYTES
+    ) -> None:
+        """``candidates``: all or leaves; ``calibrated``: the rounding; ``cache_bytes``: for levels and distances."""
+        if cache_bytes < 0:
+            raise ParameterError(f"cache_bytes={cache_bytes} is not allowed: use 0 or more")
+        self._distance = distance
+        self._candidates = Candidates.of(distance.taxonomy, candidates)
+        self._calibrated = calibrated
+        self._levels = ArrayCache(self._make_levels, cache_bytes // 2)
+        self._distances = ArrayCache(lambda r: (distance.to_all(r),), cache_bytes // 2)
+
+    def replace(self, task: ReplacementTask) -> Replacement:
+        size = task.codes.size
+        result = Replacement(task.codes.copy(), np.zeros(size), np.zeros(size, np.uint8))
+        for a, same_code in groupby(groups(task), key=lambda group: group.a):
+            levels = self._levels(a)
+            for group in same_code:
+                self._replace_group(task, group, levels, result)
+        return result
+
+    def _replace_group(
+        self, task: ReplacementTask, group: LevelGroup, levels: DistanceLevels, result: Replacement
+    ) -> None:
+        signed = group.r != NO_REFERENCE
+        to_reference = self._distances(group.r)[0] if signed else np.empty(0)
+        own = float(to_reference[group.a]) if signed else 0.0
+        rank = self._candidates.rank
+        rule = (signed, own, bool(rank[group.a + 1] > rank[group.a]), self._calibrated)
+        words = (task.noise, task.rounding, task.ties)
+        replace_rows(levels, to_reference, rule, group.rows, *words, result.codes, result.distances, result.flags)
+
+    def _make_levels(self, a: int) -> DistanceLevels:
+        positions = self._candidates.positions
+        others = positions[positions != a]
+        distances = self._distance.to_all(a)[others]
+        order = np.argsort(distances, kind="stable")
+        found, starts = np.unique(distances[order], return_index=True)
+        return DistanceLevels(others[order], np.append(starts, others.size).astype(np.int64), found)
+
+
+class ArrayCache(Generic[CachedArrays]):
+    """Tuples of arrays by position, the latest used kept while they fit into ``limit`` bytes."""
+
+    def __init__(self, make: Callable[[int], CachedArrays], limit: int) -> None:
+        """``make``: computes what is not there."""
+        self._make = make
+        self._limit = limit
+        self._kept: OrderedDict[int, CachedArrays] = OrderedDict()
+        self.bytes = 0
+
+    def __call__(self, position: int) -> CachedArrays:
+        if position in self._kept:
+            self._kept.move_to_end(position)
+            return self._kept[position]
+        return self._keep(position, self._make(position))
+
+    def _keep(self, position: int, arrays: CachedArrays) -> CachedArrays:
+        self._kept[position] = arrays
+        self.bytes += _bytes(arrays)
+        while self.bytes > self._limit:
+            self.bytes -= _bytes(self._kept.popitem(last=False)[1])
+        return arrays
+
+
+def _bytes(arrays: tuple[NDArray[Any], ...]) -> int:
+    return sum(array.nbytes for array in arrays)
+
+
+def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
+    """The values to replace by code and reference, ascending, so that each code comes once in a row."""
+    references = np.where(task.references == task.codes, NO_REFERENCE, task.references)
+    rows = np.flatnonzero((task.codes >= 0) & (task.noise != 0.0))
+    rows = rows[np.lexsort((references[rows], task.codes[rows]))]
+    change = (np.diff(task.codes[rows]) != 0) | (np.diff(references[rows]) != 0)
+    for part in np.split(rows, np.flatnonzero(change) + 1):
+        if part.size:
+            yield LevelGroup(int(task.codes[part[0]]), int(references[part[0]]), part)
+
+
+@njit(cache=True, nogil=True)
+def admitted(levels, to_reference, own, sign, j, k):  # type: ignore[no-untyped-def]
+    """The admissible candidates on level j: their number up to k + 1, and the k-th of them or -1."""
+    found = 0
+    for i in range(levels.starts[j], levels.starts[j + 1]):
+        c = levels.order[i]
+        if sign == 0 or is_admissible(sign, to_reference[c], own):
+            if found == k:
+                return found + 1, np.int64(c)
+            found += 1
+    return found, np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def seek(levels, to_reference, own, sign, start, step):  # type: ignore[no-untyped-def]
+    """The first level from ``start`` on, by ``step``, that holds an admissible candidate; -1 for none."""
+    j = start
+    while 0 <= j < levels.distances.size:
+        if admitted(levels, to_reference, own, sign, j, 0)[0] > 0:
+            return j
+        j += step
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def replace_row(levels, to_reference, rule, noise, rounding, tie):  # type: ignore[no-untyped-def]
+    """(a* or -1 for the value itself, its distance, flags) of one value."""
+    signed, own, stays, calibrated = rule
+    target = abs(noise)
+    sign = (1 if noise > 0.0 else -1) if signed else 0
+    first = np.searchsorted(levels.distances, target)
+    dropped = 0
+    below = seek(levels, to_reference, own, sign, first - 1, -1)
+    above = seek(levels, to_reference, own, sign, first, 1)
+    if below < 0 and above < 0 and levels.order.size > 0:
+        sign = 0
+        dropped = SIGN_DROPPED
+        below = first - 1
+        above = first if first < levels.distances.size else -1
+    lo = levels.distances[below] if below >= 0 else -1.0
+    hi = levels.distances[above] if above >= 0 else np.inf
+    level, flags = choose_level(target, lo, hi, stays, calibrated, rounding)
+    if level == 0.0:
+        return np.int64(-1), 0.0, flags | dropped
+    j = above if level == hi else below
+    size = admitted(levels, to_reference, own, sign, j, levels.order.size)[0]
+    return admitted(levels, to_reference, own, sign, j, index_below(tie, size))[1], level, flags | dropped
+
+
+@njit(cache=True, nogil=True)
+def replace_rows(  # type: ignore[no-untyped-def]
+    levels, to_reference, rule, rows, noise, rounding, ties, codes, distances, flags
+):
+    """Replaces the values of one group, in place."""
+    for i in rows:
+        found, distances[i], flags[i] = replace_row(levels, to_reference, rule, noise[i], rounding[i], ties[i])
+        if found >= 0:
+            codes[i] = found

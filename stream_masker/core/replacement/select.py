@@ -1,0 +1,45 @@
+"""Choosing replacements (2017: algorithms 1 to 3); the rule itself is written out in ``candidates``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_masker.core.distance import DISTANCES, Distance, WuPalmer
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.replacement.dag.engine import DagReplacer
+from stream_masker.core.replacement.dag.index import is_in_range
+from stream_masker.core.replacement.generic import GenericReplacer
+from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.replacement.rule import ROUNDINGS, Replacer
+from stream_masker.core.replacement.tree import TreeReplacer
+from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
+from stream_masker.core.validation import require_one_of
+
+
+def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: str = "all") -> Replacer:
+    """The fastest ``Replacer`` for the distance and its taxonomy.
+
+    ``rounding``: calibrated or ceil; ``candidates``: all or leaves. Raises ParameterError.
+    """
+    require_one_of("rounding", rounding, ROUNDINGS)
+    return _kind(distance)(distance, candidates=candidates, calibrated=rounding == "calibrated")
+
+
+def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) -> tuple[Replacer, ...]:
+    """A ``Replacer`` for each distance; equal distances in equal taxonomies share one, and what it remembers."""
+    made: dict[tuple[type[Distance], Taxonomy], Replacer] = {}
+    for distance in distances:
+        key = type(distance), distance.taxonomy
+        if key not in made:
+            made[key] = replacer(distance, rounding=rounding, candidates=candidates)
+    return tuple(made[type(distance), distance.taxonomy] for distance in distances)
+
+
+def _kind(distance: Distance) -> type[BitsetTreeReplacer | TreeReplacer | DagReplacer | GenericReplacer]:
+    """Trees and Wu-Palmer have their own; an unknown distance, and the logarithmic one in a DAG, have not, nor has
+    a DAG of millions of concepts or hundreds of levels."""
+    if type(distance) not in DISTANCES.values():
+        return GenericReplacer
+    if distance.taxonomy.is_tree:
+        return BitsetTreeReplacer if distance.taxonomy.depth.max() <= MAX_HEIGHT else TreeReplacer
+    return DagReplacer if type(distance) is WuPalmer and is_in_range(distance.taxonomy) else GenericReplacer

@@ -1,0 +1,49 @@
+"""Compiled sums over blocks of a distance matrix, 32 columns wide, where depths do not tell distances."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_masker.core.kernels.simd import VECTOR_LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
+
+PREFETCH_COLUMNS = 8
+"""What a pair needs is asked for so many pairs before."""
+
+
+@njit(cache=True, nogil=True)
+def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[no-untyped-def]
+    """``result``: each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
+
+    ``block`` and ``result``: (k · 32,) and (l · 32,), row after row. Column b's counts are those from offsets[b] to
+    offsets[b + 1], of the rows a in ``rows``.
+    """
+    result[:] = 0.0
+    for b in range(offsets.size - 1):
+        for p in range(offsets[b], offsets[b + 1]):
+            if p + PREFETCH_COLUMNS < rows.size:
+                prefetch_lanes(block, rows[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+            add_scaled_lanes(result, b * VECTOR_LANES, block, rows[p] * VECTOR_LANES, counts[p], shift)
+
+
+@njit(cache=True, nogil=True)
+def row_products(held, block, shift, first, second, counts):  # type: ignore[no-untyped-def]
+    """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r · 32,) and (k · 32,), row after row."""
+    sums = np.zeros(VECTOR_LANES, np.float64)
+    for p in range(first.size):
+        if p + PREFETCH_COLUMNS < first.size:
+            prefetch_lanes(held, first[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+            prefetch_lanes(block, second[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+        add_product_lanes(sums, 0, held, first[p] * VECTOR_LANES, block, second[p] * VECTOR_LANES, counts[p], shift)
+    return sums.sum()
+
+
+@njit(cache=True, nogil=True)
+def order_by(column, offsets):  # type: ignore[no-untyped-def]
+    """(p,) int64: the indices of the entries of ``column`` from the least on, equal ones as they come."""
+    next_of = offsets[:-1].copy()
+    order = np.empty(column.size, np.int64)
+    for p in range(column.size):
+        order[next_of[column[p]]] = p
+        next_of[column[p]] += 1
+    return order

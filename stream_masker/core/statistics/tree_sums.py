@@ -1,0 +1,121 @@
+"""Compiled sums over trees: what makes sMean and sdCov cheap where every distance depends on three depths alone.
+
+In a tree sd(a, c) = f(depth of LCS, depth(a), depth(c)). So the sum of a concept's distances to a window needs, of each
+of its ancestors s, only how many values lie how deep below s; and a sum over pairs of rows telescopes over the common
+ancestors of their values. Neither needs a distance matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from stream_masker.core.distance.kernels import tree_distance
+
+
+@njit(cache=True, nogil=True)
+def tree_weights_below(weights, parent, level_offsets):  # type: ignore[no-untyped-def]
+    """``below[level_offsets[s] + k]``: the weight of the values k levels below s. ``weights``: (m,) float64."""
+    below = np.zeros(level_offsets[-1], np.float64)
+    for s in range(parent.size - 1, -1, -1):
+        start = level_offsets[s]
+        below[start] += weights[s]
+        if s > 0:
+            above = level_offsets[parent[s]] + 1
+            for k in range(level_offsets[s + 1] - start):
+                below[above + k] += below[start + k]
+    return below
+
+
+@njit(cache=True, nogil=True)
+def distance_sums(kind, targets, below, parent, depth, level_offsets, shift):  # type: ignore[no-untyped-def]
+    """Of each target c: Σ w·x and Σ w·x² over the weighted values, x = sd(c, value) - shift; O(H²) each.
+
+    Walks up from c: the values that leave c's path at ancestor s are those below s but not below the child of s that
+    leads to c; their distance to c depends on their depth alone. Returns (k,), (k,) float64.
+    """
+    sums = np.zeros(targets.size, np.float64)
+    squares = np.zeros(targets.size, np.float64)
+    for i in range(targets.size):
+        c = targets[i]
+        child = -1
+        s = c
+        while s >= 0:
+            start = level_offsets[s]
+            for k in range(level_offsets[s + 1] - start):
+                weight = below[start + k]
+                if child >= 0 and 1 <= k <= level_offsets[child + 1] - level_offsets[child]:
+                    weight -= below[level_offsets[child] + k - 1]
+                if weight != 0.0:
+                    x = tree_distance(kind, depth[s], depth[c], depth[s] + k) - shift
+                    sums[i] += weight * x
+                    squares[i] += weight * x * x
+            child = s
+            s = parent[s]
+    return sums, squares
+
+
+@njit(cache=True, nogil=True)
+def paths_from_root(positions, parent, depth, height):  # type: ignore[no-untyped-def]
+    """(k, height) int32: the ancestor of each position at depth 1, 2, …, itself last; -1 beyond."""
+    paths = np.full((positions.size, height), -1, np.int32)
+    for i in range(positions.size):
+        s = positions[i]
+        while s >= 0:
+            paths[i, depth[s] - 1] = s
+            s = parent[s]
+    return paths
+
+
+@njit(cache=True, nogil=True)
+def level_terms(kind, height, shift):  # type: ignore[no-untyped-def]
+    """(height, height, height) float64: what a common ancestor at a depth adds to the distance of values of two depths.
+
+    ``terms[t, i, j]`` with depths t + 1 ≤ i + 1, j + 1: f(t + 1, ·) - f(t, ·), and f(1, ·) - shift at the root; summed
+    over the common ancestors of two values they give sd - shift.
+    """
+    terms = np.zeros((height, height, height), np.float64)
+    for t in range(height):
+        for i in range(t, height):
+            for j in range(t, height):
+                before = shift if t == 0 else tree_distance(kind, t, i + 1, j + 1)
+                terms[t, i, j] = tree_distance(kind, t + 1, i + 1, j + 1) - before
+    return terms
+
+
+@njit(cache=True, nogil=True)
+def tree_product_sum(groups, a_depth, b_depth, b_paths, counts, a_terms, b_terms):  # type: ignore[no-untyped-def]
+    """Σ over pairs of rows below the same ancestor of A, and each common ancestor of B, of both terms' product.
+
+    Rows are sorted by ``groups`` (the ancestor of A, at one depth), then by B's path, so that the rows below one
+    ancestor of B are a run. A run enters through its counts by both depths. ``a_terms``: (hA, hA) of that depth of A;
+    ``b_terms``: (hB, hB, hB).
+    """
+    total = 0.0
+    cells = np.zeros((a_terms.shape[0], b_terms.shape[0]), np.float64)
+    used_a = np.empty(cells.size, np.int64)
+    used_b = np.empty(cells.size, np.int64)
+    for u in range(b_terms.shape[0]):
+        start = 0
+        while start < groups.size:
+            used = 0
+            end = start
+            ancestor = b_paths[start, u]
+            while end < groups.size and groups[end] == groups[start] and b_paths[end, u] == ancestor:
+                i = a_depth[end] - 1
+                j = b_depth[end] - 1
+                if cells[i, j] == 0.0:
+                    used_a[used] = i
+                    used_b[used] = j
+                    used += 1
+                cells[i, j] += counts[end]
+                end += 1
+            for x in range(used):
+                for y in range(used):
+                    if ancestor >= 0:
+                        both = cells[used_a[x], used_b[x]] * cells[used_a[y], used_b[y]]
+                        total += both * a_terms[used_a[x], used_a[y]] * b_terms[u, used_b[x], used_b[y]]
+            for x in range(used):
+                cells[used_a[x], used_b[x]] = 0.0
+            start = end
+    return total

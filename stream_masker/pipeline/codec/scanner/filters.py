@@ -1,0 +1,97 @@
+"""Filters of paths, asked in a record's bytes: ``[?field=value]``.
+
+They look ahead in an element that has not been read yet. Whatever they find in bytes that are no JSON, or in which a
+key stands twice, does not matter: the scanner refuses such a record when it gets there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stream_masker.core.kernels.jit import inlined
+from stream_masker.pipeline.codec.scanner.tokens import NOT, after_space, same_bytes
+
+UNSURE: Final = -2
+"""A key or value that only a decoder can compare."""
+
+
+@inlined
+def after_string(data, at, end):  # type: ignore[no-untyped-def]
+    """(behind the closing quote, whether there are escapes); ``at``: the opening quote. At most ``end``."""
+    escaped = False
+    at += 1
+    while at < end and data[at] != 34:
+        if data[at] == 92:
+            escaped = True
+            at += 1
+        at += 1
+    return min(at + 1, end), escaped
+
+
+@inlined
+def after_value(data, at, end):  # type: ignore[no-untyped-def]
+    """Where the comma or the bracket behind a value stands. At most ``end``."""
+    depth = 0
+    while at < end:
+        byte = data[at]
+        if byte == 34:
+            at = after_string(data, at, end)[0]
+            continue
+        if byte == 123 or byte == 91:
+            depth += 1
+        elif (byte == 125 or byte == 93) or (byte == 44 and depth == 0):
+            if depth == 0:
+                return at
+            depth -= 1
+        at += 1
+    return end
+
+
+@inlined
+def member_of(data, at, end, texts, start, size):  # type: ignore[no-untyped-def]
+    """Where the value of an object's member stands; NOT where it has none of this name, or UNSURE."""
+    at = after_space(data, at + 1, end)
+    while at < end and data[at] == 34:
+        after, escaped = after_string(data, at, end)
+        if escaped:
+            return UNSURE
+        same = after - at - 2 == size and same_bytes(data, at + 1, texts, start, size)
+        value = after_space(data, min(after_space(data, after, end) + 1, end), end)
+        if same:
+            return value
+        at = after_value(data, value, end)
+        at = after_space(data, min(at + 1, end), end)
+    return NOT
+
+
+@inlined
+def is_value(data, at, end, texts, start, size, quoted):  # type: ignore[no-untyped-def]
+    """1 when a filter's value stands at a place, 0 when another does, or UNSURE."""
+    if at >= end:
+        return 0
+    if data[at] == 34:
+        after, escaped = after_string(data, at, end)
+        same = after - at - 2 == size and same_bytes(data, at + 1, texts, start, size)
+        return UNSURE if escaped else int(same)
+    if quoted or data[at] == 123 or data[at] == 91 or data[at] == 110:
+        return 0
+    after = at
+    while after < end and data[after] > 32 and data[after] != 44 and data[after] != 125:
+        if data[after] == 46 or data[after] == 69:
+            return UNSURE
+        after += 1
+    return int(after - at == size and same_bytes(data, at, texts, start, size))
+
+
+@inlined
+def matches(program, where, data, at, end):  # type: ignore[no-untyped-def]
+    """1 when the object at a place is one that a filter selects, 0 when not, or UNSURE."""
+    first, fields = program.filter_fields[where, 0], program.filter_fields[where, 1]
+    for k in range(first, first + fields):
+        if at >= end or data[at] != 123:
+            return 0
+        at = member_of(data, at, end, program.texts, program.field_texts[k, 0], program.field_texts[k, 1])
+        if at < 0:
+            return at if at == UNSURE else 0
+    wanted = program.filter_values
+    return is_value(data, at, end, program.texts, wanted[where, 0], wanted[where, 1], wanted[where, 2])

@@ -1,0 +1,330 @@
+"""JSON's tokens (RFC 8259) in bytes: kernels that find their ends, and refuse what is not surely written back as it is.
+
+Every one decides by ``data`` from ``at`` to before ``end`` alone, and reads up to ``PADDING`` bytes more; ``NOT`` (-1)
+says that the token is none, or none that these kernels vouch for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stream_masker.core.kernels.intrinsics import lowest_bit, put_word, word_at
+from stream_masker.core.kernels.jit import inlined, kernel
+
+NOT: Final = -1
+
+PADDING: Final = 8
+"""Zeros that must follow the last byte of an array, so that eight bytes can be read together."""
+
+LOW_BIT_OF_BYTES: Final = np.uint64(0x0101010101010101)
+HIGH_BIT_OF_BYTES: Final = np.uint64(0x8080808080808080)
+SPACES: Final = np.uint64(0x2020202020202020)
+QUOTES: Final = np.uint64(0x2222222222222222)
+BACKSLASHES: Final = np.uint64(0x5C5C5C5C5C5C5C5C)
+"""A byte eight times over."""
+
+ALL: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+ENDS: Final = np.array([(1 << (8 * size)) - 1 for size in range(8)], np.uint64)
+"""What keeps the first bytes of eight."""
+
+UNESCAPED, ESCAPED, OTHERWISE = range(3)
+"""Whether a string has escapes, and whether all of them are written back as they are."""
+
+SHORT_ESCAPES: Final = np.zeros(256, np.uint8)
+for _letter, _character in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
+    SHORT_ESCAPES[_letter] = _character
+"""The character of each escape of one letter; 0 for none."""
+
+LETTERS_OF_ESCAPES: Final = np.array([117] * 32 + [0] * 96, np.uint8)
+for _letter, _character in zip(b'"\\bfnrt', b'"\\\b\f\n\r\t', strict=True):
+    LETTERS_OF_ESCAPES[_character] = _letter
+"""The letter of the escape that each character of ASCII is written by; 0: as it is."""
+
+MOST_DIGITS: Final = 18
+"""Integers of so many digits surely have 64 bits."""
+
+MOST_SIGNIFICANT: Final = 15
+"""Of so many significant digits every decimal is the shortest that reads as its 64-bit float."""
+
+MOST_LEADING: Final = 3
+"""Zeros behind the point of a small number before it is written with an exponent."""
+
+TENS: Final = 10.0 ** np.arange(23)
+"""The powers of ten that are 64-bit floats exactly."""
+
+PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
+HASH_ROTATION: Final = np.uint64(29)
+
+
+@inlined
+def after_space(data, at, end):  # type: ignore[no-untyped-def]
+    """The first place from ``at`` on that is no white space."""
+    while at < end and data[at] <= 32 and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
+        at += 1
+    return at
+
+
+@inlined
+def follows(data, at, end, low, high):  # type: ignore[no-untyped-def]
+    """Whether a byte in a range stands at a place."""
+    return at < end and low <= data[at] <= high
+
+
+@inlined
+def after_wide(data, at, end):  # type: ignore[no-untyped-def]
+    """The end of a character beyond ASCII in UTF-8, exactly (RFC 3629: section 4), or NOT."""
+    first = data[at]
+    if 0xC2 <= first <= 0xDF:
+        return at + 2 if follows(data, at + 1, end, 0x80, 0xBF) else NOT
+    low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+    high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+    if not (follows(data, at + 1, end, low, high) and follows(data, at + 2, end, 0x80, 0xBF)):
+        return NOT
+    if 0xE0 <= first <= 0xEF:
+        return at + 3
+    return at + 4 if 0xF0 <= first <= 0xF4 and follows(data, at + 3, end, 0x80, 0xBF) else NOT
+
+
+@inlined
+def hex_value(data, at, end):  # type: ignore[no-untyped-def]
+    """The number that four hexadecimal digits write, or NOT."""
+    if at + 4 > end:
+        return NOT
+    value = np.int64(0)
+    for k in range(at, at + 4):
+        byte = np.int64(data[k])
+        if 48 <= byte <= 57:
+            value = 16 * value + byte - 48
+        elif 65 <= byte <= 70 or 97 <= byte <= 102:
+            value = 16 * value + (byte & 7) + 9
+        else:
+            return NOT
+    return value
+
+
+@inlined
+def escaped_character(data, at, end):  # type: ignore[no-untyped-def]
+    """(the character, the end) of an escape; NOT for none, and for half of a pair of surrogates."""
+    what = np.int64(data[at + 1]) if at + 1 < end else 0
+    if what != 117:
+        short = np.int64(SHORT_ESCAPES[what])
+        return (short, at + 2) if short else (NOT, NOT)
+    value, after = hex_value(data, at + 2, end), at + 6
+    if value < 0xD800 or value > 0xDFFF:
+        return value, after
+    low = hex_value(data, at + 8, end) if after + 1 < end and data[after] == 92 and data[after + 1] == 117 else NOT
+    if value > 0xDBFF or low < 0xDC00 or low > 0xDFFF:
+        return NOT, NOT
+    return 0x10000 + ((value - 0xD800) << 10) + (low - 0xDC00), at + 12
+
+
+@inlined
+def after_escape(data, at, end):  # type: ignore[no-untyped-def]
+    """(the end of an escape or NOT, whether it is written back as it is: not ``\\/`` nor ``\\u...``)."""
+    character, after = escaped_character(data, at, end)
+    if character < 0:
+        return NOT, False
+    return after, data[at + 1] != 117 and character != 47
+
+
+@inlined
+def put_character(character, out, to):  # type: ignore[no-untyped-def]
+    """Writes a character into a string as the encoder does, with at most six bytes; the place behind it."""
+    if character >= 0x80:
+        if character >= 0x10000:
+            out[to], out[to + 1] = 0xF0 | character >> 18, 0x80 | (character >> 12 & 63)
+            to += 2
+        elif character >= 0x800:
+            out[to] = 0xE0 | character >> 12
+            to += 1
+        if character >= 0x800:
+            out[to] = 0x80 | (character >> 6 & 63)
+        else:
+            out[to] = 0xC0 | character >> 6
+        out[to + 1] = 0x80 | (character & 63)
+        return to + 2
+    short = LETTERS_OF_ESCAPES[character]
+    if short == 0:
+        out[to] = character
+        return to + 1
+    out[to], out[to + 1] = 92, short
+    if short != 117:
+        return to + 2
+    out[to + 2], out[to + 3], out[to + 4] = 48, 48, 48 + (character >> 4)
+    low = character & 15
+    out[to + 5] = 48 + low if low < 10 else 87 + low
+    return to + 6
+
+
+@inlined
+def put_string(data, at, stop, out, to):  # type: ignore[no-untyped-def]
+    """Writes a string that was checked, from quote to quote, as the encoder does; the place behind it."""
+    while at < stop:
+        if data[at] == 92:
+            character, at = escaped_character(data, at, stop)
+            to = put_character(character, out, to)
+        else:
+            out[to] = data[at]
+            to += 1
+            at += 1
+    return to
+
+
+@inlined
+def after_plain(data, at):  # type: ignore[no-untyped-def]
+    """The first place from ``at`` on that holds no plain byte of a string; eight bytes are looked at together.
+
+    A byte is not plain when it is a quote, a backslash, below a space or beyond ASCII. In each eight bytes the bit 7 of
+    the first such byte is set in ``odd``, and never that of an earlier one. There must be one before the array's end.
+    """
+    while True:
+        word = word_at(data, at)
+        quote, backslash = word ^ QUOTES, word ^ BACKSLASHES
+        below = (
+            ((quote - LOW_BIT_OF_BYTES) & ~quote)
+            | ((backslash - LOW_BIT_OF_BYTES) & ~backslash)
+            | ((word - SPACES) & ~word)
+        )
+        odd = (below | word) & HIGH_BIT_OF_BYTES
+        if odd:
+            return at + (lowest_bit(odd) >> 3)
+        at += 8
+
+
+@inlined
+def string_end(data, at, end):  # type: ignore[no-untyped-def]
+    """(place of the closing quote or NOT, UNESCAPED, ESCAPED or OTHERWISE); ``at``: behind the opening quote."""
+    escapes = UNESCAPED
+    while at >= 0:
+        at = after_plain(data, at)
+        if at >= end or data[at] < 32:
+            return NOT, escapes
+        if data[at] == 34:
+            return at, escapes
+        if data[at] == 92:
+            at, same = after_escape(data, at, end)
+            escapes = max(escapes, ESCAPED if same else OTHERWISE)
+        else:
+            at = after_wide(data, at, end)
+    return NOT, escapes
+
+
+@inlined
+def first_word(data, start, size):  # type: ignore[no-untyped-def]
+    """The first eight bytes of a text as one integer; zeros behind a shorter one."""
+    return word_at(data, start) & (ENDS[size] if size < 8 else ALL)
+
+
+@inlined
+def scan_text_hash(data, start, size, seed):  # type: ignore[no-untyped-def]
+    """The hash of some bytes, eight at a time."""
+    found = seed ^ np.uint64(size)
+    for at in range(0, size, 8):
+        word = word_at(data, start + at)
+        if size - at < 8:
+            word &= ENDS[size - at]
+        found = (found ^ word) * PRIME
+        found ^= found >> HASH_ROTATION
+    return found
+
+
+@kernel
+def hash_of(data, size, seed):  # type: ignore[no-untyped-def]
+    """``scan_text_hash`` of the first bytes, for Python; ``data``: ``PADDING`` bytes longer."""
+    return scan_text_hash(data, 0, size, seed)
+
+
+@inlined
+def same_bytes(data, start, other, at, size):  # type: ignore[no-untyped-def]
+    """Whether ``size`` bytes of two arrays are the same."""
+    for k in range(0, size, 8):
+        differing = word_at(data, start + k) ^ word_at(other, at + k)
+        if size - k < 8:
+            differing &= ENDS[size - k]
+        if differing:
+            return False
+    return True
+
+
+@inlined
+def copied(data, start, size, out, to):  # type: ignore[no-untyped-def]
+    """Copies bytes, eight at a time, and up to seven more; the place behind them."""
+    for k in range(0, size, 8):
+        put_word(out, to + k, word_at(data, start + k))
+    return to + size
+
+
+@inlined
+def after_digits(data, at, end):  # type: ignore[no-untyped-def]
+    """The first place from ``at`` on that holds no digit."""
+    while at < end and 48 <= data[at] <= 57:
+        at += 1
+    return at
+
+
+@inlined
+def number_end(data, at, end):  # type: ignore[no-untyped-def]
+    """(end, end of what is written of it: a fraction's last zeros are not) of a number, or (NOT, NOT).
+
+    Left to others: exponents, integers of more than 18 digits, more than 15 significant digits, minus zero.
+    """
+    first = at + 1 if data[at] == 45 else at
+    point = after_digits(data, first, end)
+    whole = point - first
+    if whole == 0 or (data[first] == 48 and whole > 1):
+        return NOT, NOT
+    fraction = point < end and data[point] == 46
+    after = after_digits(data, point + 1, end) if fraction else point
+    if after < end and (data[after] == 69 or data[after] == 101):
+        return NOT, NOT
+    if not fraction:
+        return (after, after) if whole <= MOST_DIGITS and (data[first] > 48 or first == at) else (NOT, NOT)
+    return after, fraction_end(data, first, point, after)
+
+
+@inlined
+def fraction_end(data, first, point, after):  # type: ignore[no-untyped-def]
+    """The end of what is written of a decimal; NOT for one that may be written otherwise."""
+    last = after
+    while last > point + 2 and data[last - 1] == 48:
+        last -= 1
+    leading = point + 1
+    if data[first] == 48:
+        while leading < last and data[leading] == 48:
+            leading += 1
+    few = leading - point - 1 <= MOST_LEADING
+    digits = last - leading + (0 if data[first] == 48 else point - first)
+    return last if after > point + 1 and few and digits <= MOST_SIGNIFICANT else NOT
+
+
+@inlined
+def number_value(data, start, size):  # type: ignore[no-untyped-def]
+    """The 64-bit float of a number that ``number_end`` took: of two exact floats the quotient is rounded right."""
+    digits, fraction, pointed = np.int64(0), 0, False
+    for at in range(start, start + size):
+        byte = np.int64(data[at])
+        if 48 <= byte <= 57:
+            digits = 10 * digits + byte - 48
+            fraction += 1 if pointed else 0
+        else:
+            pointed |= byte == 46
+    value = np.float64(digits) / TENS[fraction]
+    return -value if data[start] == 45 else value
+
+
+@inlined
+def word_end(data, at, end):  # type: ignore[no-untyped-def]
+    """The end of ``true``, ``false`` or ``null``, or NOT."""
+    first = data[at]
+    size = 5 if first == 102 else 4
+    if at + size > end:
+        return NOT
+    if first == 102:
+        right = data[at + 1] == 97 and data[at + 2] == 108 and data[at + 3] == 115 and data[at + 4] == 101
+    elif first == 116:
+        right = data[at + 1] == 114 and data[at + 2] == 117 and data[at + 3] == 101
+    else:
+        right = first == 110 and data[at + 1] == 117 and data[at + 2] == 108 and data[at + 3] == 108
+    return at + size if right else NOT

@@ -1,0 +1,130 @@
+"""Reading JSON messages field by field: every error says where and what was wanted, never what stood there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from stream_masker.errors import StatisticsError
+
+MESSAGE_FORMAT = 1
+"""The format of every JSON message of stream-masker; a reader refuses any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReader:
+    """One JSON object of a message; ``where`` names it in errors (``block: attributes.principal``)."""
+
+    data: Mapping[str, Any]
+    where: str
+
+    @classmethod
+    def of(cls, raw: bytes | str, what: str) -> MessageReader:
+        """Parses a whole message. Raises StatisticsError when it is no JSON object of this format."""
+        try:
+            data = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            raise StatisticsError(f"{what}: not JSON") from None
+        reader = cls(_object(data, what), f"{what}: ")
+        if data.get("format") != MESSAGE_FORMAT:
+            reader.fail("format", f"{MESSAGE_FORMAT}")
+        return reader
+
+    def fail(self, key: str, wanted: str) -> NoReturn:
+        """Raises StatisticsError for a field that is missing or not what it should be."""
+        raise StatisticsError(f"{self.where}{key} is missing or not {wanted}")
+
+    def get(self, key: str) -> Any:
+        """What stands at ``key``, unchecked; None for nothing."""
+        return self.data.get(key)
+
+    def integer(self, key: str, *, least: int = 0) -> int:
+        """A whole number, at least ``least``."""
+        value = self.data.get(key)
+        if type(value) is not int or value < least:
+            self.fail(key, f"an integer of at least {least}")
+        return value
+
+    def number(self, key: str) -> float:
+        """A finite number, at least 0."""
+        value = self.data.get(key)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+            self.fail(key, "a number of at least 0")
+        return float(value)
+
+    def text(self, key: str) -> str:
+        """A string."""
+        value = self.data.get(key)
+        if not isinstance(value, str):
+            self.fail(key, "a string")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """A list of strings."""
+        value = self.data.get(key)
+        if not isinstance(value, list) or not all(type(v) is str for v in value):
+            self.fail(key, "a list of strings")
+        return value
+
+    def integers(self, key: str, *, least: int = 0) -> NDArray[np.int64]:
+        """(n,) int64, every one at least ``least``."""
+        value = self.data.get(key)
+        if not isinstance(value, list) or set(map(type, value)) - {int}:
+            self.fail(key, "a list of integers")
+        return self._bounded(key, value, least)
+
+    def _bounded(self, key: str, value: list[int], least: int) -> NDArray[np.int64]:
+        try:
+            numbers = np.array(value, dtype=np.int64)
+        except OverflowError:
+            self.fail(key, "a list of 64-bit integers")
+        if numbers.size and numbers.min() < least:
+            self.fail(key, f"a list of integers of at least {least}")
+        return numbers
+
+    def children(self, key: str) -> list[MessageReader]:
+        """The objects of a list, in order."""
+        value = self.data.get(key)
+        if not isinstance(value, list):
+            self.fail(key, "a list")
+        return [
+            MessageReader(_object(v, f"{self.where}{key}[{i}]"), f"{self.where}{key}[{i}].")
+            for i, v in enumerate(value)
+        ]
+
+    def child(self, key: str) -> MessageReader:
+        """An object."""
+        return MessageReader(_object(self.data.get(key), f"{self.where}{key}"), f"{self.where}{key}.")
+
+    def optional(self, key: str) -> MessageReader | None:
+        """The object at ``key``, or None where the message says null or nothing."""
+        return None if self.data.get(key) is None else self.child(key)
+
+    def members(self, key: str, names: Sequence[str]) -> list[MessageReader]:
+        """The objects at ``key`` by name; the names must be exactly these."""
+        group = self.child(key)
+        if set(group.data) != set(names):
+            self.fail(key, "an object of the configured attributes")
+        return [group.child(name) for name in names]
+
+    def integers_by_name(self, key: str) -> dict[str, int]:
+        """An object of whole numbers, all at least 0."""
+        group = self.child(key)
+        return {name: group.integer(name) for name in group.data}
+
+    def texts_by_name(self, key: str) -> dict[str, str]:
+        """An object of strings."""
+        group = self.child(key)
+        return {name: group.text(name) for name in group.data}
+
+
+def _object(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise StatisticsError(f"{where} is missing or not an object")
+    return value

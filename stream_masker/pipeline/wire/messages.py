@@ -1,0 +1,395 @@
+"""The JSON messages between the service's processes: bytes to objects and back.
+
+Concepts travel as ids, so that a reader with another build of the same ontology understands them; inside, counts are
+of positions in the attribute's taxonomy. Attributes are those of ``taxonomies``, in its order, everywhere here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from stream_masker.core.batch import Tally
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.numeric import Moments
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import StatisticsError, UnknownConceptError
+from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
+
+Taxonomies: TypeAlias = Mapping[str, Taxonomy]
+StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
+JsonObject: TypeAlias = dict[str, Any]
+
+
+SIDES = ("original", "masked")
+
+
+def block_key(block: Block) -> bytes:
+    """The key of a block's message, ``topic:partition:first_offset``: merging a block twice changes nothing."""
+    return f"{block.topic}:{block.partition}:{block.first_offset}".encode()
+
+
+def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = ()) -> bytes:
+    """A calibration block as JSON.
+
+    ``configuration``: the hash of the configuration that masked. ``records`` stands for both sides' counts; a pair's
+    ``first`` and ``second`` are indices into the concepts of its two attributes on the same side. ``numeric``: the
+    numeric attributes' names; moments stand in the block where there are any.
+    """
+    attributes = {name: _attribute(block, j, taxonomies[name]) for j, name in enumerate(taxonomies)}
+    message = {
+        "format": MESSAGE_FORMAT,
+        "topic": block.topic,
+        "partition": block.partition,
+        "first_offset": block.first_offset,
+        "last_offset": block.last_offset,
+        "timestamp": block.timestamp,
+        "records": block.original.records,
+        "statistics_version": block.statistics_version,
+        "configuration": configuration,
+        "rejected": dict(block.rejected),
+        "attributes": attributes,
+        "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
+        **_numeric(block, numeric),
+    }
+    return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _numeric(block: Block, names: Sequence[str]) -> JsonObject:
+    if block.original.numeric is None or block.masked.numeric is None:
+        return {}
+    sides = {"original": block.original.numeric.to_dict(), "masked": block.masked.numeric.to_dict()}
+    return {"numeric": {"attributes": list(names), **sides}}
+
+
+def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
+    tally = block.tallies[j]
+    return {
+        "given": block.original.given[j],
+        "unknown": block.original.unknown[j],
+        "values": tally.values,
+        "squared_distance": tally.squared_distance,
+        "squared_noise": tally.squared_noise,
+        "truncated": tally.truncated,
+        "unsigned": tally.unsigned,
+        "original": _concepts(block.original.values[j], taxonomy),
+        "masked": _concepts(block.masked.values[j], taxonomy),
+    }
+
+
+def _concepts(counts: SparseCounts, taxonomy: Taxonomy) -> JsonObject:
+    return {"concepts": taxonomy.decode(counts.keys), "counts": counts.counts}
+
+
+def _pair(block: Block, i: int, j: int, taxonomies: Taxonomies) -> JsonObject:
+    names = tuple(taxonomies)
+    width = len(taxonomies[names[j]])
+    sides = {side: _indexed(getattr(block, side), i, j, width) for side in SIDES}
+    return {"attributes": [names[i], names[j]], **sides}
+
+
+def _indexed(counts: Counts, i: int, j: int, width: int) -> JsonObject:
+    pairs = counts.pairs.get((i, j), NO_COUNTS)
+    first, second = np.divmod(pairs.keys, width)
+    return {
+        "first": _indices(counts.values[i], first),
+        "second": _indices(counts.values[j], second),
+        "counts": pairs.counts,
+    }
+
+
+def _indices(counts: SparseCounts, keys: Int64Array) -> Int64Array:
+    """(n,) int64: the places of n of its keys, by a table of all keys up to the greatest."""
+    places = np.empty(int(counts.keys.max(initial=-1)) + 1, np.int64)
+    places[counts.keys] = np.arange(counts.keys.size)
+    return places[keys]
+
+
+NO_COUNTS = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+"""Counts of nothing."""
+
+
+def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> Block:
+    """The inverse of ``encode_block``.
+
+    Raises StatisticsError, saying where, for anything but a block of this format over these attributes whose
+    concepts all stand in their taxonomies.
+    """
+    reader = MessageReader.of(raw, "block")
+    attributes = reader.members("attributes", tuple(taxonomies))
+    original, masked = (
+        replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric))
+        for side in SIDES
+    )
+    return Block(
+        topic=reader.text("topic"),
+        partition=reader.integer("partition"),
+        first_offset=reader.integer("first_offset"),
+        last_offset=reader.integer("last_offset", least=reader.integer("first_offset")),
+        timestamp=reader.integer("timestamp", least=-1),
+        statistics_version=reader.integer("statistics_version"),
+        original=original,
+        masked=masked,
+        tallies=tuple(_tally(attribute) for attribute in attributes),
+        rejected=reader.integers_by_name("rejected"),
+    )
+
+
+def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments | None:
+    given = reader.optional("numeric")
+    if (given.texts("attributes") if given else []) != list(names):
+        reader.fail("numeric", "of the configured numeric attributes")
+    if given is None:
+        return None
+    moments = Moments.from_dict(given.child(side).data)
+    if moments.attributes != len(names):
+        given.fail(side, "as large as there are numeric attributes")
+    return moments
+
+
+def _tally(attribute: MessageReader) -> Tally:
+    return Tally(
+        values=attribute.integer("values"),
+        squared_distance=attribute.number("squared_distance"),
+        squared_noise=attribute.number("squared_noise"),
+        truncated=attribute.integer("truncated"),
+        unsigned=attribute.integer("unsigned"),
+    )
+
+
+def _counts(reader: MessageReader, attributes: Sequence[MessageReader], side: str, taxonomies: Taxonomies) -> Counts:
+    sides = [attribute.child(side) for attribute in attributes]
+    positions = [_positions(s, t) for s, t in zip(sides, taxonomies.values(), strict=True)]
+    known = side == "masked"
+    return Counts(
+        records=reader.integer("records"),
+        values=tuple(_sorted(s, p, s.integers("counts", least=1)) for s, p in zip(sides, positions, strict=True)),
+        pairs=_pairs(reader, side, positions, taxonomies),
+        given=tuple(attribute.integer("values" if known else "given") for attribute in attributes),
+        unknown=tuple(0 if known else attribute.integer("unknown") for attribute in attributes),
+    )
+
+
+def _positions(side: MessageReader, taxonomy: Taxonomy) -> NDArray[np.int64]:
+    try:
+        return taxonomy.encode(side.texts("concepts")).astype(np.int64)
+    except UnknownConceptError:
+        side.fail("concepts", "a list of concepts of the attribute's taxonomy")
+
+
+def _sorted(side: MessageReader, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> SparseCounts:
+    if len(keys) != len(counts):
+        side.fail("counts", "as long as what it counts")
+    order = np.argsort(keys, kind="stable")
+    ascending = keys[order]
+    if (ascending[1:] == ascending[:-1]).any():
+        side.fail("counts", "of unique concepts")
+    return SparseCounts(ascending, counts[order])
+
+
+def _pairs(
+    reader: MessageReader, side: str, positions: Sequence[NDArray[np.int64]], taxonomies: Taxonomies
+) -> dict[tuple[int, int], SparseCounts]:
+    names, widths = tuple(taxonomies), [len(taxonomy) for taxonomy in taxonomies.values()]
+    wanted = list(combinations(range(len(names)), 2))
+    given = reader.children("pairs")
+    if [pair.get("attributes") for pair in given] != [[names[i], names[j]] for i, j in wanted]:
+        reader.fail("pairs", "one object for each two attributes, in order")
+    sides = [pair.child(side) for pair in given]
+    return {
+        (i, j): _sorted(
+            s,
+            _looked_up(s, "first", positions[i]) * widths[j] + _looked_up(s, "second", positions[j]),
+            s.integers("counts", least=1),
+        )
+        for s, (i, j) in zip(sides, wanted, strict=True)
+    }
+
+
+def _looked_up(side: MessageReader, key: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    indices = side.integers(key)
+    if len(indices) != len(side.integers("counts")):
+        side.fail(key, "as long as its counts")
+    if indices.size and indices.max() >= len(positions):
+        side.fail(key, "a list of indices into the attribute's concepts")
+    return positions[indices]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Blocks ``first`` to ``last`` (offsets on the calibration topic), of which ``count`` are in the window."""
+
+    first: int
+    last: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsMessage:
+    """A published statistics version.
+
+    ``published``: milliseconds since the epoch. ``blocks``: what it was computed from; None for a bootstrap sample
+    or a file. ``taxonomies``: each attribute's fingerprint. ``baseline``: the version that drift is measured
+    against. ``snapshot``: the mechanism's, which ``Mechanism.restore`` takes. ``settings``: the mutable part of the
+    configuration (the one with the hash ``configuration``) that holds from this version on; None: each reader's own.
+    """
+
+    version: int
+    mechanism: str
+    configuration: str
+    published: int
+    source: StatisticsSource
+    blocks: BlockRange | None
+    taxonomies: Mapping[str, str]
+    baseline: int
+    snapshot: Mapping[str, Any]
+    settings: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> bytes:
+        """The key of the message: the version in decimal."""
+        return str(self.version).encode()
+
+    @property
+    def statistics(self) -> Statistics:
+        """Raises StatisticsError when the snapshot holds none of this version."""
+        statistics = Statistics.from_dict(self.snapshot.get("statistics", {}))
+        if statistics.version != self.version:
+            raise StatisticsError("statistics: the snapshot is of another version than its message")
+        return statistics
+
+    def fits(self, mechanism: str, taxonomies: Taxonomies) -> bool:
+        """Whether a mechanism of this name over these taxonomies can use the statistics."""
+        return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
+
+
+def fingerprints(taxonomies: Taxonomies) -> dict[str, str]:
+    """What tells readers whether they mean the same taxonomies."""
+    return {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
+
+
+def encode_statistics(message: StatisticsMessage) -> bytes:
+    """A statistics version as JSON; floats keep every bit."""
+    blocks = message.blocks
+    fields = {
+        "format": MESSAGE_FORMAT,
+        "version": message.version,
+        "mechanism": message.mechanism,
+        "configuration": message.configuration,
+        "published": message.published,
+        "source": message.source,
+        "blocks": None if blocks is None else {"first": blocks.first, "last": blocks.last, "count": blocks.count},
+        "taxonomies": dict(message.taxonomies),
+        "baseline": message.baseline,
+        "snapshot": dict(message.snapshot),
+        **({} if message.settings is None else {"settings": dict(message.settings)}),
+    }
+    return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def decode_statistics(raw: bytes) -> StatisticsMessage:
+    """The inverse of ``encode_statistics``. Raises StatisticsError, saying where."""
+    reader = MessageReader.of(raw, "statistics")
+    blocks, settings = reader.optional("blocks"), reader.optional("settings")
+    return StatisticsMessage(
+        version=reader.integer("version", least=1),
+        mechanism=reader.text("mechanism"),
+        configuration=reader.text("configuration"),
+        published=reader.integer("published"),
+        source=_source(reader),
+        blocks=None if blocks is None else _range(blocks),
+        taxonomies=reader.texts_by_name("taxonomies"),
+        baseline=reader.integer("baseline", least=1),
+        snapshot=reader.child("snapshot").data,
+        settings=None if settings is None else settings.data,
+    )
+
+
+def _source(reader: MessageReader) -> StatisticsSource:
+    if (source := reader.text("source")) not in get_args(StatisticsSource):
+        reader.fail("source", " | ".join(get_args(StatisticsSource)))
+    return cast(StatisticsSource, source)
+
+
+def _range(blocks: MessageReader) -> BlockRange:
+    first = blocks.integer("first")
+    return BlockRange(first, blocks.integer("last", least=first), blocks.integer("count", least=1))
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """How far a statistics version is from the one before it and from the baseline (None: there is none).
+
+    ``utility``: 2017's section 5 measures of the masked side of the window; None where the window has no masked
+    records (a bootstrap sample or a file). ``records``, ``blocks``: the window's size.
+    """
+
+    version: int
+    published: int
+    previous: Mapping[str, Any] | None
+    baseline: Mapping[str, Any] | None
+    utility: Mapping[str, Any] | None
+    records: int
+    blocks: int
+
+    @property
+    def key(self) -> bytes:
+        """The key of the message: the version in decimal."""
+        return str(self.version).encode()
+
+
+def encode_drift(report: DriftReport) -> bytes:
+    """A drift report as JSON."""
+    fields = {
+        "format": MESSAGE_FORMAT,
+        "version": report.version,
+        "published": report.published,
+        "previous": report.previous,
+        "baseline": report.baseline,
+        "utility": report.utility,
+        "window": {"records": report.records, "blocks": report.blocks},
+    }
+    return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def decode_drift(raw: bytes) -> DriftReport:
+    """The inverse of ``encode_drift``. Raises StatisticsError, saying where."""
+    reader = MessageReader.of(raw, "drift report")
+    parts = {key: reader.optional(key) for key in ("previous", "baseline", "utility")}
+    window = reader.child("window")
+    return DriftReport(
+        version=reader.integer("version", least=1),
+        published=reader.integer("published"),
+        records=window.integer("records"),
+        blocks=window.integer("blocks"),
+        **{key: None if part is None else part.data for key, part in parts.items()},
+    )
+
+
+def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
+    """A rejection as JSON: why and where, never a value. ``field`` stands only where one is to blame."""
+    message = {
+        "format": MESSAGE_FORMAT,
+        "reason": rejected.reason,
+        "topic": topic,
+        "partition": partition,
+        "offset": rejected.offset,
+    }
+    return orjson.dumps(message if rejected.field is None else {**message, "field": rejected.field})
+
+
+def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
+    """(topic, partition, rejection). Raises StatisticsError, saying where."""
+    reader = MessageReader.of(raw, "rejection")
+    field = None if reader.get("field") is None else reader.text("field")
+    rejected = Rejected(offset=reader.integer("offset"), reason=reader.text("reason"), field=field)
+    return reader.text("topic"), reader.integer("partition"), rejected

@@ -1,0 +1,78 @@
+"""What the calibrator is made of, from the configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.pipeline.calibration.versions import Subject
+from stream_masker.pipeline.calibration.window import CalibrationSettings
+from stream_masker.service.calibrator.publisher import StatisticsPublisher
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
+from stream_masker.service.configuration.settings import settings_of
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratorComponents:
+    """Everything that outlives a session; ``new_mechanism`` gives one without statistics each time."""
+
+    configuration: Configuration
+    subject: Subject
+    settings: CalibrationSettings
+    publisher: StatisticsPublisher
+    new_mechanism: Callable[[], Mechanism]
+
+
+def build_components(configuration: Configuration) -> CalibratorComponents:
+    """Loads the ontologies. Raises ConfigurationError."""
+    return CalibratorComponents(
+        configuration=configuration,
+        subject=build_subject(configuration),
+        settings=build_settings(configuration),
+        publisher=StatisticsPublisher(configuration),
+        new_mechanism=partial(build_mechanism, configuration),
+    )
+
+
+def reconfigured(parts: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
+    """The same parts under a configuration that differs in its settings alone. Raises ConfigurationError."""
+    subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
+    return replace(parts, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
+
+
+def build_subject(configuration: Configuration) -> Subject:
+    """What is calibrated. Raises ConfigurationError."""
+    mechanism = build_mechanism(configuration)
+    return Subject(
+        mechanism=mechanism.name,
+        configuration=configuration.hash,
+        settings=settings_of(configuration),
+        taxonomies=build_taxonomies(configuration),
+        distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
+        alpha=noise_levels(configuration),
+        numeric=tuple(configuration.numeric),
+    )
+
+
+def build_settings(configuration: Configuration) -> CalibrationSettings:
+    """The window's bounds, and when statistics are computed."""
+    given = configuration.calibration
+    return CalibrationSettings(
+        window_records=given.window_records,
+        window_age=given.window_age,
+        every_records=given.every_records,
+        every_seconds=given.every_seconds,
+        min_records=given.min_records,
+        rollup_depth=given.rollup_depth,
+        keep_versions=given.keep_versions,
+        baseline=None if given.baseline == "first" else given.baseline,
+    )
+
+
+def now_milliseconds() -> int:
+    """The time in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

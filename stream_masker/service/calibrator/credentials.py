@@ -1,0 +1,74 @@
+"""Faust's credentials from librdkafka's properties."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+
+from faust.auth import SASLCredentials, SSLCredentials
+from faust.types.auth import CredentialsT
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.kafka.clients import PropertyValue
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+KafkaProperties = Mapping[str, PropertyValue]
+
+
+def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
+    """The credentials for ``security.protocol`` and what goes with it; None for plain text.
+
+    Raises ConfigurationError for a protocol or mechanism that Faust cannot do, or a certificate that cannot be read.
+    """
+    protocol = _one_of(
+        "security.protocol", str(properties.get("security.protocol", "PLAINTEXT")).upper(), SECURITY_PROTOCOLS
+    )
+    context = ssl_context(properties) if protocol.endswith("SSL") else None
+    if protocol.startswith("SASL"):
+        return _sasl(properties, context)
+    return None if context is None else SSLCredentials(context)
+
+
+def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
+    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    return SASLCredentials(
+        username=str(properties.get("sasl.username", "")),
+        password=str(properties.get("sasl.password", "")),
+        ssl_context=context,
+        mechanism=_one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS),
+    )
+
+
+def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:
+    """The context for ``ssl.*``: brokers are verified, and their host names, unless the properties say otherwise."""
+    try:
+        context = ssl.create_default_context(cafile=_text(properties, "ssl.ca.location"))
+        if (certificate := _text(properties, "ssl.certificate.location")) is not None:
+            key, password = _text(properties, "ssl.key.location"), _text(properties, "ssl.key.password")
+            context.load_cert_chain(certificate, key, password)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigurationError(f"kafka.properties: a file of ssl.* cannot be used: {reason}") from None
+    _relax(context, properties)
+    return context
+
+
+def _relax(context: ssl.SSLContext, properties: KafkaProperties) -> None:
+    verified = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
+    named = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
+    context.check_hostname = verified and named
+    context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
+
+
+def _text(properties: KafkaProperties, name: str) -> str | None:
+    return None if (value := properties.get(name)) is None else str(value)
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ConfigurationError(
+            f"kafka.properties.{name} is not supported by the calibrator: use one of {', '.join(allowed)}"
+        )
+    return value

@@ -1,0 +1,73 @@
+"""What the calibrator shows of a window: its statistics, their drift, and the utility of its masked data."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Literal
+
+from stream_masker.core.drift import Drift
+from stream_masker.core.numeric import NumericStatistics
+from stream_masker.core.statistics import Statistics
+from stream_masker.core.utility import Utility
+from stream_masker.service.observability.metrics import Metrics
+
+
+def show_window(metrics: Metrics, statistics: Statistics) -> None:
+    """The figures of a published version, of the window's original data."""
+    show_statistics(metrics, statistics, data="original")
+    metrics.set("statistics_version", statistics.version)
+    metrics.set("window_records", statistics.records)
+    metrics.set("psd_projection", statistics.projection)
+    metrics.add("psd_projections_total", statistics.projection > 0)
+    for attribute in statistics.attributes:
+        metrics.set("unknown_share", statistics.unknown[attribute], attribute=attribute)
+        metrics.set("novel_share", statistics.novel[attribute], attribute=attribute)
+
+
+def show_statistics(metrics: Metrics, statistics: Statistics, *, data: Literal["original", "masked"]) -> None:
+    """sVar, sdVar, sdCov and sdCor of the window's original or masked data; mean, variance, correlation of numbers."""
+    for i, attribute in enumerate(statistics.attributes):
+        metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
+        metrics.set("sdvar", float(statistics.covariance[i, i]), attribute=attribute, data=data)
+    for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
+        metrics.set("sdcov", float(statistics.covariance[i, j]), first=first, second=second, data=data)
+        metrics.set("sdcor", float(statistics.correlation[i, j]), first=first, second=second, data=data)
+    if statistics.numeric is not None:
+        _show_numbers(metrics, statistics.numeric, data)
+
+
+def _show_numbers(metrics: Metrics, numbers: NumericStatistics, data: str) -> None:
+    for i, attribute in enumerate(numbers.names):
+        metrics.set("numeric_mean", float(numbers.mean[i]), attribute=attribute, data=data)
+        metrics.set("numeric_variance", float(numbers.covariance[i, i]), attribute=attribute, data=data)
+    for (i, first), (j, second) in combinations(enumerate(numbers.names), 2):
+        metrics.set("numeric_correlation", float(numbers.correlation[i, j]), first=first, second=second, data=data)
+
+
+def show_drift(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
+    """Every figure of the drift from another version; the shares of unknown and novel values are the window's own."""
+    for attribute, figures in drift.attributes.items():
+        metrics.set("drift_mean", figures.mean, attribute=attribute, against=against)
+        metrics.set("drift_variance", figures.variance, attribute=attribute, against=against)
+        metrics.set("drift_distance_variance", figures.distance_variance, attribute=attribute, against=against)
+        metrics.set("drift_divergence", figures.divergence, attribute=attribute, against=against)
+    for (first, second), pair in drift.pairs.items():
+        metrics.set("drift_covariance", pair.covariance, first=first, second=second, against=against)
+        metrics.set("drift_correlation", pair.correlation, first=first, second=second, against=against)
+
+
+def show_utility(metrics: Metrics, utility: Utility) -> None:
+    """Every figure of the masked data's utility (2017: section 5)."""
+    for attribute, figures in utility.attributes.items():
+        metrics.set("rmse", figures.rmse_actual, attribute=attribute, kind="actual")
+        metrics.set("rmse", figures.rmse_target, attribute=attribute, kind="target")
+        metrics.set("utility_mean", figures.mean_distance, attribute=attribute)
+        metrics.set("utility_variance", figures.variance_error, attribute=attribute)
+    for (first, second), pair in utility.pairs.items():
+        metrics.set("utility_covariance", pair.covariance_error, first=first, second=second)
+        metrics.set("utility_correlation", pair.correlation_error, first=first, second=second)
+    for attribute, number in utility.numeric.items():
+        metrics.set("utility_numeric_mean", number.mean_difference, attribute=attribute)
+        metrics.set("utility_numeric_variance_ratio", number.variance_ratio, attribute=attribute)
+    for (first, second), numbers in utility.numeric_pairs.items():
+        metrics.set("utility_numeric_correlation", numbers.correlation_error, first=first, second=second)

@@ -1,0 +1,209 @@
+"""Events from files: CSV rows mapped to fields, JSON lines as they are; malformed lines are told by their numbers."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from types import TracebackType
+from typing import Any, BinaryIO, Self, TypeAlias
+
+import orjson
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
+from stream_masker.service.configuration.model import ProduceSection
+from stream_masker.service.events.event_builder import NO_FIELD, event_shape, row_builder
+
+GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
+EVENT_SUFFIXES = (".csv", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvent:
+    """A record to publish."""
+
+    value: bytes
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedLine:
+    """A line that is no event: its number, from 1, and why; never what stands in it."""
+
+    line: int
+    reason: str
+
+
+class MalformedError(Exception):
+    """A row that is no event; says why, never what stands in it."""
+
+
+class EventFile:
+    """A file of events, ``.csv`` or ``.jsonl``, each also ``.gz``: iterate over ``FileEvent`` and ``MalformedLine``.
+
+    Raises ServiceError when it cannot be read, ConfigurationError when the settings of ``produce`` do not fit it.
+    """
+
+    def __init__(self, file: File, *, settings: ProduceSection) -> None:
+        self.kind = _kind(file)
+        self.name = file.name
+        self._settings = settings
+        self._key = key_getter(settings.key)
+        self._raw = _opened(file)
+        self._file = gzip.GzipFile(fileobj=self._raw) if file.suffix == ".gz" else self._raw
+        self.size = file.stat().st_size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._raw.close()
+
+    def __iter__(self) -> Iterator[FileEvent | MalformedLine]:
+        try:
+            yield from self._rows() if self.kind == ".csv" else self._lines()
+        except (OSError, EOFError, zlib.error) as error:
+            raise ServiceError(f"{self.name} cannot be read to its end: {error}") from error
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file, as it lies on the disk, that have been read."""
+        return self._raw.tell()
+
+    def _lines(self) -> Iterator[FileEvent | MalformedLine]:
+        for number, line in enumerate(self._file, 1):
+            if text := line.strip():
+                yield self._line(number, text)
+
+    def _line(self, number: int, text: bytes) -> FileEvent | MalformedLine:
+        try:
+            event = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return MalformedLine(number, "not JSON")
+        if not isinstance(event, dict):
+            return MalformedLine(number, "not a JSON object")
+        return FileEvent(text, self._key(event))
+
+    def _rows(self) -> Iterator[FileEvent | MalformedLine]:
+        text = io.TextIOWrapper(self._file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        reader = csv.reader(text, strict=True)
+        rows = EventRows(_header(reader, self.name), self._settings)
+        while (row := _next(reader)) is not None:
+            if row:
+                yield self._row(rows, row, reader.line_num)
+
+    def _row(self, rows: EventRows, row: Sequence[str] | MalformedError, number: int) -> FileEvent | MalformedLine:
+        try:
+            event = rows.event(row)
+            return FileEvent(_encoded(event), self._key(event))
+        except MalformedError as error:
+            return MalformedLine(number, str(error))
+
+
+class EventRows:
+    """Turns the rows of a CSV file with the given header into events. Raises ConfigurationError if they do not fit."""
+
+    def __init__(self, header: Sequence[str], settings: ProduceSection) -> None:
+        self._width = len(header)
+        self._nulls = frozenset(settings.null_values)
+        paths = {column: compile_path(text) for column, text in settings.columns.items()}
+        _require(header, (*paths, *settings.numbers))
+        self._numbers = [header.index(column) for column in settings.numbers]
+        flat = {column: Path(column, (NameStep(column),)) for column in header}
+        self._build = row_builder(event_shape(paths or flat), header)
+
+    def event(self, row: Sequence[str] | MalformedError) -> JsonValue:
+        """The event of a row. Raises MalformedError."""
+        if isinstance(row, MalformedError):
+            raise row
+        if len(row) != self._width:
+            raise MalformedError(f"{len(row)} cells where the header has {self._width}")
+        cells: list[Any] = [NO_FIELD if cell in self._nulls else cell for cell in row]
+        for column in self._numbers:
+            cells[column] = cells[column] if cells[column] is NO_FIELD else _number(cells[column], column)
+        return self._build(cells)
+
+
+def key_getter(path: str | None) -> GetKey:
+    """Reads the message key out of an event; None where the event has no value there, and without a path."""
+    if path is None:
+        return lambda _: None
+    steps = [_plain(step, path) for step in compile_path(path).steps]
+
+    def get(event: JsonValue) -> bytes | None:
+        for step in steps:
+            try:
+                event = event[step]
+            except (LookupError, TypeError):
+                return None
+        return event.encode() if isinstance(event, str) else None if event is None else orjson.dumps(event)
+
+    return get
+
+
+def _plain(step: object, path: str) -> str | int:
+    if isinstance(step, NameStep):
+        return step.key
+    if isinstance(step, IndexStep):
+        return step.position
+    raise ConfigurationError(f"produce.key: {path!r} selects several values: use names and numbers only")
+
+
+def _kind(file: File) -> str:
+    suffix = File(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    if suffix not in EVENT_SUFFIXES:
+        raise ServiceError(f"{file.name}: events are read from .csv and .jsonl files, each also .gz")
+    return suffix
+
+
+def _opened(file: File) -> BinaryIO:
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise ServiceError(f"{file.name} cannot be opened: {error.strerror}") from error
+
+
+def _header(reader: Iterator[list[str]], name: str) -> list[str]:
+    header = _next(reader)
+    if not header or isinstance(header, MalformedError):
+        raise ServiceError(f"{name} does not begin with a line of column names")
+    if len(set(header)) < len(header):
+        raise ServiceError(f"{name}: two of its {len(header)} columns have the same name")
+    return header
+
+
+def _next(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
+    try:
+        return next(reader, None)
+    except csv.Error:
+        return MalformedError("not CSV")
+
+
+def _require(header: Sequence[str], columns: Sequence[str]) -> None:
+    missing = sorted({repr(column) for column in columns if column not in header})
+    if missing:
+        raise ConfigurationError(f"produce names columns that the file does not have: {', '.join(missing)}")
+
+
+def _number(cell: str, column: int) -> int | float:
+    for read in (int, float):
+        try:
+            number = read(cell)
+        except ValueError:
+            continue
+        if math.isfinite(number):
+            return number
+    raise MalformedError(f"column {column + 1} is no number")
+
+
+def _encoded(event: JsonValue) -> bytes:
+    try:
+        return orjson.dumps(event)
+    except TypeError:
+        raise MalformedError("not UTF-8, or a number of more than 64 bits") from None

@@ -1,0 +1,181 @@
+"""Masking without a broker: JSON lines in, JSON lines out, calibrated on the first window."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from stream_masker.core.statistics import Counts
+from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.records import Inputs, Result
+from stream_masker.pipeline.wire.messages import (
+    StatisticsMessage,
+    decode_statistics,
+    encode_rejection,
+    encode_statistics,
+    fingerprints,
+)
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.local.groups import mask_groups
+from stream_masker.service.masking import Masking
+
+FILE_BATCH = 5_000
+STANDARD = "-"
+
+NumberedLine = tuple[int, bytes]
+WriteLine = Callable[[bytes], object]
+
+
+@dataclass(slots=True)
+class FileTotals:
+    """What became of the records of a run: how many were masked, and the rejected ones by reason."""
+
+    masked: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def records(self) -> int:
+        """All records of the run."""
+        return self.masked + self.rejected.total()
+
+    def add(self, result: Result) -> None:
+        """Counts what became of more records."""
+        self.masked += len(result.offsets) - len(result.rejected)
+        self.rejected.update(one.reason for one in result.rejected.values())
+
+    def __str__(self) -> str:
+        return f"masked {self.masked:,}, {self.rejections}"
+
+    @property
+    def rejections(self) -> str:
+        """The number of rejected records, and by which reasons."""
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.rejected.items()))
+        return f"rejected {self.rejected.total():,}" + (f" ({reasons})" if reasons else "")
+
+
+def open_input(name: str) -> AbstractContextManager[BinaryIO]:
+    """A file, gunzipped where its name ends in .gz, or standard input for ``-``. Raises ServiceError."""
+    if name == STANDARD:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return cast(BinaryIO, gzip.open(name, "rb")) if name.endswith(".gz") else Path(name).open("rb")
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def open_output(name: str) -> AbstractContextManager[BinaryIO]:
+    """A file to write, or standard output for ``-``. Raises ServiceError."""
+    if name == STANDARD:
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return Path(name).open("wb")
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be written: {error.strerror}") from None
+
+
+def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
+    """(line number from 1, line without its end), blank lines left out. Raises ServiceError for a torn gzip file."""
+    try:
+        for number, line in enumerate(stream, start=1):
+            if stripped := line.strip(b"\r\n"):
+                yield number, stripped
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise ServiceError(f"the input is no whole gzip file ({type(error).__name__})") from None
+
+
+class FileMasking:
+    """Masks files, calibrated on records of theirs or by a snapshot."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Loads the ontologies. Raises ConfigurationError for what the configuration names and is not there."""
+        self._configuration = configuration
+        self._masking = Masking(configuration)
+
+    def calibrate_on_first_window(self, lines: Iterable[NumberedLine]) -> tuple[Iterator[NumberedLine], int]:
+        """Holds back the first window and puts its statistics in force; all lines, and the statistics' version.
+
+        Raises StatisticsError when fewer than ``calibration.min_records`` of the window can be used.
+        """
+        rest = iter(lines)
+        held = list(islice(rest, self._configuration.calibration.window_records))
+        return chain(held, rest), self.restore(encode_statistics(self.snapshot(held)))
+
+    def restore(self, snapshot: bytes) -> int:
+        """Puts a snapshot in force. Raises StatisticsError when it is none, or of another mechanism or taxonomy."""
+        message, mechanism = decode_statistics(snapshot), self._masking.mechanism
+        if not message.fits(mechanism.name, self._masking.taxonomies):
+            raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
+        mechanism.restore(message.snapshot)
+        return message.version
+
+    def snapshot(self, lines: Iterable[NumberedLine]) -> StatisticsMessage:
+        """The statistics of the last ``calibration.window_records`` of these records, as version 1.
+
+        Raises StatisticsError when fewer than ``calibration.min_records`` can be used.
+        """
+        mechanism = self._masking.mechanism
+        statistics = mechanism.compute(self._window(lines), version=1)
+        return StatisticsMessage(
+            version=1,
+            mechanism=mechanism.name,
+            configuration=self._configuration.hash,
+            published=int(time.time() * 1000),
+            source="file",
+            blocks=None,
+            taxonomies=fingerprints(self._masking.taxonomies),
+            baseline=1,
+            snapshot=mechanism.snapshot_of(statistics),
+        )
+
+    def _window(self, lines: Iterable[NumberedLine]) -> Counts:
+        settings = self._configuration.calibration
+        counted = self._masking.masker.count(line for _, line in deque(lines, settings.window_records))
+        if counted.counts.records < settings.min_records:
+            rejected = FileTotals(rejected=Counter(counted.rejected)).rejections
+            raise StatisticsError(
+                f"{counted.counts.records:,} records can be used for statistics ({rejected}), but "
+                f"calibration.min_records asks for {settings.min_records:,}: give more, lower it, or use a snapshot"
+            )
+        return counted.counts
+
+    def mask(
+        self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
+    ) -> FileTotals:
+        """Masks every line in order; ``source`` and the line's number stand for topic and offset, partition 0."""
+        tallied = FileTotals()
+        for result in self._results(lines, source, version):
+            for index, value in enumerate(result.values):
+                if index in result.rejected:
+                    reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
+                elif value is not None:
+                    write(value + b"\n")
+            tallied.add(result)
+        return tallied
+
+    def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:
+        def mask(batch: list[NumberedLine], hold: bool = False) -> Result:
+            return self._masking.masker.mask(source, 0, _as_inputs(batch), statistics_version=version, hold=hold)
+
+        groups = self._configuration.groups
+        if self._masking.mechanism.needs_group:
+            return mask_groups(_batches(lines, groups.records), mask, short=groups.short)
+        return map(mask, _batches(lines, FILE_BATCH))
+
+
+def _batches(lines: Iterable[NumberedLine], size: int) -> Iterator[list[NumberedLine]]:
+    rest = iter(lines)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _as_inputs(batch: list[NumberedLine]) -> Inputs:
+    numbers, lines = zip(*batch, strict=True)
+    return Inputs(offsets=numbers, values=lines, keys=[None] * len(batch), timestamps=[-1] * len(batch))

@@ -1,0 +1,93 @@
+"""What the worker tells of itself: metrics of what is committed, and why it is not ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.batch import TransactionCounts
+from stream_masker.service.worker.source import PartitionSource
+from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
+
+LAG_SECONDS = 2.0
+"""Seconds between two looks at the lag."""
+
+FAILURES = 3
+"""So many transactions that fail in a row make the worker unready."""
+
+
+class WorkerReport:
+    """Keeps ``metrics`` and ``health`` up to date."""
+
+    def __init__(self, metrics: Metrics, health: Health, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._health = health
+        self._clock = clock
+        self._looked = -LAG_SECONDS
+        self._refusals = 0
+
+    def start(self) -> None:
+        """Shows every reason and outcome at 0, so that rates are right from the first on."""
+        self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
+        self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
+
+    def statistics(self, in_force: ActiveStatistics, follower: StatisticsConsumer) -> None:
+        """Shows the statistics in force, or why there are none."""
+        held = not in_force.version
+        for attribute, level in in_force.masking.alpha.items():
+            self._metrics.set("alpha", level, attribute=attribute)
+        self._metrics.set("held", held)
+        self._metrics.set("statistics_version", in_force.version)
+        self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - in_force.published / 1000))
+        self._metrics.add("statistics_refused_total", in_force.refusals - self._refusals)
+        self._refusals = in_force.refusals
+        self._health.reason("statistics", why_held(in_force, follower) if held else None)
+        self._health.note("statistics", None if held else in_force.refused)
+
+    def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
+        """Counts a transaction and, if it is committed, what it holds: all records last, so never before a part."""
+        self._metrics.add("transactions_total", outcome=outcome)
+        if outcome is not TransactionOutcome.COMMITTED:
+            return
+        self._metrics.observe("batch_duration_seconds", seconds)
+        self._metrics.observe("batch_records", written.records)
+        self._metrics.add("records_masked_total", written.masked)
+        self._metrics.add("tombstones_total", written.tombstones)
+        self._metrics.add("blocks_total", written.blocks)
+        self._metrics.add("blocks_left_out_total", written.blocks_left_out)
+        self._count_by("records_rejected_total", "reason", written.rejected)
+        self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.tallies.items()})
+        self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.tallies.items()})
+        self._metrics.add("records_in_total", written.records)
+
+    def failures(self, in_a_row: int) -> None:
+        """Tells of transactions that keep failing."""
+        text = f"the last {in_a_row} transactions failed; the log says why"
+        self._health.reason("transactions", text if in_a_row >= FAILURES else None)
+
+    def partitions(self, source: PartitionSource) -> None:
+        """Shows the assigned partitions and their lag, now and then."""
+        if self._clock() - self._looked < LAG_SECONDS:
+            return
+        self._looked = self._clock()
+        lag = source.lag()
+        self._metrics.set("assigned_partitions", len(source.assigned))
+        self._metrics.set("consumer_lag_assigned", sum(lag.values()))
+        self._metrics.forget("consumer_lag")
+        for partition, records in lag.items():
+            self._metrics.set("consumer_lag", records, partition=str(partition))
+
+    def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
+        for value, amount in amounts.items():
+            self._metrics.add(name, amount, **{label: value})
+
+
+def why_held(in_force: ActiveStatistics, follower: StatisticsConsumer) -> str:
+    """Why there are no statistics to mask with."""
+    if not follower.at_end:
+        return "no statistics yet: reading the statistics topic"
+    return "no statistics yet" + (f": {in_force.refused}" if in_force.refused else ": none are published")

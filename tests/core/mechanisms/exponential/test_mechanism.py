@@ -1,0 +1,139 @@
+"""The exponential mechanism: exact probabilities, local differential privacy, in trees and in graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.mechanisms import Exponential
+from stream_masker.core.mechanisms.exponential.graph import GraphExponential
+from stream_masker.core.mechanisms.exponential.tree import TreeExponential
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.random.keys import PositionKeys
+from stream_masker.errors import ParameterError
+
+N = 40_000
+
+
+def taxonomy(parents, size=30):
+    rng = np.random.default_rng(parents)
+    links = {(f"c{k}", f"c{p}") for k in range(1, size) for p in rng.integers(max(0, k - 12), k, parents)}
+    return Ontology.from_edges(sorted(links)).taxonomy()
+
+
+TREE, GRAPH = taxonomy(1), taxonomy(2, size=150)
+
+
+def words(size):
+    return np.random.default_rng(7).integers(0, 2**64, (size, 2), np.uint64)
+
+
+def probabilities(distance, a, epsilon, candidates="all"):
+    """The definition: exp(-ε·sd/2), normalised over all candidates."""
+    weights = np.exp(-epsilon * distance.to_all(a) / 2)
+    if candidates == "leaves":
+        weights *= distance.taxonomy.leaf
+    return weights / weights.sum()
+
+
+def drawn_shares(drawer, a, size):
+    drawn = drawer.draw(np.full(N, a, np.int32), words(N))
+    return np.bincount(drawn, minlength=size) / N
+
+
+@pytest.mark.parametrize("candidates", ["all", "leaves"])
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@pytest.mark.parametrize(
+    ("tau", "kind"), [(TREE, TreeExponential), (TREE, GraphExponential), (GRAPH, GraphExponential)]
+)
+def test_concepts_are_drawn_by_their_probabilities(tau, kind, measure, epsilon, candidates):
+    distance = measure(tau)
+    drawer = kind(distance, candidates=candidates, epsilon=epsilon)
+    for a in (0, 1, len(tau) - 1):
+        shares = drawn_shares(drawer, a, len(tau))
+        expected = probabilities(distance, a, epsilon, candidates)
+        np.testing.assert_allclose(shares, expected, atol=5 * np.sqrt(expected.max() / N))
+        assert shares[expected == 0].sum() == 0
+
+
+@pytest.mark.parametrize("tau", [TREE, GRAPH])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_each_value_is_epsilon_locally_private(tau, epsilon):
+    """P(c | a) ≤ exp(ε)·P(c | a') for all a, a', c."""
+    matrix = np.array([probabilities(WuPalmer(tau), a, epsilon) for a in range(len(tau))])
+    assert (matrix.max(axis=0) / matrix.min(axis=0)).max() <= np.exp(epsilon)
+
+
+def made(tau=TREE, **parameters):
+    mechanism = Exponential({"a": tau, "b": tau}, seed=b"a seed", **parameters)
+    mechanism.learn_many([{"a": "c1", "b": "c2"}, {"a": "c3", "b": "c4"}])
+    mechanism.calibrate()
+    return mechanism
+
+
+def masked_codes(mechanism, codes):
+    batch = Batch(codes.size, (Column(codes), Column(codes)))
+    return mechanism.mask_batch(batch, PositionKeys(b"s", "t", 0, np.arange(codes.size)))
+
+
+@pytest.mark.parametrize("tau", [TREE, GRAPH])
+def test_a_greater_epsilon_keeps_values_nearer(tau):
+    codes = np.random.default_rng(1).integers(0, len(tau), 5000).astype(np.int32)
+    distances = [masked_codes(made(tau, epsilon=e), codes).tallies[0].squared_distance for e in (0.01, 5, 20, 100)]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < distances[0] / 5
+
+
+def test_epsilon_may_differ_by_attribute():
+    codes = np.full(2000, 7, np.int32)
+    first, second = masked_codes(made(epsilon={"a": 0.01, "b": 200}), codes).columns
+    assert (first.codes == 7).mean() < 0.2
+    assert (second.codes == 7).mean() > 0.9
+
+
+def test_masked_values_do_not_depend_on_the_window():
+    codes = np.arange(len(TREE), dtype=np.int32)
+    other = Exponential({"a": TREE, "b": TREE}, seed=b"a seed")
+    other.learn_many([{"a": "c20", "b": "c21"}] * 3)
+    other.calibrate()
+    np.testing.assert_array_equal(
+        masked_codes(made(), codes).columns[0].codes, masked_codes(other, codes).columns[0].codes
+    )
+
+
+def test_weights_that_were_forgotten_are_found_again():
+    distance = WuPalmer(GRAPH)
+    codes = np.tile(np.arange(len(GRAPH), dtype=np.int32), 20)
+    codes[5] = -1
+    small = GraphExponential(distance, candidates="all", epsilon=3.0, kept_bytes=0)
+    large = GraphExponential(distance, candidates="all", epsilon=3.0)
+    drawn = small.draw(codes, words(codes.size))
+    np.testing.assert_array_equal(drawn, large.draw(codes, words(codes.size)))
+    assert drawn[5] == -1
+
+
+def test_a_taxonomy_of_one_concept_has_one_to_draw():
+    tau = Ontology.from_edges([("c", "root")]).taxonomy(root="c")
+    for kind in (TreeExponential, GraphExponential):
+        assert (
+            kind(WuPalmer(tau), candidates="all", epsilon=1.0).draw(np.zeros(3, np.int32), words(3)).tolist() == [0] * 3
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        ({"epsilon": 0}, "from 1e-06 to 1000"),
+        ({"epsilon": -1.0}, "from 1e-06 to 1000"),
+        ({"epsilon": float("nan")}, "from 1e-06 to 1000"),
+        ({"epsilon": True}, "from 1e-06 to 1000"),
+        ({"epsilon": {"a": 1.0}}, "one for each"),
+        ({"candidates": "inner"}, "all or leaves"),
+    ],
+)
+def test_bad_parameters_fail_with_what_is_allowed(given, allowed):
+    with pytest.raises(ParameterError, match=allowed):
+        Exponential({"a": TREE, "b": TREE}, seed=b"s", **given)

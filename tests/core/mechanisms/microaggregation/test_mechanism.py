@@ -1,0 +1,277 @@
+"""Microaggregation: k-anonymity that is checked, absent values, arrays, the hybrid step, and what is refused (2013)."""
+
+import json
+
+import numpy as np
+import pytest
+
+from stream_masker import LogTaxonomic, Ontology
+from stream_masker.core.anonymity import class_sizes, least_class
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms import Microaggregation
+from stream_masker.core.mechanisms.microaggregation.groups import Comparable
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
+
+SEED = b"seed"
+RNG = np.random.default_rng(12)
+TAU = Ontology.from_edges([(f"c{k}", f"c{RNG.integers(0, k)}") for k in range(1, 60)]).taxonomy()
+FLAT = Ontology.from_edges([(f"v{k}", "any") for k in range(12)]).taxonomy()
+KINDS = {"age": Numeric(minimum=0, maximum=110, integer=True), "charge": Numeric(minimum=0)}
+SIZE = 200
+
+
+def table(n=SIZE):
+    return [
+        {
+            "code": str(RNG.choice(TAU.ids)),
+            "kind": f"v{RNG.integers(0, 12)}",
+            "age": int(RNG.integers(0, 110)),
+            "charge": float(RNG.exponential(900)),
+        }
+        for _ in range(n)
+    ]
+
+
+RECORDS = table()
+KEYS = [b"%d" % k for k in range(SIZE)]
+
+
+def mechanism(records=RECORDS, **parameters):
+    made = Microaggregation({"code": TAU, "kind": FLAT}, numeric=KINDS, seed=SEED, **parameters)
+    if records:
+        made.learn_many(records)
+        made.calibrate()
+    return made
+
+
+def rows(records):
+    return [tuple(record.values()) for record in records]
+
+
+def classes(records):
+    masked = rows(records)
+    return [masked.count(row) for row in masked]
+
+
+@pytest.mark.parametrize("variant", ["semantic", "classic"])
+@pytest.mark.parametrize("scaling", ["balanced", "paper"])
+@pytest.mark.parametrize("k", [2, 5, 40, 200])
+def test_every_masked_record_is_equal_to_k_minus_1_others(k, scaling, variant):
+    masked = mechanism(k=k, scaling=scaling, variant=variant).mask_many(RECORDS, keys=KEYS)
+    assert min(classes(masked)) >= k
+    if k < 40:
+        assert max(classes(masked)) < 4 * k
+
+
+def test_masked_values_are_values_of_the_attributes():
+    for hybrid in (False, True):
+        masked = mechanism(hybrid=hybrid).mask_many(RECORDS, keys=KEYS)
+        assert {row["code"] for row in masked} <= {row["code"] for row in RECORDS}
+        assert {row["kind"] for row in masked} <= {row["kind"] for row in RECORDS}
+        assert {type(row["age"]) for row in masked} == {int}
+        assert all(0 <= row["age"] <= 110 and row["charge"] >= 0 for row in masked)
+
+
+def test_what_is_not_anonymous_is_withheld(monkeypatch):
+    made = mechanism()
+    monkeypatch.setattr(Comparable, "groups", lambda self, k: (np.arange(SIZE), np.arange(SIZE + 1)))
+    with pytest.raises(AnonymityError, match="5-anonymous"):
+        made.mask_many(RECORDS, keys=KEYS)
+
+
+def test_records_in_another_order_are_masked_alike():
+    made = mechanism()
+    order = RNG.permutation(SIZE)
+    masked = made.mask_many([RECORDS[r] for r in order], keys=[KEYS[r] for r in order])
+    assert masked == [made.mask_many(RECORDS, keys=KEYS)[r] for r in order]
+
+
+def test_ties_are_random_and_of_the_key():
+    same = [{"code": TAU.ids[k % 30], "kind": None, "age": None, "charge": None} for k in range(SIZE)]
+    made = mechanism(records=[{**r, "kind": "v1", "age": 3, "charge": float(k)} for k, r in enumerate(same)])
+    first = made.mask_many(same, keys=KEYS)
+    assert made.mask_many(same, keys=KEYS) == first
+    assert made.mask_many(same, keys=KEYS[::-1]) != first
+
+
+def test_too_few_records_are_refused():
+    with pytest.raises(ParameterError, match="k=5 needs 5 records or more"):
+        mechanism().mask_many(RECORDS[:4], keys=KEYS[:4])
+    assert mechanism().group_minimum == 5
+    with pytest.raises(ParameterError, match="mask_many"):
+        mechanism().mask_one(RECORDS[0], key=b"k")
+
+
+@pytest.fixture
+def with_gaps():
+    records = [dict(record) for record in RECORDS]
+    for k, record in enumerate(records):
+        if k % 4 == 0:
+            record["kind"] = None
+        if k % 10 == 1:
+            record["charge"] = None
+    for name in ("code", "kind", "age"):
+        records[7][name] = None
+    records[9] = {}
+    return records
+
+
+def test_records_with_the_same_gaps_make_groups_and_rare_ones_tell_nothing(with_gaps):
+    made = mechanism(records=with_gaps)
+    masked = made.mask_many(with_gaps, keys=KEYS)
+    for before, after in zip(with_gaps, masked, strict=True):
+        assert all((after[name] is None) == (before.get(name) is None) for name in after)
+    small = [k for k, size in enumerate(classes(masked)) if size < 5]
+    assert small == [7, 9]
+    assert rows(masked)[9] == (None, None, None, None)
+    assert masked[7]["charge"] == pytest.approx(made.statistics.numeric.mean[1])
+
+
+def test_rare_values_become_the_window_s_means_and_are_counted(with_gaps):
+    lonely = {"code": "c3", "age": 104, "charge": 5.0}
+    records = [record for record in with_gaps if record.get("kind")][:100]
+    made = mechanism(records=records)
+    batch = made.encode([*records, lonely])
+    masked = made.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(101)))
+    row = made.decode(batch, masked)[-1]
+    means = made.statistics.model["marginality"]
+    assert row["code"] == means["code"]["mean"]
+    assert row["age"] == round(made.statistics.numeric.mean[0])
+    assert masked.tallies[0].truncated >= 1
+    assert masked.tallies[0].values == 101
+
+
+def test_elements_of_arrays_make_groups_of_their_own():
+    records = [{"code": str(RNG.choice(TAU.ids)), "more": RNG.choice(TAU.ids, k % 4).tolist()} for k in range(SIZE)]
+    made = Microaggregation({"code": TAU, "more": TAU}, k=6, seed=SEED)
+    made.learn_many(records)
+    made.calibrate()
+    masked = made.mask_many(records, keys=KEYS)
+    assert [len(row["more"]) for row in masked] == [len(row["more"]) for row in records]
+    elements = [code for row in masked for code in row["more"]]
+    assert min(elements.count(code) for code in elements) >= 6
+    codes = [row["code"] for row in masked]
+    assert min(codes.count(code) for code in codes) >= 6
+    few = made.mask_many([{"code": "c1", "more": ["c2"] if k < 3 else []} for k in range(9)], keys=KEYS[:9])
+    mean = made.statistics.model["marginality"]["more"]["mean"]
+    assert [row["more"] for row in few] == [[mean]] * 3 + [[]] * 6
+
+
+def test_numbers_alone_are_microaggregated():
+    made = Microaggregation({}, numeric=KINDS, k=4, seed=SEED)
+    made.learn_many(RECORDS)
+    made.calibrate()
+    masked = made.mask_many(RECORDS, keys=KEYS)
+    assert min(classes(masked)) >= 4
+    assert np.mean([row["charge"] for row in masked]) == pytest.approx(np.mean([row["charge"] for row in RECORDS]))
+
+
+def test_the_hybrid_step_keeps_the_variance_that_means_lose():
+    before = np.array([row["charge"] for row in RECORDS])
+    plain, hybrid = (
+        np.array([row["charge"] for row in mechanism(k=10, hybrid=h).mask_many(RECORDS, keys=KEYS)])
+        for h in (False, True)
+    )
+    assert plain.var() < 0.9 * before.var()
+    assert hybrid.var() > plain.var()
+    assert len(set(hybrid)) == SIZE
+
+
+def test_by_the_hybrid_step_every_value_of_a_group_may_come_of_each_of_its_records():
+    records = RECORDS[:6]
+    made = mechanism(k=6, hybrid=True)
+    outcomes = [made.mask_many(records, keys=[b"%d %d" % (trial, k) for k in range(6)]) for trial in range(300)]
+    for name in ("code", "kind"):
+        values = {record[name] for record in records}
+        for k in range(6):
+            assert {rows[k][name] for rows in outcomes} == values
+    ages = [record["age"] for record in records]
+    for k, age in enumerate(ages):
+        radius = max(abs(age - other) for other in ages)
+        found = {rows[k]["age"] for rows in outcomes}
+        assert max(0, age - radius) <= min(found) < min(ages) + 9
+        assert max(ages) - 9 < max(found) <= min(110, age + radius)
+
+
+def test_classic_takes_the_mode_and_semantic_the_least_marginal_value():
+    tau = Ontology.from_edges([("a", "r"), ("b", "r"), *((f"a{k}", "a") for k in range(5)), ("b0", "b")]).taxonomy()
+    records = [{"x": value} for value in ("b0", "b0", "a0", "a1", "a2", "a3", "a4")]
+    found = {}
+    for variant in ("classic", "semantic"):
+        made = Microaggregation({"x": tau}, k=7, variant=variant, seed=SEED)
+        made.learn_many(records)
+        made.calibrate()
+        found[variant] = {row["x"] for row in made.mask_many(records, keys=KEYS[:7])}
+        assert made.statistics.model["marginality"]["x"]["mean"] in {"b0", "a0"}
+    assert found["classic"] == {"b0"}
+    assert found["semantic"] <= {f"a{k}" for k in range(5)}
+
+
+def test_the_variances_of_the_window_weigh_the_attributes():
+    """A window in which charges hardly differ makes them matter more."""
+    narrow = [{**record, "charge": 500 + record["charge"] / 1000} for record in RECORDS]
+    wide, tight = mechanism().mask_many(RECORDS, keys=KEYS), mechanism(records=narrow).mask_many(RECORDS, keys=KEYS)
+
+    def error(masked):
+        return sum((a["charge"] - b["charge"]) ** 2 for a, b in zip(RECORDS, masked, strict=True))
+
+    assert error(tight) < error(wide) / 2
+
+
+def test_the_snapshot_carries_means_and_variances():
+    made, other = mechanism(), mechanism(records=None)
+    other.restore(json.loads(json.dumps(made.snapshot())))
+    assert other.mask_many(RECORDS, keys=KEYS) == made.mask_many(RECORDS, keys=KEYS)
+    good = made.snapshot()
+    for model in ({}, {"marginality": {}}, {"marginality": {"code": {}, "kind": {}}}, {"marginality": None}):
+        with pytest.raises(StatisticsError):
+            made.restore({**good, "statistics": {**good["statistics"], "model": model}})
+    unknown = {"mean": "no such", "variance": 1.0, "values": 3}
+    with pytest.raises(StatisticsError):
+        made.restore(
+            {**good, "statistics": {**good["statistics"], "model": {"marginality": {"code": unknown, "kind": unknown}}}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"k": 1}, "from 2 to the window's 10000"),
+        ({"k": 2.0}, "whole number"),
+        ({"k": True}, "whole number"),
+        ({"k": 30, "window": 20}, "from 2 to the window's 20"),
+        ({"variant": "modal"}, "semantic or classic"),
+        ({"scaling": "none"}, "balanced or paper"),
+        ({"hybrid": 1}, "bool"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        mechanism(records=None, **parameters)
+
+
+def test_classes_count_scalars_and_numbers_but_no_arrays():
+    nan = np.nan
+    batch = Batch(
+        5,
+        (
+            Column(np.array([1, 1, 1, 2, 1], np.int32)),
+            Column(np.array([7, 8, 9], np.int32), np.array([0, 1, 2, 3, 3, 3])),
+        ),
+        numeric=np.array([[0.0], [-0.0], [nan], [0.0], [nan]]),
+    )
+    assert class_sizes(batch).tolist() == [2, 2, 2, 1, 2]
+    assert least_class(batch) == 1
+    assert least_class(Batch(0, ())) == 0
+
+
+def test_tallies_are_of_the_paper_s_distance():
+    made = mechanism()
+    batch = made.encode(RECORDS)
+    masked = made.mask_batch(batch, FieldKeys(SEED, KEYS))
+    d = LogTaxonomic(TAU)
+    squares = d.pairs(batch.columns[0].codes, masked.columns[0].codes) ** 2
+    assert masked.tallies[0].squared_distance == pytest.approx(squares.sum())
+    assert masked.tallies[0].truncated == 0

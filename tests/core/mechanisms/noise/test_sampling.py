@@ -1,0 +1,157 @@
+"""Noise: its covariance, its distribution, and that arrays follow their record's scalars."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.mechanisms.noise.sampling import Noise, exponential_roots, factor, normals
+from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random.layout import draw_words
+
+N = 60_000
+SIGMA = np.array([[0.14, 0.04, 0.06], [0.04, 0.15, 0.02], [0.06, 0.02, 0.09]])
+ALPHA = np.array([0.3, 0.5, 1.0])
+TARGET = np.sqrt(np.outer(ALPHA, ALPHA)) * SIGMA
+
+
+def words(shape):
+    return np.random.default_rng(1).integers(0, 1 << 64, shape, dtype=np.uint64)
+
+
+def scalar(size) -> Column:
+    return Column(np.zeros(size, np.int32))
+
+
+def array(lengths) -> Column:
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    return Column(np.zeros(int(offsets[-1]), np.int32), offsets)
+
+
+def noise_of(batch, sigma=SIGMA, *, correlated=True, laplace=False):
+    keys = PositionKeys(b"secret", "topic", 0, np.arange(batch.size))
+    source = Noise(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, laplace=laplace)
+    return source.draw(keys, batch, draw_words(keys, batch))
+
+
+def kurtosis(values):
+    return float(np.mean(values**4) / np.mean(values**2) ** 2)
+
+
+def test_normals_are_normal():
+    drawn = normals(words((N, 2)))
+    assert abs(drawn.mean()) < 0.02
+    assert abs(drawn.std() - 1) < 0.01
+    assert abs(kurtosis(drawn) - 3) < 0.1
+    assert abs(np.mean(drawn < 1.0) - 0.8413) < 0.006
+
+
+def test_the_extreme_words_give_finite_variates():
+    extreme = np.array([[0, 0], [2**64 - 1, 2**64 - 1], [2**64 - 1, 0]], np.uint64)
+    assert np.isfinite(normals(extreme)).all()
+    assert np.isfinite(exponential_roots(extreme.reshape(-1))).all()
+
+
+def test_exponential_roots_are_roots_of_exponential_variates():
+    squared = exponential_roots(words(N)) ** 2
+    assert abs(squared.mean() - 1) < 0.02
+    assert abs(np.mean(squared > 1) - np.exp(-1)) < 0.006
+
+
+@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32))
+def test_a_factor_of_any_rank(p, rank, seed):
+    root = np.random.default_rng(seed).normal(size=(p, min(rank, p)))
+    sigma = root @ root.T
+    lower = factor(sigma)
+    np.testing.assert_allclose(lower @ lower.T, sigma, atol=1e-7 * max(1.0, float(np.abs(sigma).max())))
+    np.testing.assert_array_equal(lower, np.tril(lower))
+
+
+def test_a_factor_does_not_depend_on_what_comes_after():
+    np.testing.assert_array_equal(factor(SIGMA)[:2, :2], factor(SIGMA[:2, :2]))
+
+
+def test_a_constant_attribute_gets_no_noise():
+    sigma = SIGMA.copy()
+    sigma[1, :] = sigma[:, 1] = 0
+    drawn = noise_of(Batch(100, tuple(scalar(100) for _ in range(3))), sigma)
+    assert not drawn[1].any()
+    assert drawn[0].all()
+    assert drawn[2].all()
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+def test_scalars_have_the_covariance_asked_for(laplace):
+    drawn = np.array(noise_of(Batch(N, tuple(scalar(N) for _ in range(3))), laplace=laplace))
+    np.testing.assert_allclose(np.cov(drawn), TARGET, atol=0.004)
+    np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=0.005)
+    for values in drawn:
+        assert kurtosis(values) == pytest.approx(6 if laplace else 3, abs=0.5)
+
+
+def test_laplace_noise_of_uncorrelated_attributes_is_independent():
+    """Not just uncorrelated, as it were with a variate in common."""
+    drawn = noise_of(Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=False, laplace=True)
+    assert abs(np.corrcoef(drawn[0] ** 2, drawn[1] ** 2)[0, 1]) < 0.03
+    together = noise_of(Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=True, laplace=True)
+    assert np.corrcoef(together[0] ** 2, together[1] ** 2)[0, 1] > 0.1
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("laplace", [False, True])
+def test_every_element_has_the_covariance_with_the_scalars(place, laplace):
+    columns = [scalar(N) for _ in range(3)]
+    columns[place] = array([2] * N)
+    drawn = noise_of(Batch(N, tuple(columns)), laplace=laplace)
+    for k in (0, 1):
+        rows = [values[k::2] if j == place else values for j, values in enumerate(drawn)]
+        np.testing.assert_allclose(np.cov(np.array(rows)), TARGET, atol=0.005)
+
+
+def test_elements_are_independent_given_the_scalars():
+    """Their covariance is what they share through the scalars: Σ_ab Σ_bb⁻¹ Σ_ba."""
+    drawn = noise_of(Batch(N, (array([2] * N), scalar(N))), SIGMA[:2, :2])
+    shared = ALPHA[0] * SIGMA[0, 1] ** 2 / SIGMA[1, 1]
+    assert np.cov(drawn[0][::2], drawn[0][1::2])[0, 1] == pytest.approx(shared, abs=0.001)
+
+
+def test_arrays_without_covariances_draw_for_themselves():
+    sigma = np.diag(np.diag(SIGMA)[:2])
+    drawn = noise_of(Batch(N, (array([1] * N), array([1] * N))), sigma, correlated=False)
+    np.testing.assert_allclose(np.cov(np.array(drawn)), np.diag(ALPHA[:2] * np.diag(sigma)), atol=0.003)
+
+
+def test_present_values_keep_their_covariance_beside_absent_ones():
+    codes = np.zeros(N, np.int32)
+    codes[::2] = ABSENT
+    drawn = noise_of(Batch(N, (Column(codes), scalar(N), scalar(N))))
+    for rows in (slice(0, None, 2), slice(1, None, 2)):
+        np.testing.assert_allclose(np.cov(drawn[1][rows], drawn[2][rows]), TARGET[1:, 1:], atol=0.006)
+    np.testing.assert_allclose(np.cov(np.array([values[1::2] for values in drawn])), TARGET, atol=0.006)
+
+
+def test_a_record_is_drawn_alike_beside_records_with_other_gaps():
+    codes = np.array([ABSENT, 0, 0, ABSENT], np.int32)
+    mixed = Batch(4, (Column(codes), scalar(4), Column(codes[::-1].copy())))
+    keys = PositionKeys(b"secret", "topic", 0, np.arange(4))
+    source = Noise(sigma=SIGMA, alpha=ALPHA, correlated=True, laplace=True)
+    together = source.draw(keys, mixed, draw_words(keys, mixed))
+    for i in range(4):
+        one = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))
+        key = PositionKeys(b"secret", "topic", 0, np.array([i]))
+        alone = source.draw(key, one, draw_words(key, one))
+        for column, all_, own in zip(one.columns, together, alone, strict=True):
+            assert column.codes[0] == ABSENT or all_[i] == own[0]
+
+
+def test_a_records_own_alpha_replaces_the_configured_one():
+    columns = (scalar(4), array([1, 2, 0, 1]), scalar(4))
+    plain = noise_of(Batch(4, columns))
+    own = noise_of(Batch(4, columns, alpha=np.array([np.nan, 1.2, 0.5, np.nan])))
+    per_record = [np.arange(4), np.array([0, 1, 1, 3]), np.arange(4)]
+    for j, records in enumerate(per_record):
+        levels = np.array([ALPHA[j], 1.2, 0.5, ALPHA[j]])[records]
+        np.testing.assert_allclose(own[j], plain[j] * np.sqrt(levels / ALPHA[j]))

@@ -1,0 +1,375 @@
+"""Semantic noise as a whole: its parameters, its references, noise levels of records, and real discharges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.data import discharges, icd9cm
+
+from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.replacement.rule import NO_REFERENCE
+from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.errors import ParameterError, StatisticsError
+
+SEED = b"seed"
+TREE = Ontology.from_edges(
+    [(f"b{i}", "root") for i in range(4)] + [(f"l{i}{j}", f"b{i}") for i in range(4) for j in range(5)]
+).taxonomy()
+COMMON = [*[f"l0{j}" for j in range(5)] * 8, *TREE.ids]
+"""Values of which most lie below b0, so that the mean is not the root."""
+OTHER = Ontology.from_edges([("x", "other"), ("y", "other"), ("z", "x")]).taxonomy()
+
+
+def build(names="ab", tau=TREE, **parameters) -> SemanticNoise:
+    return SemanticNoise(dict.fromkeys(names, tau), **{"seed": SEED, **parameters})
+
+
+def learnt(names="ab", size=300, **parameters) -> SemanticNoise:
+    noise = build(names, **parameters)
+    rng = np.random.default_rng(1)
+    noise.learn_many([{name: str(rng.choice(COMMON)) for name in names} for _ in range(size)])
+    noise.calibrate()
+    return noise
+
+
+class Recorder:
+    """Notes what it is asked to replace, and replaces it."""
+
+    def __init__(self, replacer):
+        self.replacer = replacer
+        self.tasks = []
+
+    def replace(self, task):
+        self.tasks.append(task)
+        return self.replacer.replace(task)
+
+
+def tasks_of(noise, records):
+    """The task of each attribute."""
+    recorders = [Recorder(replacer) for replacer in noise._replacers]
+    noise._replacers = tuple(recorders)
+    noise.mask_many(records, keys=[b"%d" % k for k in range(len(records))])
+    return [recorder.tasks[0] for recorder in recorders]
+
+
+def references(noise, records):
+    return [[None if r == NO_REFERENCE else TREE.ids[r] for r in task.references] for task in tasks_of(noise, records)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": 0}, r"alpha=0 of 'a'.*\(0, 10\]"),
+        ({"alpha": 10.5}, r"alpha=10.5"),
+        ({"alpha": float("nan")}, r"alpha=nan"),
+        ({"alpha": True}, r"alpha=True"),
+        ({"alpha": "much"}, r"alpha='much'"),
+        ({"alpha": {"a": 0.3}}, r"alpha is given for 'a'.*one for each of \('a', 'b'\)"),
+        ({"alpha": {"a": 0.3, "b": 0.3, "c": 0.3}}, r"alpha is given for"),
+        ({"alpha": {"a": 0.3, "b": -1}}, r"alpha=-1 of 'b'"),
+        ({"correlated": "yes"}, r"correlated is a str: use a bool"),
+        ({"reference": "median"}, r"reference='median'.*mean or pair or root"),
+        ({"distribution": "cauchy"}, r"distribution='cauchy'.*normal or laplace"),
+        ({"rounding": "floor"}, r"rounding='floor'.*calibrated or ceil"),
+        ({"candidates": "some"}, r"candidates='some'.*all or leaves"),
+        ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
+        ({"window": 0}, r"window of 0"),
+        ({"window_age": -1.0}, r"window age"),
+        ({"rollup_depth": 0}, r"rollup_depth=0"),
+        ({"pairs": [("a", "b")]}, r"only for reference='pair'"),
+        ({"reference": "pair", "pairs": [("a", "a")]}, r"exactly one pair"),
+        ({"reference": "pair", "pairs": []}, r"exactly one pair"),
+        ({"reference": "pair", "pairs": [("a", "c")]}, r"exactly one pair"),
+    ],
+)
+def test_parameters_are_checked_at_once(parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        build(**parameters)
+
+
+def test_taxonomies_must_be_taxonomies():
+    with pytest.raises(ParameterError, match="the taxonomy of 'a' is a Ontology: use a Taxonomy"):
+        SemanticNoise({"a": Ontology.from_edges([("x", "y")])}, seed=SEED)
+
+
+@pytest.mark.parametrize("parameters", [{"alpha": 10}, {"alpha": {"a": 0.1, "b": np.float32(1)}}, {"window_age": 60}])
+def test_the_ends_of_the_ranges_are_allowed(parameters):
+    assert set(build(**parameters).alpha) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("taxonomies", "parameters", "suggested"),
+    [
+        ({"a": TREE}, {}, "Uncorrelated-Algorithm1"),
+        ({"a": TREE, "b": OTHER}, {}, "Correlated-Algorithm3"),
+        ({"a": TREE, "b": TREE, "c": TREE}, {}, "Correlated-Algorithm3"),
+        (
+            {"a": TREE, "b": TREE, "c": TREE},
+            {"pairs": [("a", "b"), ("b", "c")]},
+            "Correlated-Algorithm1 to keep the sMean",
+        ),
+        ({"a": TREE, "b": TREE, "c": TREE, "d": TREE}, {"pairs": [("a", "b")]}, "Correlated-Algorithm3"),
+        ({"a": TREE, "b": OTHER, "c": TREE, "d": OTHER}, {"pairs": [("a", "b"), ("c", "d")]}, "Correlated-Algorithm3"),
+    ],
+)
+def test_what_is_no_pair_is_told_table_9s_method(taxonomies, parameters, suggested):
+    with pytest.raises(ParameterError, match=f"Table 9.*{suggested}"):
+        SemanticNoise(taxonomies, reference="pair", seed=SEED, **parameters)
+
+
+def test_equal_taxonomies_made_apart_are_a_pair():
+    again = Ontology.from_edges([(c, p) for c in TREE.ids for p in TREE.parents_of(c)]).taxonomy()
+    assert again is not TREE
+    assert SemanticNoise({"a": TREE, "b": again}, reference="pair", seed=SEED).attributes == ("a", "b")
+
+
+def test_the_mean_is_every_values_reference():
+    noise = learnt(reference="mean")
+    records = [{"a": "l00", "b": ["l01", "l02"]}, {"a": None, "b": []}]
+    mean = noise.statistics.mean
+    assert references(noise, records) == [[mean["a"]] * 2, [mean["b"]] * 2]
+
+
+def test_the_root_is_every_values_reference():
+    assert references(learnt(reference="root"), [{"a": "l00", "b": ["l01", "l02"]}]) == [["root"], ["root"] * 2]
+
+
+def test_paired_scalars_are_each_others_reference():
+    records = [{"a": "l00", "b": "l11"}, {"a": "l01"}, {"b": "l12"}]
+    assert references(learnt(reference="pair"), records) == [["l11", None, "l12"], ["l00", "l01", None]]
+
+
+def test_a_scalar_is_the_reference_of_an_arrays_elements_and_the_first_is_its():
+    records = [{"a": "l00", "b": ["l01", "l02"]}, {"a": "l03", "b": []}, {"a": None, "b": ["l04"]}]
+    for names in ("ab", "ba"):
+        noise = learnt(names, reference="pair")
+        found = dict(zip(names, references(noise, records), strict=True))
+        assert found == {"a": ["l01", None, "l04"], "b": ["l00", "l00", None]}
+
+
+def test_pairs_may_be_named():
+    noise = learnt("abcd", reference="pair", pairs=[("a", "d"), ("c", "b")])
+    record = {"a": "l00", "b": "l11", "c": "l22", "d": "l33"}
+    assert references(noise, [record]) == [["l33"], ["l22"], ["l11"], ["l00"]]
+
+
+def test_two_arrays_cannot_be_correlated_or_paired():
+    record = {"a": ["l00"], "b": ["l01"]}
+    with pytest.raises(ParameterError, match="allows one array attribute, but a, b are arrays"):
+        learnt().mask_one(record, key=b"k")
+    with pytest.raises(ParameterError, match="two arrays as a pair"):
+        learnt(correlated=False, reference="pair").mask_one(record, key=b"k")
+    masked = learnt(correlated=False).mask_one(record, key=b"k")
+    assert [len(value) for value in masked.values()] == [1, 1]
+
+
+def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
+    n = 20_000
+    batch = Batch(n, tuple(Column(np.full(n, TREE.position("l00"), np.int32)) for _ in range(2)))
+    for correlated in (False, True):
+        noise = learnt(correlated=correlated, alpha=0.5)
+        found = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).tallies[0].squared_noise / n
+        variances = np.diag(noise.statistics.covariance)[0], noise.statistics.variance["a"]
+        assert abs(variances[0] / variances[1] - 1) > 0.15
+        assert found == pytest.approx(0.5 * variances[0 if correlated else 1], rel=0.05)
+
+
+def test_each_attribute_has_its_own_alpha():
+    n = 20_000
+    batch = Batch(n, tuple(Column(np.full(n, TREE.position("l00"), np.int32)) for _ in range(2)))
+    noise = learnt(alpha={"a": 0.1, "b": 2.0})
+    tallies = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).tallies
+    expected = np.array([0.1, 2.0]) * np.diag(noise.statistics.covariance)
+    assert [tally.squared_noise / n for tally in tallies] == pytest.approx(expected.tolist(), rel=0.05)
+
+
+def test_a_records_own_alpha():
+    noise = learnt()
+    low, high = learnt(alpha=0.001), learnt(alpha=10.0)
+    records = [{"a": "l00", "b": "l11"}] * 30
+    keys = [b"%d" % k for k in range(30)]
+    alpha = [0.001, 10.0, None] * 10
+    masked = noise.mask_many(records, keys=keys, alpha=alpha)
+    for k, record in enumerate(records):
+        expected = {0.001: low, 10.0: high, None: noise}[alpha[k]].mask_one(record, key=keys[k])
+        assert masked[k] == expected == noise.mask_one(record, key=keys[k], alpha=alpha[k])
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, 10.01, float("inf")])
+def test_an_alpha_out_of_range_is_named_by_its_record(alpha):
+    with pytest.raises(ParameterError, match=r"the alpha of record 1 is not in \(0, 10\]"):
+        learnt().mask_many([{}, {}, {}], keys=[b"1", b"2", b"3"], alpha=[0.3, alpha, None])
+
+
+def test_alphas_and_records_must_be_as_many():
+    with pytest.raises(ParameterError, match="1 alphas for 2 records"):
+        learnt().mask_many([{}, {}], keys=[b"1", b"2"], alpha=[0.3])
+
+
+@pytest.mark.parametrize("correlated", [True, False])
+def test_an_attribute_without_variance_is_refused_for_its_noise_would_be_none(correlated):
+    noise = build(correlated=correlated)
+    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l00", "b": "l12"}])
+    with pytest.raises(StatisticsError, match=r"^a: every value is the same"):
+        noise.calibrate()
+    with pytest.raises(StatisticsError, match="no statistics yet"):
+        noise.mask_one({"a": "l01", "b": "l12"}, key=b"k")
+
+
+def test_statistics_without_variance_are_not_put_in_force():
+    noise = learnt()
+    before = noise.snapshot()
+    constant = replace(noise.statistics, variance={**noise.statistics.variance, "b": 0.0})
+    with pytest.raises(StatisticsError, match=r"^b: every value is the same"):
+        noise.restore(noise.snapshot_of(constant))
+    assert noise.snapshot() == before
+
+
+def test_the_distance_may_be_named_or_given():
+    by_name, by_class = learnt(distance="log_taxonomic"), learnt(distance=LogTaxonomic)
+    assert by_name.statistics.to_dict() == by_class.statistics.to_dict() != learnt().statistics.to_dict()
+    assert all(type(d) is LogTaxonomic for d in by_class.distances)
+
+
+def test_parameters_change_what_is_drawn():
+    """None of them is forgotten on the way."""
+    records = [{"a": f"l{k % 4}{k % 5}", "b": f"l{k % 3}{k % 5}"} for k in range(40)]
+    keys = [b"%d" % k for k in range(40)]
+    variants = [
+        {},
+        {"correlated": False},
+        {"reference": "root"},
+        {"reference": "pair"},
+        {"distribution": "laplace"},
+        {"rounding": "ceil"},
+        {"candidates": "leaves"},
+        {"alpha": 1.0},
+    ]
+    outcomes = [str(learnt(**variant).mask_many(records, keys=keys)) for variant in variants]
+    assert len(set(outcomes)) == len(variants)
+
+
+def test_the_window_slides():
+    noise = build(window=10)
+    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l01", "b": "l12"}] * 25)
+    assert noise.calibrate().records == 10
+
+
+def test_a_window_of_an_age_forgets_what_is_older():
+    noise = build(window_age=10.0)
+    noise.learn_one({"a": "l00", "b": "l11"}, time=0.0)
+    noise.learn_many([{"a": "l01", "b": "l12"}, {"a": "l02", "b": "l13"}], time=100.0)
+    assert noise.calibrate().records == 2
+
+
+def test_seen_concepts_stay_seen():
+    noise = build()
+    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l01", "b": "l12"}, {"a": "l00", "b": "l12"}])
+    noise.calibrate()
+    noise.learn_one({"a": "l33", "b": "l11"})
+    assert noise.calibrate().novel["a"] == pytest.approx(1 / 4)
+
+
+def test_an_array_may_be_absent_before_it_is_one():
+    noise = build()
+    for record in ({"a": "l00"}, {"a": "l00", "b": None}, {"a": "l01", "b": ["l11", "l12"]}, {"a": "l02", "b": []}):
+        noise.learn_one(record)
+    assert noise.calibrate().records == 4
+
+
+def broken(change):
+    snapshot = learnt().snapshot()
+    change(snapshot["statistics"])
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s["variance"].update(a=-0.1),
+        lambda s: s["variance"].update(a=float("nan")),
+        lambda s: s["covariance"][0].__setitem__(1, float("inf")),
+        lambda s: s["covariance"][0].__setitem__(1, 0.5),
+        lambda s: s.update(covariance=[[0.1, 0.3], [0.3, 0.1]]),
+        lambda s: s["mean"].update(a="a concept of another taxonomy"),
+        lambda s: s.update(attributes=["b", "a"]),
+        lambda s: s.pop("seen"),
+    ],
+)
+def test_broken_statistics_are_refused(change):
+    noise = learnt()
+    before = noise.snapshot()
+    with pytest.raises(StatisticsError) as caught:
+        noise.restore(broken(change))
+    assert "a concept of" not in str(caught.value)
+    assert noise.snapshot() == before
+
+
+def test_a_snapshot_of_another_taxonomy_or_format_is_refused():
+    noise = SemanticNoise({"a": OTHER}, seed=SEED)
+    noise.learn_many([{"a": "z"}, {"a": "y"}])
+    noise.calibrate()
+    with pytest.raises(StatisticsError, match="taxonomies"):
+        build("a").restore(noise.snapshot())
+    with pytest.raises(StatisticsError, match="format"):
+        noise.restore({**noise.snapshot(), "format": 2})
+
+
+def test_a_masked_record_is_the_same_on_every_machine():
+    """Pinned: a change of this is a change of every replay, and must be meant."""
+    noise = learnt(reference="pair", alpha=1.0)
+    snapshot = noise.snapshot()
+    snapshot["statistics"]["covariance"] = [[0.15, 0.05], [0.05, 0.12]]
+    noise.restore(snapshot)
+    record = {"a": "l00", "b": ["l00", "l01", "l11", "l22"]}
+    assert [noise.mask_one(record, key=b"patient %d" % k) for k in range(3)] == [
+        {"a": "b0", "b": ["l01", "l00", "b3", "b2"]},
+        {"a": "b0", "b": ["b0", "l01", "b1", "root"]},
+        {"a": "b1", "b": ["root", "l01", "l11", "b2"]},
+    ]
+
+
+@pytest.fixture(scope="module")
+def real():
+    """20,000 real discharges with both codes."""
+    tau = icd9cm().taxonomy()
+    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
+    rows = discharges()[:20_000]
+    codes = np.array([[concepts.resolve(row[a])[0] for a in ("diag_1", "diag_2")] for row in rows], np.int32)
+    known = codes[(codes >= 0).all(axis=1)]
+    return tau, Batch(len(known), tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
+
+
+@pytest.mark.parametrize("reference", ["mean", "pair", "root"])
+def test_real_discharges_keep_their_correlation_and_get_the_noise_asked_for(real, reference):
+    tau, batch = real
+    distances = [WuPalmer(tau)] * 2
+    names = ("diag_1", "diag_2")
+    original = compute_statistics(count_batch(batch, [len(tau)] * 2), names, distances, version=1)
+    ratio = {}
+    for rounding in ("ceil", "calibrated"):
+        noise = SemanticNoise(dict.fromkeys(names, tau), alpha=0.1, reference=reference, rounding=rounding, seed=SEED)
+        noise.restore(noise.snapshot_of(original))
+        masked = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(batch.size)))
+        after = compute_statistics(
+            count_batch(Batch(batch.size, masked.columns), [len(tau)] * 2), names, distances, version=1
+        )
+        tally = masked.tallies[0]
+        ratio[rounding] = np.sqrt(tally.squared_distance / tally.squared_noise)
+        assert abs(after.correlation[0, 1] - original.correlation[0, 1]) < 0.12
+    assert ratio["calibrated"] == pytest.approx(1.0, abs=0.02)
+    assert 1.2 < ratio["ceil"] < 2.0
+
+
+def test_field_keys_of_a_patient_give_one_noise_for_all_of_its_events():
+    noise = learnt()
+    batch = noise.encode([{"a": "l00", "b": "l11"}, {"a": "l00", "b": "l11"}])
+    masked = noise.mask_batch(batch, FieldKeys(SEED, [b"patient", b"patient"]))
+    assert all(column.codes[0] == column.codes[1] for column in masked.columns)
+    assert ABSENT not in masked.columns[0].codes

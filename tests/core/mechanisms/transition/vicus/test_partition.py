@@ -1,0 +1,93 @@
+"""Parts by the genetic algorithm: within their bounds, and as good as any on few values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker.core.mechanisms.transition.vicus.partition import (
+    PartitionSearch,
+    canonical_partition,
+    excess,
+    fitness_of,
+    partition_values,
+)
+
+
+def search(**given):
+    return PartitionSearch(**{"part_size": 2, "parts": None, "population": 20, "generations": 10, "seed": 0, **given})
+
+
+def similarity(rng, v):
+    matrix = rng.random((v, v))
+    matrix = (matrix + matrix.T) / 2
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def all_partitions(v, labels=()):
+    if len(labels) == v:
+        yield np.array(labels)
+        return
+    for part in range(max(labels, default=-1) + 2):
+        yield from all_partitions(v, (*labels, part))
+
+
+@pytest.mark.parametrize("parts", [None, 2, 3])
+@pytest.mark.parametrize("part_size", [1, 2, 3])
+def test_no_partition_of_few_values_is_better(parts, part_size):
+    rng = np.random.default_rng(part_size)
+    for v in (4, 6, 7):
+        matrix = similarity(rng, v)
+        wanted = search(parts=parts, part_size=part_size)
+        most = wanted.most_parts(v)
+        weights = excess(matrix) if parts is None else matrix
+        sizes = [(labels, np.bincount(labels)) for labels in all_partitions(v)]
+        allowed = [
+            labels
+            for labels, size in sizes
+            if size.min() >= part_size and (size.size <= most if parts is None else size.size == most)
+        ]
+        best = max(fitness_of(weights, labels) for labels in allowed)
+        assert fitness_of(weights, partition_values(matrix, wanted)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("parts", [None, 5, 40])
+@pytest.mark.parametrize("part_size", [1, 2, 7])
+def test_parts_keep_their_bounds(parts, part_size):
+    found = partition_values(
+        similarity(np.random.default_rng(1), 60), search(parts=parts, part_size=part_size, generations=2)
+    )
+    sizes = np.bincount(found)
+    assert sizes.min() >= part_size
+    if parts is not None:
+        assert sizes.size == min(parts, 60 // part_size)
+
+
+def test_blocks_of_similar_values_are_found():
+    blocks = np.repeat(np.arange(6), [2, 3, 4, 5, 6, 10])
+    matrix = np.where(blocks[:, None] == blocks[None, :], 0.8, 0.1)
+    np.fill_diagonal(matrix, 1.0)
+    order = np.random.default_rng(2).permutation(30)
+    found = partition_values(matrix[np.ix_(order, order)], search())
+    np.testing.assert_array_equal(found, canonical_partition(blocks[order]))
+
+
+def test_equal_seeds_find_equal_parts_and_the_matrix_stays():
+    matrix = similarity(np.random.default_rng(3), 40)
+    before = matrix.copy()
+    np.testing.assert_array_equal(partition_values(matrix, search(seed=5)), partition_values(matrix, search(seed=5)))
+    np.testing.assert_array_equal(matrix, before)
+
+
+@pytest.mark.parametrize("v", [1, 2, 3])
+def test_too_few_values_are_one_part(v):
+    assert partition_values(np.ones((v, v)), search(part_size=2)).tolist() == [0] * v
+
+
+def test_equally_similar_values_end_in_allowed_parts():
+    assert np.bincount(partition_values(np.ones((9, 9)), search(parts=3))).min() >= 2
+
+
+def test_parts_are_numbered_by_their_first_values():
+    assert canonical_partition(np.array([4, 1, 4, 0, 1])).tolist() == [0, 1, 0, 2, 1]

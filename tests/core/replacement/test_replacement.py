@@ -1,0 +1,269 @@
+"""Replacements: ties uniform, E[sd²] = ε², the cases at the edge, and the cache of levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.graphs import FIGURE_1
+
+from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.replacement.dag.engine import DagReplacer
+from stream_masker.core.replacement.generic import ArrayCache, GenericReplacer, groups
+from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.replacement.rule import NO_REFERENCE, SIGN_DROPPED, TRUNCATED, ReplacementTask
+from stream_masker.core.replacement.select import replacer
+from stream_masker.core.replacement.tree import TreeReplacer
+from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
+from stream_masker.errors import ParameterError
+
+WIDE = Ontology.from_edges(
+    [(f"b{i}", "root") for i in range(3)] + [(f"l{i}{j}", f"b{i}") for i in range(3) for j in range(4)]
+).taxonomy()
+TWO_PARENTS = Ontology.from_edges([("a", "root"), ("b", "root"), ("c", "a"), ("c", "b"), ("d", "b")]).taxonomy()
+ALONE = Ontology.from_parents({"only": []}).taxonomy()
+KINDS = pytest.mark.parametrize("kind", [BitsetTreeReplacer, TreeReplacer, DagReplacer, GenericReplacer])
+
+
+def chain(height):
+    """A tree of nothing but one way down."""
+    return Ontology.from_edges([(f"c{k + 1}", f"c{k}") for k in range(height - 1)]).taxonomy()
+
+
+def task(tau, value, reference, noise, seed=0) -> ReplacementTask:
+    """One value many times, a row for each noise."""
+    rng = np.random.default_rng(seed)
+    size = len(noise)
+    r = NO_REFERENCE if reference is None else tau.position(reference)
+    words = rng.integers(0, 1 << 64, (2, size), dtype=np.uint64)
+    codes = np.full(size, tau.position(value), np.int32)
+    return ReplacementTask(codes, np.full(size, r, np.int32), np.asarray(noise, np.float64), words[0], words[1])
+
+
+def named(tau, result):
+    return {tau.ids[c] for c in result.codes}
+
+
+@KINDS
+def test_ties_are_drawn_uniformly(kind):
+    """Chi-square of 20,000 draws among the eight leaves of the other branches; 99.99% quantile of 7 degrees."""
+    n = 20_000
+    result = kind(WuPalmer(WIDE), candidates="leaves", calibrated=False).replace(task(WIDE, "l00", None, [0.6] * n))
+    found, counts = np.unique(result.codes, return_counts=True)
+    assert {WIDE.ids[c] for c in found} == {f"l{i}{j}" for i in (1, 2) for j in range(4)}
+    assert ((counts - n / 8) ** 2 / (n / 8)).sum() < 29.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "measure"),
+    [
+        (kind, measure)
+        for kind in (BitsetTreeReplacer, TreeReplacer, GenericReplacer)
+        for measure in (WuPalmer, LogTaxonomic)
+    ]
+    + [(DagReplacer, WuPalmer)],
+)
+@pytest.mark.parametrize("candidates", ["all", "leaves"])
+@pytest.mark.parametrize("reference", [None, "root", "b0", "l21"])
+@pytest.mark.parametrize("magnitude", [0.05, 0.3, 0.45])
+def test_calibrated_rounding_matches_the_noise_on_average(kind, measure, candidates, reference, magnitude):
+    n = 40_000
+    signs = np.where(np.arange(n) % 2, 1, -1)
+    chosen = kind(measure(WIDE), candidates=candidates, calibrated=True)
+    result = chosen.replace(task(WIDE, "l00", reference, magnitude * signs))
+    for sign in (1, -1):
+        rows = (signs == sign) & ~(result.flags & TRUNCATED).astype(bool)
+        if rows.any():
+            squared = result.distances[rows] ** 2
+            assert abs(squared.mean() - magnitude**2) <= 5 * squared.std() / np.sqrt(rows.sum()) + 1e-12
+
+
+@KINDS
+def test_ceil_takes_the_papers_level(kind):
+    d = WuPalmer(WIDE)
+    result = kind(d, candidates="all", calibrated=False).replace(task(WIDE, "l00", None, [0.01] * 50))
+    assert named(WIDE, result) == {"b0"}
+    np.testing.assert_array_equal(result.distances, d("l00", "b0"))
+
+
+@KINDS
+def test_a_distance_equal_to_the_noise_is_far_enough(kind):
+    d = WuPalmer(WIDE)
+    for calibrated in (True, False):
+        chosen = kind(d, candidates="all", calibrated=calibrated)
+        result = chosen.replace(task(WIDE, "l00", None, [d("l00", "l01")] * 50))
+        assert named(WIDE, result) == {"l01", "l02", "l03"}
+
+
+@KINDS
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_too_much_noise_is_truncated_to_the_farthest(kind, calibrated):
+    result = kind(WuPalmer(WIDE), candidates="all", calibrated=calibrated).replace(
+        task(WIDE, "l00", None, [0.99] * 200)
+    )
+    assert named(WIDE, result) == {f"l{i}{j}" for i in (1, 2) for j in range(4)}
+    assert set(result.flags.tolist()) == {TRUNCATED}
+
+
+@KINDS
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_without_admissible_candidates_the_sign_is_dropped(kind, calibrated):
+    """Nothing but the root is nearer to the root than b0; among the leaves nothing is."""
+    d = WuPalmer(WIDE)
+    result = kind(d, candidates="leaves", calibrated=calibrated).replace(task(WIDE, "b0", "root", [-0.19] * 100))
+    assert named(WIDE, result) == {"l00", "l01", "l02", "l03"}
+    assert set(result.flags.tolist()) == {SIGN_DROPPED}
+    both = kind(d, candidates="leaves", calibrated=calibrated).replace(task(WIDE, "b0", "root", [-0.9] * 100))
+    assert set(both.flags.tolist()) == {SIGN_DROPPED | TRUNCATED}
+    assert named(WIDE, both) == {f"l{i}{j}" for i in (1, 2) for j in range(4)}
+
+
+@KINDS
+def test_the_reference_itself_and_none_have_no_sign_condition(kind):
+    chosen = kind(WuPalmer(WIDE), candidates="all", calibrated=False)
+    for reference in ("l00", None):
+        for noise in (0.3, -0.3):
+            result = chosen.replace(task(WIDE, "l00", reference, [noise] * 50))
+            assert named(WIDE, result) == {"l01", "l02", "l03"}
+            assert not result.flags.any()
+
+
+@KINDS
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_no_noise_and_no_value_stay(kind, calibrated):
+    chosen = kind(WuPalmer(WIDE), candidates="leaves", calibrated=calibrated)
+    kept = chosen.replace(task(WIDE, "b1", "root", [0.0, -0.0]))
+    assert named(WIDE, kept) == {"b1"}
+    assert not kept.flags.any()
+    absent = task(WIDE, "b1", "root", [0.5, -0.5])
+    absent.codes[:] = -1
+    assert chosen.replace(absent).codes.tolist() == [-1, -1]
+    assert chosen.replace(absent).tally(absent).values == 0
+
+
+@KINDS
+@pytest.mark.parametrize("calibrated", [True, False])
+@pytest.mark.parametrize("tau", [ALONE, Ontology.from_edges([("leaf", "root")]).taxonomy()], ids=["one", "two"])
+def test_the_only_candidate_stays(kind, calibrated, tau):
+    chosen = kind(WuPalmer(tau), candidates="leaves", calibrated=calibrated)
+    result = chosen.replace(task(tau, tau.ids[-1], tau.root, [0.5, -0.5]))
+    assert named(tau, result) == {tau.ids[-1]}
+    assert set(result.flags.tolist()) == {TRUNCATED}
+
+
+@KINDS
+def test_leaves_never_give_an_inner_concept(kind):
+    """Where the value is an inner one, calibrated rounding cannot keep it."""
+    rng = np.random.default_rng(2)
+    chosen = kind(WuPalmer(WIDE), candidates="leaves", calibrated=True)
+    for value in ("root", "b0"):
+        for reference in (None, "root", "l11"):
+            result = chosen.replace(task(WIDE, value, reference, rng.normal(0, 0.3, 200)))
+            assert WIDE.leaf[result.codes].all()
+
+
+def test_figure_1_of_the_paper():
+    """gingivitis and gastritis are 1/7 apart (2017: section 4.2), the nearest of gingivitis's kind."""
+    tau = Ontology.from_edges(FIGURE_1).taxonomy()
+    result = replacer(WuPalmer(tau), rounding="ceil", candidates="leaves").replace(task(tau, "gingivitis", None, [0.1]))
+    assert named(tau, result) == {"gastritis"}
+    assert result.distances[0] == pytest.approx(1 - 12 / 14)
+
+
+def test_tallies_add_up_what_was_done():
+    given = task(WIDE, "l00", "root", [0.3, -0.1, 0.99, 0.0])
+    given.codes[1] = -1
+    result = replacer(WuPalmer(WIDE)).replace(given)
+    tally = result.tally(given)
+    assert (tally.values, tally.truncated, tally.unsigned) == (3, 1, 2)
+    assert tally.squared_noise == pytest.approx(0.3**2 + 0.99**2)
+    assert tally.squared_distance == pytest.approx((result.distances**2).sum())
+
+
+class Halved(WuPalmer):
+    """A distance of one's own, which ``tree_distance`` does not know."""
+
+    name = "halved"
+
+    def to_all(self, position):
+        return super().to_all(position) / 2
+
+
+@pytest.mark.parametrize(
+    ("distance", "expected"),
+    [
+        (WuPalmer(WIDE), BitsetTreeReplacer),
+        (LogTaxonomic(chain(MAX_HEIGHT)), BitsetTreeReplacer),
+        (WuPalmer(chain(MAX_HEIGHT + 1)), TreeReplacer),
+        (WuPalmer(TWO_PARENTS), DagReplacer),
+        (LogTaxonomic(TWO_PARENTS), GenericReplacer),
+        (Halved(WIDE), GenericReplacer),
+    ],
+    ids=["tree", "levels enough", "deep tree", "dag", "logarithmic", "own"],
+)
+def test_the_replacer_suits_the_distance(distance: Distance, expected):
+    assert type(replacer(distance)) is expected
+
+
+@pytest.mark.parametrize(("name", "given"), [("rounding", "floor"), ("candidates", "inner")])
+def test_unknown_words_are_refused_with_those_allowed(name, given):
+    with pytest.raises(ParameterError, match=rf"{name}='{given}'.*use .* or"):
+        replacer(WuPalmer(WIDE), **{name: given})
+
+
+@pytest.mark.parametrize("limit", [0, 500, 1 << 20])
+def test_the_cache_of_levels_is_bounded_and_changes_nothing(limit):
+    rng = np.random.default_rng(4)
+    size = 200
+    codes, references = rng.integers(0, len(WIDE), (2, size)).astype(np.int32)
+    words = rng.integers(0, 1 << 64, (2, size), dtype=np.uint64)
+    some = ReplacementTask(codes, references, rng.normal(0, 0.4, size), words[0], words[1])
+    chosen = GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True, cache_bytes=limit)
+    expected = GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True).replace(some)
+    for _ in range(2):
+        np.testing.assert_array_equal(chosen.replace(some).codes, expected.codes)
+    for cache in (chosen._levels, chosen._distances):
+        assert cache.bytes <= limit // 2
+
+
+def test_a_negative_cache_is_refused():
+    with pytest.raises(ParameterError, match="cache_bytes"):
+        GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True, cache_bytes=-1)
+
+
+def test_the_latest_used_are_kept():
+    made = []
+    cache = ArrayCache(lambda k: (made.append(k) or np.zeros(10),), 240)
+    for k in (1, 2, 3, 1, 4, 1, 2):
+        cache(k)
+    assert made == [1, 2, 3, 4, 2]
+    assert cache.bytes == 240
+
+
+def test_levels_are_found_once_a_value_and_batch(monkeypatch):
+    """Even where nothing can be kept."""
+    rows = []
+    d = WuPalmer(TWO_PARENTS)
+    monkeypatch.setattr(
+        WuPalmer, "to_all", lambda self, p: rows.append(p) or self.between([self.taxonomy.ids[p]], self.taxonomy.ids)[0]
+    )
+    chosen = GenericReplacer(d, candidates="all", calibrated=True, cache_bytes=0)
+    given = task(TWO_PARENTS, "c", None, [0.3] * 40)
+    given.codes[::2] = TWO_PARENTS.position("d")
+    chosen.replace(given)
+    assert sorted(rows) == sorted([TWO_PARENTS.position("c"), TWO_PARENTS.position("d")])
+
+
+def test_groups_hold_every_value_to_replace_once():
+    given = ReplacementTask(
+        np.array([2, 1, 2, -1, 2, 1, 2], np.int32),
+        np.array([0, 3, 0, 0, 2, 3, NO_REFERENCE], np.int32),
+        np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.1]),
+        np.zeros(7, np.uint64),
+        np.zeros(7, np.uint64),
+    )
+    assert [(g.a, g.r, g.rows.tolist()) for g in groups(given)] == [
+        (1, 3, [1]),
+        (2, NO_REFERENCE, [4, 6]),
+        (2, 0, [0, 2]),
+    ]

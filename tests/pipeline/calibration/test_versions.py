@@ -1,0 +1,231 @@
+"""The next statistics version: from blocks, a sample or a snapshot, with its drift, its utility and the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.drift import drift_between
+from stream_masker.core.mechanisms import mechanism
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics.counts import Counts, count_batch, merge
+from stream_masker.core.utility import utility
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.versions import History, Publish, Subject, VersionPlanner
+from stream_masker.pipeline.calibration.window import CalibrationSettings, Entry, Window
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics, encode_statistics
+
+EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
+TAU = Ontology.from_edges(EDGES).taxonomy()
+SUBJECT = Subject(
+    mechanism="semantic_noise",
+    configuration="0123456789abcdef",
+    taxonomies={"one": TAU, "two": TAU},
+    distances={"one": WuPalmer(TAU), "two": WuPalmer(TAU)},
+    alpha={"one": 0.3, "two": 0.5},
+)
+DISTANCES = tuple(SUBJECT.distances.values())
+SETTINGS = CalibrationSettings(window_records=1000, keep_versions=3)
+NOW = 1_700_000_000_000
+
+
+def calibration(history: History | None = None, **settings: Any) -> VersionPlanner:
+    bounds = replace(SETTINGS, **settings)
+    noise = mechanism("semantic_noise")(SUBJECT.taxonomies, alpha=SUBJECT.alpha, reference="pair", seed=b"s" * 32)
+    return VersionPlanner(SUBJECT, noise, history or History(SUBJECT, bounds.baseline), bounds)
+
+
+def counts(pairs: list[tuple[str, str]]) -> Counts:
+    columns = tuple(Column(TAU.encode(values)) for values in zip(*pairs, strict=True))
+    return count_batch(Batch(len(pairs), columns), (len(TAU), len(TAU)))
+
+
+def no_counts(records: int) -> Counts:
+    absent = Column(np.full(records, -1, dtype=np.int32))
+    return count_batch(Batch(records, (absent, absent)), (len(TAU), len(TAU)))
+
+
+MORNING = counts([("d", "e"), ("d", "d"), ("e", "f"), ("g", "f")])
+NOON = counts([("f", "g"), ("g", "g"), ("f", "f"), ("d", "g"), ("b", "c")])
+MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
+
+
+def entry(offset: int, original: Counts, masked: Counts = MASKED) -> Entry:
+    tallies = (Tally(5, 0.5, 0.25, 1, 0), Tally(5, 0.75, 0.5, 0, 2))
+    return Entry(offset, 0, Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, tallies, {}))
+
+
+def window(*entries: Entry) -> Window:
+    return Window(entries, BlockRange(entries[0].offset, entries[-1].offset, len(entries)))
+
+
+def publish(made: VersionPlanner, *entries: Entry, now: int = NOW) -> Publish:
+    done = made.on_window(window(*entries), now)
+    made.published(done)
+    return done
+
+
+def same(a: Any, b: Any) -> bool:
+    return bool(encoded(a) == encoded(b))
+
+
+def encoded(statistics: Any) -> Mapping[str, Any]:
+    return statistics.to_dict()
+
+
+def test_a_version_is_the_statistics_of_the_windows_blocks_together() -> None:
+    done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
+    direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
+    assert same(done.statistics, direct)
+    assert done.message.blocks == BlockRange(3, 7, 2)
+    assert (done.message.version, done.message.source, done.message.published) == (1, "blocks", NOW)
+    assert (done.report.records, done.report.blocks) == (9, 2)
+
+
+def test_computing_publishes_nothing_by_itself() -> None:
+    made = calibration()
+    first = made.on_window(window(entry(3, MORNING)), NOW)
+    again = made.on_window(window(entry(3, MORNING)), NOW)
+    assert first.message == again.message
+    assert made.history.latest is None
+
+
+def test_versions_count_up_and_what_was_seen_stays_seen() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    second = publish(made, entry(7, NOON))
+    previous = compute_statistics(MORNING, ("one", "two"), DISTANCES, version=1)
+    direct = compute_statistics(NOON, ("one", "two"), DISTANCES, version=2, previous=previous)
+    assert same(second.statistics, direct)
+    assert second.statistics.novel["one"] == pytest.approx(3 / 5)
+
+
+def test_drift_is_measured_against_the_version_before_and_the_baseline() -> None:
+    made = calibration()
+    versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON)), publish(made, entry(9, MORNING))]
+    first, second, third = (v.statistics for v in versions)
+    assert versions[0].report.previous is None
+    assert versions[0].report.baseline is None
+    assert third.version == 3
+    assert versions[2].previous == drift_between(third, second, DISTANCES)
+    assert versions[2].baseline == drift_between(third, first, DISTANCES)
+    assert versions[2].report.previous == versions[2].previous.to_dict()
+    assert versions[2].report.baseline["since"] == 1
+    assert [v.message.baseline for v in versions] == [1, 1, 1]
+
+
+def test_a_bootstrap_is_no_baseline_but_the_first_version_from_blocks_is() -> None:
+    made = calibration()
+    sample = made.on_sample(MORNING, NOW)
+    made.published(sample)
+    first = publish(made, entry(3, NOON))
+    second = publish(made, entry(7, NOON))
+    assert (sample.message.source, sample.message.blocks, sample.utility) == ("bootstrap", None, None)
+    assert first.report.baseline is None
+    assert first.report.previous["since"] == 1
+    assert second.report.baseline["since"] == 2
+    assert [v.message.baseline for v in (sample, first, second)] == [1, 2, 2]
+
+
+def test_a_pinned_baseline_is_the_version_of_that_number() -> None:
+    made = calibration(baseline=2)
+    versions = [publish(made, entry(i, MORNING)) for i in range(1, 5)]
+    assert [v.report.baseline and v.report.baseline["since"] for v in versions] == [None, None, 2, 2]
+
+
+def test_utility_compares_the_masked_window_with_the_original_one() -> None:
+    done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
+    masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
+    tallies = (Tally(10, 1.0, 0.5, 2, 0), Tally(10, 1.5, 1.0, 0, 4))
+    assert same(done.masked, masked)
+    assert done.utility == utility(done.statistics, masked, tallies, SUBJECT.alpha, DISTANCES)
+    assert done.report.utility == done.utility.to_dict()
+
+
+def test_a_window_without_masked_values_has_no_utility() -> None:
+    done = calibration().on_window(window(entry(3, MORNING, no_counts(4))), NOW)
+    assert (done.utility, done.masked, done.report.utility) == (None, None, None)
+
+
+def test_a_window_in_which_an_attribute_has_no_value_gives_no_version() -> None:
+    made = calibration()
+    with pytest.raises(StatisticsError):
+        made.on_window(window(entry(3, no_counts(4))), NOW)
+    assert made.on_window(window(entry(3, MORNING)), NOW).message.version == 1
+
+
+def test_a_snapshot_becomes_the_next_version() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    given = calibration().on_window(window(entry(3, NOON)), NOW).message.snapshot
+    done = made.on_snapshot(given, NOW)
+    assert (done.message.version, done.message.source, done.message.blocks) == (2, "file", None)
+    assert done.message.statistics.variance == given["statistics"]["variance"]
+    assert done.report.previous["since"] == 1
+
+
+def test_a_snapshot_of_another_mechanism_is_refused() -> None:
+    with pytest.raises(StatisticsError):
+        calibration().on_snapshot({"mechanism": "rank_swapping", "statistics": {}}, NOW)
+
+
+def test_a_history_read_back_continues_as_the_one_that_wrote_it() -> None:
+    made = calibration()
+    versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))]
+    history = History(SUBJECT, None)
+    for version in versions:
+        history.add(decode_statistics(encode_statistics(version.message)))
+    resumed, never_stopped = (c.on_window(window(entry(9, MORNING)), NOW) for c in (calibration(history), made))
+    assert encode_statistics(resumed.message) == encode_statistics(never_stopped.message)
+    assert resumed.report == never_stopped.report
+
+
+def test_expired_versions_go_but_never_the_baseline() -> None:
+    made = calibration(keep_versions=3)
+    expired = [publish(made, entry(i, MORNING)).expired for i in range(1, 8)]
+    assert expired == [(), (), (), (), (2,), (3,), (4,)]
+    assert made.history.versions == {1, 5, 6, 7}
+
+
+def test_versions_that_cannot_be_read_or_used_keep_their_numbers() -> None:
+    history = History(SUBJECT, None)
+    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
+    history.add(usable)
+    history.add(replace(usable, version=2, taxonomies={"one": "of", "two": "another"}))
+    history.refuse(3)
+    assert (history.newest, history.latest, history.refused) == (3, usable, 2)
+    assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
+
+
+def test_a_latest_version_that_the_mechanism_cannot_restore_is_as_none() -> None:
+    usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
+    history = History(SUBJECT, None)
+    history.add(replace(usable, snapshot={**usable.snapshot, "format": 99}))
+    made = calibration(history)
+    assert (history.latest, history.refused) == (None, 1)
+    assert made.on_sample(MORNING, NOW).message.version == 2
+
+
+def test_a_version_that_was_passed_changes_nothing() -> None:
+    made = calibration()
+    first, second = publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))
+    made.history.add(replace(first.message, configuration="other"))
+    assert made.history.latest == second.message
+    assert made.history.windowed == BlockRange(7, 7, 1)
+
+
+def test_a_snapshot_from_a_file_leaves_the_window_where_it_was() -> None:
+    made = calibration()
+    publish(made, entry(3, MORNING))
+    snapshot = made.on_snapshot(made.history.latest.snapshot, NOW)
+    made.published(snapshot)
+    assert made.history.windowed == BlockRange(3, 3, 1)
+    assert made.history.latest.version == 2

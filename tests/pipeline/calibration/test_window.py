@@ -1,0 +1,246 @@
+"""The calibration window: what is in it, when it is cut, and that it depends on the topic's order alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_masker.core.batch import Tally
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.errors import ParameterError
+from stream_masker.pipeline.calibration.window import CalibrationSettings, Window, WindowLog, window_of
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.wire.messages import BlockRange
+
+HOUR = 3_600_000
+
+Written = tuple[int, int, Block]
+"""A block on the topic: its offset, when it was written, and what it says."""
+
+
+def counts(records: int, value: int) -> Counts:
+    column = SparseCounts(np.array([value], dtype=np.int64), np.array([records], dtype=np.int64))
+    return Counts(records=records, values=(column,), pairs={}, given=(column.rows,), unknown=(0,))
+
+
+def block(first_offset: int, records: int, timestamp: int = 0, *, partition: int = 0, value: int = 0) -> Block:
+    return Block(
+        topic="discharges",
+        partition=partition,
+        first_offset=first_offset,
+        last_offset=first_offset + records,
+        timestamp=timestamp,
+        statistics_version=1,
+        original=counts(records, value),
+        masked=counts(records, value + 1),
+        tallies=(Tally(records, 0.5, 0.25),),
+        rejected={},
+    )
+
+
+def limits(**changes: float) -> CalibrationSettings:
+    return CalibrationSettings(**{"window_records": 100, "every_records": 30, "min_records": 10, **changes})
+
+
+def offsets(window: Window | None) -> list[int]:
+    return [] if window is None else [entry.offset for entry in window.entries]
+
+
+def replay(log: WindowLog, topic: Sequence[Written]) -> list[Window]:
+    return [window for window in (log.on_block(*written) for written in topic) if window is not None]
+
+
+def written(blocks: Sequence[Block], *, gap: int = 3, at: int = 0) -> list[Written]:
+    return [(gap * i, at, b) for i, b in enumerate(blocks)]
+
+
+def test_the_window_is_the_last_records_by_whole_blocks() -> None:
+    log = WindowLog(limits(window_records=25))
+    replay(log, written([block(10 * i, 10) for i in range(5)]))
+    assert offsets(log.window()) == [9, 12]
+
+
+def test_one_block_larger_than_the_window_is_the_window() -> None:
+    log = WindowLog(limits(window_records=25))
+    replay(log, written([block(0, 10), block(10, 40)]))
+    assert offsets(log.window()) == [3]
+    assert log.window().records == 40
+
+
+def test_blocks_older_than_the_window_is_long_do_not_count() -> None:
+    log = WindowLog(limits(window_age=3600))
+    ages = [2 * HOUR, 3 * HOUR + 1, 90 * 60_000, 3 * HOUR]
+    replay(log, written([block(10 * i, 10, age) for i, age in enumerate(ages)], at=9 * HOUR))
+    assert offsets(log.window()) == [3, 9]
+    assert log.window().range == BlockRange(first=3, last=9, count=2)
+
+
+def test_exactly_as_old_as_the_window_is_long_still_counts() -> None:
+    log = WindowLog(limits(window_age=3600))
+    replay(log, written([block(0, 10, HOUR), block(10, 10, 2 * HOUR)], at=9 * HOUR))
+    assert offsets(log.window()) == [0, 3]
+
+
+def test_a_clock_in_the_future_makes_no_other_block_old() -> None:
+    log = WindowLog(limits(window_age=3600))
+    replay(log, written([block(0, 10, HOUR), block(10, 10, 10**15), block(20, 10, HOUR)], at=HOUR + 1))
+    assert offsets(log.window()) == [0, 3, 6]
+
+
+def test_records_without_timestamps_are_never_old() -> None:
+    log = WindowLog(limits(window_age=3600))
+    replay(log, written([block(0, 10, -1), block(10, 10, 5 * HOUR)], at=9 * HOUR))
+    assert offsets(log.window()) == [0, 3]
+
+
+def test_a_late_block_at_the_end_is_in_the_range_but_not_in_the_window() -> None:
+    log = WindowLog(limits(window_age=3600))
+    replay(log, written([block(0, 10, 5 * HOUR), block(10, 10, HOUR)], at=9 * HOUR))
+    assert log.window().range == BlockRange(first=0, last=3, count=1)
+
+
+def test_the_same_offset_twice_changes_nothing() -> None:
+    log = WindowLog(limits(every_records=10))
+    assert log.on_block(7, 0, block(0, 10)) is not None
+    assert log.on_block(7, 0, block(0, 10)) is None
+    assert log.on_block(6, 0, block(10, 10)) is None
+    assert log.window().records == 10
+    assert log.on_block(8, 0, block(10, 9)) is None, "what came twice is not new"
+
+
+def test_counting_the_same_records_twice_counts_them_once() -> None:
+    log = WindowLog(limits())
+    replay(log, written([block(0, 10), block(10, 10), block(0, 10), block(0, 10, partition=1)]))
+    assert offsets(log.window()) == [3, 6, 9]
+    assert log.window().original.records == 30
+
+
+def test_counts_and_tallies_of_the_window_are_the_sums_of_its_blocks() -> None:
+    log = WindowLog(limits())
+    replay(log, written([block(0, 10, value=4), block(10, 5, value=4), block(20, 5, value=6)]))
+    window = log.window()
+    assert (window.original.records, window.masked.records) == (20, 20)
+    assert window.original.values[0].keys.tolist() == [4, 6]
+    assert window.original.values[0].counts.tolist() == [15, 5]
+    assert window.masked.values[0].keys.tolist() == [5, 7]
+    assert window.tallies == (Tally(20, 1.5, 0.75),)
+
+
+def test_the_first_cut_needs_min_records_only_and_later_ones_every_records() -> None:
+    log = WindowLog(limits(min_records=20))
+    cuts = replay(log, written([block(10 * i, 10) for i in range(9)]))
+    assert [cut.range.last for cut in cuts] == [3, 12, 21]
+
+
+def test_with_a_version_in_force_the_first_cut_waits_for_every_records() -> None:
+    log = WindowLog(limits(min_records=20), first=False)
+    assert [cut.range.last for cut in replay(log, written([block(10 * i, 10) for i in range(5)]))] == [6]
+
+
+def test_a_window_below_min_records_is_not_cut_until_it_has_them() -> None:
+    log = WindowLog(limits(min_records=40), first=False)
+    assert [cut.range.last for cut in replay(log, written([block(10 * i, 10) for i in range(6)]))] == [9]
+
+
+def test_time_cuts_only_when_there_is_something_new() -> None:
+    log = WindowLog(limits(every_seconds=60), first=False)
+    assert log.on_tick(1000) is None
+    assert log.on_tick(1061) is None
+    log.on_block(0, 0, block(0, 15))
+    assert offsets(log.on_tick(1062)) == [0]
+    assert log.on_tick(1063) is None
+    log.on_block(3, 0, block(15, 1))
+    assert log.on_tick(1122) is None
+    assert offsets(log.on_tick(1123)) == [0, 3]
+
+
+def test_time_does_not_cut_a_window_below_min_records() -> None:
+    log = WindowLog(limits(every_seconds=60), first=False)
+    log.on_tick(0)
+    log.on_block(0, 0, block(0, 9))
+    assert log.on_tick(60) is None
+    log.on_block(3, 0, block(9, 1))
+    assert offsets(log.on_tick(61)) == [0, 3]
+
+
+@pytest.mark.parametrize("name", ["window_records", "window_age", "every_records", "every_seconds", "min_records"])
+def test_settings_of_zero_are_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match=name):
+        limits(**{name: 0})
+
+
+def test_a_block_that_replaces_the_latest_one_makes_no_older_one_come_back() -> None:
+    hours = [(0, 2), (10, 1), (20, 3), (20, 1)]
+    topic = written([block(first, 10, hour * HOUR) for first, hour in hours], at=9 * HOUR)
+    log = WindowLog(limits(window_age=3600))
+    replay(log, topic)
+    assert offsets(log.window()) == [0]
+    assert log.window().range == BlockRange(first=0, last=9, count=1)
+
+
+blocks = st.lists(
+    st.builds(
+        lambda first, records, hours, partition: block(first, records, hours * HOUR, partition=partition),
+        first=st.integers(0, 8),
+        records=st.integers(1, 12),
+        hours=st.integers(0, 12),
+        partition=st.integers(0, 1),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300)
+@given(blocks=blocks, age=st.sampled_from([3600.0, 4 * 3600.0, 10**6]), window=st.sampled_from([20, 60]))
+def test_starting_over_from_a_version_gives_the_windows_and_cuts_of_never_having_stopped(
+    blocks: list[Block], age: float, window: int
+) -> None:
+    bounds = limits(window_records=window, window_age=age, every_records=15, min_records=8)
+    topic = written(blocks, at=24 * HOUR)
+    whole = replay(WindowLog(bounds), topic)
+    for i, cut in enumerate(whole):
+        again = WindowLog(bounds, since=cut.range, first=False)
+        resumed = replay(again, [w for w in topic if w[0] >= cut.range.first])
+        assert [(w.range, offsets(w)) for w in resumed] == [(w.range, offsets(w)) for w in whole[i + 1 :]]
+        assert offsets(window_of(topic, bounds, cut.range)) == offsets(cut)
+
+
+@settings(max_examples=100)
+@given(blocks=blocks, age=st.sampled_from([3600.0, 10**6]))
+def test_the_window_is_what_its_definition_says(blocks: list[Block], age: float) -> None:
+    log = WindowLog(limits(window_records=50, window_age=age))
+    topic = written(blocks, at=24 * HOUR)
+    replay(log, topic)
+    assert offsets(log.window()) == defined(topic, 50, age)
+
+
+def defined(topic: Sequence[Written], records: int, age: float) -> list[int]:
+    """The window by its definition, step by step over the whole topic."""
+    held: list[Written] = []
+    for new in topic:
+        held.append(new)
+        while len(held) > 1 and (
+            held[0] not in counting(held)
+            or sum(w[2].original.records for w in counting(held)) > records
+            or held[0][2].timestamp < oldest(held, age)
+        ):
+            del held[0]
+    return [w[0] for w in counting(held) if w[2].timestamp >= oldest(held, age)]
+
+
+def counting(held: list[Written]) -> list[Written]:
+    """Of blocks with the same key the last."""
+    last = {key(w): w for w in held}
+    return [w for w in held if last[key(w)] is w]
+
+
+def oldest(held: list[Written], age: float) -> float:
+    return max((w[2].timestamp for w in held), default=0) - age * 1000
+
+
+def key(w: Written) -> tuple[int, int]:
+    return w[2].partition, w[2].first_offset

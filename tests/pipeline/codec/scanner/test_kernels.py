@@ -1,0 +1,199 @@
+"""The compiled reader's parts where they are at their limits: numbers, strings, and tables that fill up."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+
+import numpy as np
+import orjson
+import pytest
+
+from stream_masker.pipeline.codec.scanner import buffers, intern_table, render_cache
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.records import InputRecord, Inputs
+
+SECRET = b"a secret of the tests"
+CODE = {"a": {"path": "code"}}
+
+
+def same(on_bench, values):
+    """Holds both readers against each other; the outcomes, and the indices of what the compiled one left."""
+    records = Inputs.of([InputRecord(i, value) for i, value in enumerate(values)])
+    literal = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)
+    one, other = (m.mask("t", 1, records, statistics_version=3).outcomes for m in (on_bench.masker, literal))
+    assert one == other
+    _, left = on_bench.masker._reader._compiled.take(records)
+    return one, left.tolist()
+
+
+@pytest.fixture
+def keeping(bench):
+    """Keeps x, pseudonymizes y, and masks z as a number."""
+    fields = {"pseudonymize": ["y"]}
+    return bench(CODE, fields=fields, numeric={"z": {"path": "z", "missing": "keep"}})
+
+
+def with_number(text):
+    return b'{"code":"I10","x":%b,"y":[%b],"z":%b}' % ((text.encode(),) * 3)
+
+
+def test_numbers_are_read_and_written_as_the_decoder_and_the_encoder_do(keeping):
+    chance = random.Random(5)
+    texts = [
+        f"{sign}{whole}{point}"
+        for sign in ("", "-")
+        for whole in ("0", "7", "90", "123456789012345", "00", "")
+        for point in ("", ".", ".0", ".5", ".50", ".000", ".0001", ".00012", ".00001", ".123456789012345", ".5e1")
+    ]
+    texts += [
+        "".join(chance.choices("0123456789", k=chance.randint(1, 9)))
+        + "." * chance.randint(0, 1)
+        + "".join(chance.choices("0123456789", k=chance.randint(1, 12)))
+        for _ in range(2000)
+    ]
+    texts += [repr(chance.uniform(-1, 1) * 10 ** chance.randint(-6, 20)) for _ in range(1000)]
+    texts += [str(2**bits + off) for bits in range(50, 65) for off in (-1, 0, 1)]
+    _, left = same(keeping, [with_number(text) for text in texts])
+    common = ["0", "7", "-7", "0.5", "-0.25", "12.50", "100.0", "0.001", "123456.789", "1234567890123456"]
+    assert same(keeping, [with_number(text) for text in common])[1] == []
+    assert 0 < len(left) < len(texts) // 2
+
+
+def test_strings_are_read_and_written_as_the_decoder_and_the_encoder_do(keeping):
+    characters = [chr(c) for c in [*range(0x300), *range(0x7F0, 0x810), *range(0xD7F0, 0xD800), *range(0xE000, 0xE010)]]
+    characters += ["\u2028", "\ufeff", "\uffff", "\U00010000", "\U0001f642", "\U0010ffff"]
+    plain = [
+        b'{"code":"I10","x":%b}' % json.dumps(c, ensure_ascii=ascii_).encode() for c in characters for ascii_ in (0, 1)
+    ]
+    assert same(keeping, plain)[1] == []
+    odd = [
+        "\\/",
+        "\\u00E9",
+        "\\uD83D\\uDE42",
+        "\\u0022\\u005c\\u0008\\u001F",
+        "\\u12",
+        "\\ud800",
+        "\\ud800\\u0041",
+        "\\udc00",
+    ]
+    odd += ["\\x41", "\\", "\\u00g0", "\\ud83d\\n", "\\ud83dx", "\\U0041"]
+    _, left = same(keeping, [b'{"code":"I10","x":"a%bz","w":"%b"}' % ((text.encode(),) * 2) for text in odd])
+    assert left == list(range(4, len(odd)))
+
+
+def test_no_bytes_pass_that_are_no_utf8(keeping):
+    pairs = [
+        bytes([a, b])
+        for a in range(0x80, 0x100)
+        for b in (0x22, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF)
+    ]
+    more = [
+        pair + rest
+        for pair in pairs
+        if pair[0] >= 0xE0
+        for rest in (b"\x80", b"\xbf", b"\xc0", b"\x80\x80", b"\xbf\xbf")
+    ]
+    same(keeping, [b'{"code":"I10","x":"%b"}' % raw for raw in [*pairs, *more]])
+    same(keeping, [b'{"code":"I10","%b":1}' % raw for raw in [*pairs, *more]])
+
+
+def test_deep_and_large_records_are_judged_literally(bench):
+    on_bench = bench(CODE, limits={"depth": 4, "record_bytes": 60})
+    deep = [b'{"code":"I10","x":%b}' % (b"[" * n + b"]" * n) for n in range(6)]
+    large = [b'{"code":"I10","x":"%b"}' % (b"x" * n) for n in range(34, 46)]
+    outcomes, left = same(on_bench, [*deep, *large])
+    assert [getattr(outcome, "reason", None) for outcome in outcomes][3:6] == [None, "too_deep", "too_deep"]
+    assert 3 not in left
+
+
+def test_a_key_that_is_there_twice_is_found_among_many(bench):
+    on_bench = bench(CODE)
+    keys = [f"k{n}" for n in range(3000)]
+    once = orjson.dumps({"code": "I10", **dict.fromkeys(keys, 1)})
+    twice = [once[:-1] + b',"%b":2}' % key.encode() for key in (keys[0], keys[1500], keys[-1], "code")]
+    nested = b'{"code":"I10","x":{"k":1},"y":{"k":1,"j":{"k":{"k":1}}},"k":1}'
+    outcomes, left = same(on_bench, [once, *twice, nested])
+    assert [getattr(outcome, "reason", None) for outcome in outcomes] == [None, *["duplicate_key"] * 4, None]
+    assert left == [1, 2, 3, 4]
+
+
+@pytest.fixture
+def many(bench):
+    """An ontology of 2,000 codes with labels."""
+    edges = [(f"C{n:04d}", "ROOT") for n in range(2000)]
+    return bench(
+        {"a": {"path": "code", "label": "text", "unknown": "suppress"}, "b": {"path": "s[*]", "copies": ["c[*]"]}},
+        edges=edges,
+        labels={child: f"Label {child}" for child, _ in edges},
+        tables={
+            "a": {f"C{n:04d}": f"C{1999 - n:04d}" for n in range(2000)},
+            "b": {f"C{n:04d}": f"C{n // 2:04d}" for n in range(2000)},
+        },
+    )
+
+
+def records_of_many(chance):
+    codes = [chance.choice(["C{:04d}", "c{:04d}"]).format(chance.randrange(2100)) for _ in range(chance.randint(1, 9))]
+    good = [code for code in codes if int(code[1:]) < 2000]
+    return orjson.dumps({"code": codes[0], "text": chance.choice(["ÉTAT", "x", codes[0]]), "s": good, "c": good})
+
+
+@pytest.mark.parametrize("limits", [(6, 7, 4096), (12, 19, 3), (8, 9, 64)])
+def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
+    monkeypatch.setattr(intern_table, "MOST_SLOTS", 1 << limits[1])
+    monkeypatch.setattr(render_cache, "MOST_SLOTS", 1 << limits[1])
+    monkeypatch.setattr(
+        many.masker._reader._compiled._known, "table", intern_table.no_texts(1 << limits[0], 1 << 10, limits[2])
+    )
+    chance = random.Random(3)
+    for size in (1, 700, 300):
+        _, left = same(many, [records_of_many(chance) for _ in range(size)])
+        assert len(left) < size
+
+
+def test_more_gaps_than_were_expected_change_nothing(many, monkeypatch):
+    monkeypatch.setattr(buffers, "GAPS_EACH", 0)
+    chance = random.Random(4)
+    assert same(many, [records_of_many(chance) for _ in range(500)])[1] == []
+
+
+def test_a_plan_that_tables_cannot_express_is_read_literally_and_says_so(bench, caplog):
+    with caplog.at_level(logging.WARNING):
+        on_bench = bench({"a": {"path": "coding[?code=I10].code"}})
+    assert not on_bench.masker.is_compiled
+    assert "cannot be compiled: a filter asks for what masking rewrites" in caplog.text
+    assert on_bench.one({"coding": [{"code": "I10"}]}) == {"coding": [{"code": "E11.9"}]}
+
+
+def test_a_defect_of_the_compiled_reader_costs_its_speed_only(bench, monkeypatch):
+    on_bench = bench(CODE)
+    monkeypatch.setattr(on_bench.masker._reader._compiled, "take", lambda _: 1 / 0)
+    assert on_bench.one({"code": "I10"}) == {"code": "E11.9"}
+
+
+def test_pseudonyms_of_many_are_those_of_each():
+    pseudonyms = Pseudonyms(SECRET)
+    values = [None, b"", b"x", *(b"y" * n for n in (15, 16, 127, 128, 129, 255, 256, 257, 1000)), None, "é".encode()]
+    each = [None if value is None else pseudonyms.of_bytes(value).encode() for value in values]
+    assert pseudonyms.of_all(values) == each
+    assert pseudonyms.of_all([None, None]) == [None, None]
+    assert pseudonyms.of_all([]) == []
+
+
+def test_pseudonyms_made_side_by_side_are_those_of_each():
+    """Of texts of any size up to a block's; with a longer or empty one among them, those around it."""
+    pseudonyms = Pseudonyms(SECRET)
+    short = [bytes(range(size)) for size in range(1, 129)]
+    for values in (short, [*short[:11], bytes(129), b"", *short[100:], b"z"]):
+        assert pseudonyms.of_all(values) == [pseudonyms.of_bytes(value).encode() for value in values]
+
+
+def test_columns_are_cut_and_chosen():
+    records = [InputRecord(i, b"%d" % i, None, [("h", b"%d" % i)], i) for i in range(5)]
+    columns = Inputs.of(records)
+    assert [columns.chosen([3, 1]).record(k) for k in range(2)] == [records[3], records[1]]
+    assert [columns.part(2, 4).record(k) for k in range(2)] == records[2:4]
+    assert np.array_equal(columns.offsets, range(5))

@@ -1,0 +1,125 @@
+"""Mechanisms that mask groups: all records of a call are one group, masked together or not at all."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.pipeline.groups import GroupTooSmallError
+from stream_masker.pipeline.masker import BLOCK_RECORDS, RecordMasker
+from stream_masker.pipeline.records import InputRecord
+
+CODE = {"a": {"path": "code"}}
+NUMBER = {"n": {"path": "n"}}
+
+
+class Grouping:
+    """Masks like another mechanism, groups of at least ``group_minimum`` records only; may find their data too few."""
+
+    name, needs_group = "grouping", True
+
+    def __init__(self, mechanism, least):
+        self.mechanism, self.group_minimum = mechanism, least
+        self.attributes, self.numeric_attributes = mechanism.attributes, mechanism.numeric_attributes
+        self.error = None
+        self.sizes = []
+
+    def mask_batch(self, batch, keys):
+        self.sizes.append(batch.size)
+        if self.error:
+            raise self.error
+        return self.mechanism.mask_batch(batch, keys)
+
+
+@pytest.fixture
+def grouped(bench):
+    """A bench whose mechanism masks groups of three records or more."""
+    on_bench = bench(CODE, numeric=NUMBER)
+    on_bench.mechanism = Grouping(on_bench.mechanism, 3)
+    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"secret")
+    return on_bench
+
+
+def records(*values):
+    return [
+        InputRecord(100 + i, v if v is None or isinstance(v, bytes) else orjson.dumps(v)) for i, v in enumerate(values)
+    ]
+
+
+def event(code="I10", n=1):
+    return {"code": code, "n": n}
+
+
+def test_all_records_are_one_group_however_many(grouped):
+    result = grouped.result(records(*[event(n=i) for i in range(BLOCK_RECORDS + 7)]))
+    assert grouped.mechanism.sizes == [BLOCK_RECORDS + 7]
+    assert len(result.outcomes) == BLOCK_RECORDS + 7
+    assert sum(block.original.records for block in result.blocks) == BLOCK_RECORDS + 7
+
+
+def test_records_name_their_group_by_its_offsets(grouped):
+    for outcome in grouped.mask(*[event()] * 4, None):
+        assert dict(outcome.headers)["stream-masker-group"] == b"100-104"
+
+
+def test_mechanisms_of_single_records_name_no_group(bench):
+    (outcome,) = bench(CODE).mask(event())
+    assert "stream-masker-group" not in dict(outcome.headers)
+
+
+def test_a_group_that_is_too_small_is_rejected_and_its_tombstones_pass(grouped):
+    outcomes = grouped.mask(event(), None, b"x", event())
+    assert [getattr(outcome, "reason", None) for outcome in outcomes] == [
+        "group_too_small",
+        None,
+        "not_json",
+        "group_too_small",
+    ]
+    assert outcomes[1].value is None
+    assert grouped.mechanism.sizes == []
+    (block,) = grouped.result(records(event(), event())).blocks
+    assert (block.original.records, block.rejected) == (0, {"group_too_small": 2})
+
+
+def test_or_it_is_to_be_held_until_more_come(grouped):
+    with pytest.raises(GroupTooSmallError) as raised:
+        grouped.masker.mask("t", 0, records(event(), b"x", None), statistics_version=1, hold=True)
+    assert raised.value.lacking == 2
+    done = grouped.masker.mask("t", 0, records(*[event()] * 3), statistics_version=1, hold=True)
+    assert not done.rejected
+
+
+def test_records_that_are_rejected_do_not_count(grouped):
+    assert [o.reason for o in grouped.mask(event(), event(), b"x")] == ["group_too_small"] * 2 + ["not_json"]
+    reasons = [getattr(o, "reason", None) for o in grouped.mask(event(), event(), b"x", event())]
+    assert reasons == [None, None, "not_json", None]
+
+
+@pytest.mark.parametrize("values", [[b"x", b"y"], [None], [None, b"x"], []])
+def test_a_group_without_any_record_to_mask_is_never_held(grouped, values):
+    result = grouped.masker.mask("t", 0, records(*values), statistics_version=1, hold=True)
+    assert len(result.outcomes) == len(values)
+    assert grouped.mechanism.sizes == []
+
+
+def test_data_that_are_too_few_make_a_group_too_small(grouped):
+    grouped.mechanism.error = ParameterError("k is more than there are values")
+    assert {outcome.reason for outcome in grouped.mask(*[event()] * 5)} == {"group_too_small"}
+    with pytest.raises(GroupTooSmallError):
+        grouped.masker.mask("t", 0, records(*[event()] * 5), statistics_version=1, hold=True)
+
+
+def test_a_defect_rejects_the_whole_group_and_tries_no_record_alone(grouped, caplog):
+    grouped.mechanism.error = RuntimeError("E11.9")
+    outcomes = grouped.mask(*[event()] * 4, None, b"x")
+    assert [getattr(o, "reason", None) for o in outcomes] == ["internal_error"] * 4 + [None, "not_json"]
+    assert grouped.mechanism.sizes == [4]
+    assert "offsets 100 to 105 failed (RuntimeError)" in caplog.text
+    assert "E11.9" not in caplog.text
+
+
+def test_without_statistics_nothing_is_masked(grouped):
+    grouped.mechanism.error = StatisticsError("no statistics yet")
+    with pytest.raises(StatisticsError):
+        grouped.mask(*[event()] * 4)

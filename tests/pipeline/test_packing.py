@@ -1,0 +1,139 @@
+"""Partitions masked at once: each record as it is masked alone, each partition in blocks of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import orjson
+import pytest
+
+from stream_masker.core.batch import Tally
+from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.statistics.counts import merge, same_counts
+from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.pipeline import masker as masker_module
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.packing import SeveralKeys, pack_runs
+from stream_masker.pipeline.records import InputRecord, Inputs, Result
+
+CODES = ["I10", "I11.0", "E11.9", "E03"]
+ATTRIBUTES = {"a": {"path": "a", "unknown": "suppress"}, "b": {"path": "b[*]", "unknown": "suppress"}}
+
+
+def event(number: int) -> bytes | None:
+    """A tombstone now and then, what is rejected, and codes that are unknown."""
+    if number % 13 == 5:
+        return None
+    first = 7 if number % 11 == 3 else "unknown" if number % 7 == 2 else CODES[number % 4]
+    return orjson.dumps({"a": first, "b": CODES[: number % 5], "id": number % 6})
+
+
+def inputs(first: int, count: int, *, start: int = 0) -> Inputs:
+    """Records from an offset on; ``start``: where their events begin."""
+    return Inputs.of(
+        [
+            InputRecord(first + k, event(start + k), b"key %d" % k, [("kept", b"%d" % k)], 1_000 + k)
+            for k in range(count)
+        ]
+    )
+
+
+PARTITIONS = {2: inputs(100, 40), 0: inputs(7, 1, start=3), 5: inputs(900, 25, start=17)}
+
+
+@pytest.fixture(params=[None, "id"], ids=["by position", "by field"])
+def masker(bench, request: pytest.FixtureRequest) -> RecordMasker:
+    """Masks by a mechanism whose result depends on each record's own key."""
+    made = bench(ATTRIBUTES, noise_key=request.param, message={"key": "pseudonymize", "headers": ("kept",)})
+    noise = SemanticNoise({"a": made.taxonomy, "b": made.taxonomy}, reference="mean", seed=b"s")
+    noise.learn_many([{"a": a, "b": [b]} for a in CODES for b in CODES])
+    noise.calibrate()
+    return RecordMasker(made.plan, noise, b"secret")
+
+
+def apart(masker: RecordMasker) -> dict[int, Result]:
+    return {p: masker.mask("t", p, records, statistics_version=4) for p, records in PARTITIONS.items()}
+
+
+@pytest.mark.parametrize("most", [1, 30, 64, 5_000])
+def test_what_becomes_of_a_record_does_not_depend_on_what_is_masked_with_it(
+    masker: RecordMasker, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    expected = apart(masker)
+    monkeypatch.setattr(masker_module, "BLOCK_RECORDS", most)
+    found = masker.mask_all("t", PARTITIONS, statistics_version=4)
+    assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
+    assert {p: result.rejected for p, result in found.items()} == {p: r.rejected for p, r in expected.items()}
+
+
+def test_each_partition_has_blocks_of_its_own_and_their_sums_are_the_same(masker: RecordMasker) -> None:
+    expected, found = apart(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
+    for partition, result in found.items():
+        [block], [alone] = result.blocks, expected[partition].blocks
+        unsummed = {"tallies": (), "original": None, "masked": None}
+        assert replace(block, **unsummed) == replace(alone, **unsummed)
+        for side in ("original", "masked"):
+            one, other = getattr(block, side), getattr(alone, side)
+            assert one.records == other.records
+            assert all(map(same_counts, one.values, other.values))
+            assert all(same_counts(one.pairs[key], other.pairs[key]) for key in one.pairs)
+    blocks, others = ([r.blocks[0] for r in results.values()] for results in (found, expected))
+    assert merge(b.original for b in blocks).given == merge(b.original for b in others).given
+    assert merge(b.original for b in blocks).unknown == merge(b.original for b in others).unknown
+    for j in range(2):
+        one, other = (sum((b.tallies[j] for b in some), Tally()) for some in (blocks, others))
+        assert (one.values, one.truncated, one.unsigned) == (other.values, other.truncated, other.unsigned)
+        assert one.squared_distance == pytest.approx(other.squared_distance)
+        assert one.squared_noise == pytest.approx(other.squared_noise)
+
+
+def test_a_defect_of_one_record_costs_the_others_nothing(masker: RecordMasker, monkeypatch, caplog) -> None:
+    expected = apart(masker)
+    mask_batch = masker._mechanism.mask_batch
+    monkeypatch.setattr(
+        masker._mechanism, "mask_batch", lambda batch, keys: mask_batch(batch, keys) if batch.size < 40 else 1 / 0
+    )
+    found = masker.mask_all("t", PARTITIONS, statistics_version=4)
+    assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
+    assert "masking partitions at once failed (ZeroDivisionError)" in caplog.text
+
+
+def test_without_statistics_nothing_is_masked(bench) -> None:
+    made = bench({"a": {"path": "a"}})
+    noise = SemanticNoise({"a": made.taxonomy}, seed=b"s")
+    with pytest.raises(StatisticsError):
+        RecordMasker(made.plan, noise, b"secret").mask_all("t", PARTITIONS, statistics_version=4)
+
+
+def test_groups_are_not_masked_with_other_partitions(bench) -> None:
+    made = bench({"a": {"path": "a"}})
+    masker = RecordMasker(made.plan, Microaggregation({"a": made.taxonomy}, seed=b"s"), b"secret")
+    assert masker.needs_group
+    with pytest.raises(ParameterError, match="groups"):
+        masker.mask_all("t", PARTITIONS, statistics_version=4)
+
+
+@dataclass
+class Run:
+    size: int
+    records: Inputs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.records = inputs(0, self.size)
+
+
+def test_as_many_are_packed_as_fit() -> None:
+    found = pack_runs(map(Run, [2, 3, 4, 9, 1]), 5)
+    assert [[run.size for run in pack] for pack in found] == [[2, 3], [4], [9], [1]]
+
+
+def test_words_are_those_of_each_source() -> None:
+    sources = [PositionKeys(b"s", "t", partition, np.arange(partition, 9)) for partition in (1, 5)]
+    together, each = SeveralKeys(sources), [source.words(3) for source in sources]
+    assert len(together) == 12
+    assert np.array_equal(together.words(3), np.concatenate(each))
+    rows = np.array([11, 0, 7, 8, 3])
+    assert np.array_equal(together.words(3, rows), np.concatenate(each)[rows])

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka_records import mock_broker
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.configuration.model import Configuration, KafkaSection
+from stream_masker.service.kafka.clients import (
+    TRANSLATION,
+    confluent_properties,
+    kafka_python_admin,
+    kafka_python_arguments,
+    kafka_python_producer,
+)
+
+PASSWORD = "do-not-tell"
+SECURED = {
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanisms": "scram-sha-512",
+    "sasl.username": "clinic",
+    "sasl.password": PASSWORD,
+    "ssl.ca.location": "/ca.pem",
+    "ssl.endpoint.identification.algorithm": "none",
+    "socket.keepalive.enable": True,
+}
+
+
+def configured(**kafka: object) -> Configuration:
+    return parse_configuration(
+        {
+            "kafka": kafka,
+            "ontologies": {"icd": {"source": "icd10cm"}},
+            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
+            "mechanism": {"reference": "mean"},
+            "fields": {"unlisted": "keep"},
+        }
+    )
+
+
+def test_confluent_kafka_takes_the_properties_as_they_are_and_the_callers_win() -> None:
+    configuration = configured(bootstrap_servers="a:1,b:2", properties={"acks": "1", "linger.ms": 7})
+    assert confluent_properties(configuration, acks="all", **{"group.id": "g"}, isolation_level="read_committed") == {
+        "bootstrap.servers": "a:1,b:2",
+        "acks": "all",
+        "linger.ms": 7,
+        "group.id": "g",
+        "isolation.level": "read_committed",
+    }
+
+
+def test_security_is_translated_for_kafka_python() -> None:
+    kafka = KafkaSection(bootstrap_servers="a:1,b:2", properties=SECURED)
+    assert kafka_python_arguments(kafka, KafkaAdminClient.DEFAULT_CONFIG) == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "clinic",
+        "sasl_plain_password": PASSWORD,
+        "ssl_cafile": "/ca.pem",
+        "ssl_check_hostname": False,
+    }
+
+
+def test_what_is_left_out_is_logged_by_name_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "stream_masker"):
+        kafka_python_arguments(KafkaSection(properties=SECURED), KafkaAdminClient.DEFAULT_CONFIG)
+    assert "socket.keepalive.enable" in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "argument", "read"),
+    [
+        ("linger.ms", "5.0", "linger_ms", 5),
+        ("compression.type", "none", "compression_type", None),
+        ("compression.codec", "GZIP", "compression_type", "gzip"),
+        ("enable.idempotence", "false", "enable_idempotence", False),
+        ("acks", -1, "acks", "all"),
+        ("request.required.acks", "1", "acks", 1),
+    ],
+)
+def test_producer_properties_are_read_as_librdkafka_reads_them(
+    name: str, value: object, argument: str, read: object
+) -> None:
+    assert (
+        kafka_python_arguments(KafkaSection(properties={name: value}), KafkaProducer.DEFAULT_CONFIG)[argument] == read
+    )
+
+
+def test_every_translation_is_an_argument_of_kafka_python() -> None:
+    assert {argument for argument, _ in TRANSLATION.values()} <= KafkaProducer.DEFAULT_CONFIG.keys()
+
+
+def test_a_value_of_the_wrong_kind_is_told_by_its_key() -> None:
+    with pytest.raises(ConfigurationError, match=r"kafka\.properties\.linger\.ms"):
+        kafka_python_arguments(KafkaSection(properties={"linger.ms": "soon"}), KafkaProducer.DEFAULT_CONFIG)
+
+
+def test_no_broker_is_one_clear_error_and_no_noise(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("stream_masker.service.kafka.clients.PROBE_MS", 200)
+    with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1\b"):
+        kafka_python_admin(configured(bootstrap_servers="127.0.0.1:1"))
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("properties", [{"compression.type": "no-such-codec"}, {"acks": 1}])
+def test_properties_that_cannot_be_used_are_a_configuration_error(properties: dict[str, object]) -> None:
+    with mock_broker() as bootstrap, pytest.raises(ConfigurationError, match=r"kafka\.properties"):
+        kafka_python_producer(
+            configured(bootstrap_servers=bootstrap, properties=properties), acks="all", enable_idempotence=True
+        )

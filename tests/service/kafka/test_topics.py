@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.errors import ParameterError
+from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.kafka.topics import ExistingTopic, TopicAction, largest_masked, plan, wanted_topics
+
+
+def configured(**sections: object) -> Configuration:
+    return parse_configuration(
+        {
+            "ontologies": {"icd": {"source": "icd10cm"}},
+            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
+            "mechanism": {"reference": "mean"},
+            "fields": {"unlisted": "keep"},
+            **sections,
+        }
+    )
+
+
+def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 604_800_000) -> ExistingTopic:
+    return ExistingTopic(partitions, cleanup, retention_ms)
+
+
+def fate(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicAction, str]:
+    configuration = configuration or configured()
+    name = getattr(configuration.topics, role)
+    lines = {line.name: line for line in plan(wanted_topics(configuration, partitions=4), {name: found})}
+    return lines[name].fate, lines[name].detail
+
+
+def test_every_topic_of_the_configuration_is_wanted_once() -> None:
+    configuration = configured(topics={"output": "elsewhere"})
+    wanted = wanted_topics(configuration)
+    assert {topic.role: topic.name for topic in wanted} == configuration.topics.model_dump()
+
+
+def test_clean_up_policies_and_partitions() -> None:
+    wanted = {topic.role: topic for topic in wanted_topics(configured(), partitions=6)}
+    assert [wanted[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
+        6, 6, 1, 1, 1,
+    ]  # fmt: skip
+    assert wanted["statistics"].settings["cleanup.policy"] == "compact"
+    assert wanted["calibration"].settings["cleanup.policy"] == "delete"
+    assert wanted["drift"].settings == {"cleanup.policy": "delete"}
+    assert wanted["input"].settings == {}
+
+
+@pytest.mark.parametrize(("age", "kept"), [("24h", 7 * 86_400_000), ("30d", 60 * 86_400_000)])
+def test_counts_are_kept_twice_as_long_as_the_window_and_a_week(age: str, kept: int) -> None:
+    wanted = wanted_topics(configured(calibration={"window_age": age}))
+    assert next(t for t in wanted if t.role == "calibration").settings["retention.ms"] == str(kept)
+
+
+def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
+    configuration = configured(limits={"record_bytes": 2_000_000})
+    assert largest_masked(configuration) > 2 * 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("role", "found"),
+    [
+        ("input", existing(9, "compact")),
+        ("output", existing(4)),
+        ("output", existing(9)),
+        ("calibration", existing()),
+        ("calibration", existing(retention_ms=-1)),
+        ("calibration", existing(retention_ms=2 * 86_400_000)),
+        ("statistics", existing(3, "compact")),
+        ("drift", existing(2)),
+    ],
+)
+def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> None:
+    assert fate(role, found)[0] is TopicAction.EXISTS
+
+
+@pytest.mark.parametrize(
+    ("role", "found", "advice"),
+    [
+        ("output", existing(3), "--partitions 4"),
+        ("calibration", existing(4), "topics.calibration"),
+        ("calibration", existing(cleanup="compact"), "cleanup.policy=delete"),
+        ("calibration", existing(cleanup="compact,delete"), "cleanup.policy=delete"),
+        ("calibration", existing(retention_ms=2 * 86_400_000 - 1), "retention.ms=172800000"),
+        ("statistics", existing(), "cleanup.policy=compact"),
+    ],
+)
+def test_topics_that_will_not_do_say_what_to_do(role: str, found: ExistingTopic, advice: str) -> None:
+    kind, detail = fate(role, found)
+    assert kind is TopicAction.WRONG
+    assert advice in detail
+
+
+def test_partitions_must_be_positive() -> None:
+    with pytest.raises(ParameterError, match="at least 1"):
+        wanted_topics(configured(), partitions=0)

@@ -1,0 +1,158 @@
+"""What a process says of itself over HTTP, and what it logs."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.observability.health import Health, HttpServer
+from stream_masker.service.observability.logs import configure_logs, describe
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    return Health(stale_after=10, clock=clock)
+
+
+@pytest.fixture
+def server(health: Health) -> Iterator[HttpServer]:
+    registry = CollectorRegistry()
+    Gauge("stream_masker_held", "help", registry=registry).set(1)
+    with HttpServer(host="127.0.0.1", port=0, health=health, registry=registry) as running:
+        yield running
+
+
+def get(server: HttpServer, path: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_a_process_is_not_ready_before_it_has_started(server: HttpServer, health: Health) -> None:
+    status, body = get(server, "/readyz")
+    assert (status, json.loads(body)["reasons"]) == (503, ["starting"])
+    health.reason("start", None)
+    assert get(server, "/readyz") == (200, b'{"ready":true,"reasons":[],"notes":[]}')
+
+
+def test_readiness_says_every_reason_until_it_is_gone(server: HttpServer, health: Health) -> None:
+    health.reason("start", None)
+    health.reason("statistics", "no statistics yet")
+    health.reason("statistics", "no statistics yet: version 2 is of another mechanism")
+    health.reason("brokers", "no broker answers")
+    status, body = get(server, "/readyz")
+    assert status == 503
+    assert json.loads(body) == {
+        "ready": False,
+        "reasons": ["no statistics yet: version 2 is of another mechanism", "no broker answers"],
+        "notes": [],
+    }
+    health.reason("statistics", None)
+    health.reason("brokers", None)
+    assert get(server, "/readyz")[0] == 200
+
+
+def test_a_note_leaves_the_process_ready(server: HttpServer, health: Health) -> None:
+    health.reason("start", None)
+    health.note("statistics", "version 3 was refused")
+    status, body = get(server, "/readyz")
+    assert (status, json.loads(body)["notes"]) == (200, ["version 3 was refused"])
+
+
+def test_a_loop_that_does_not_turn_is_neither_alive_nor_ready(server: HttpServer, health: Health, clock: Clock) -> None:
+    health.reason("start", None)
+    clock.now = 9.0
+    assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 200
+    clock.now = 11.0
+    assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 503
+    health.beat()
+    assert get(server, "/healthz")[0] == 200
+
+
+def test_a_long_start_is_alive_and_not_ready(server: HttpServer, clock: Clock) -> None:
+    clock.now = 600.0
+    assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503)
+
+
+def test_metrics_are_those_of_the_registry(server: HttpServer) -> None:
+    status, body = get(server, "/metrics?debug=1")
+    assert (status, b"stream_masker_held 1.0" in body) == (200, True)
+
+
+def test_another_path_is_not_found_and_the_right_ones_are_named(server: HttpServer) -> None:
+    status, body = get(server, "/")
+    assert (status, json.loads(body)["paths"]) == (404, ["/metrics", "/healthz", "/readyz"])
+
+
+def test_a_port_in_use_is_a_configuration_error_that_names_the_way_out(server: HttpServer, health: Health) -> None:
+    with pytest.raises(ConfigurationError, match=rf"127\.0\.0\.1:{server.port} .*http\.port"):
+        HttpServer(host="127.0.0.1", port=server.port, health=health, registry=CollectorRegistry())
+
+
+def test_a_stopped_server_frees_its_port(health: Health) -> None:
+    with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as first:
+        port = first.port
+    with HttpServer(host="127.0.0.1", port=port, health=health, registry=CollectorRegistry()) as second:
+        assert get(second, "/healthz")[0] == 200
+
+
+def raised(error: Exception) -> Exception:
+    try:
+        raise error  # noqa: TRY301 - an exception with a place
+    except Exception as caught:
+        return caught
+
+
+def test_an_unforeseen_exception_is_told_by_type_and_place_not_by_its_text() -> None:
+    text = describe(raised(ValueError("E11.9 of patient 4711")))
+    assert text.startswith("ValueError at test_health.py:")
+    assert "E11" not in text
+
+
+def test_our_own_exceptions_are_told_by_their_text() -> None:
+    assert describe(raised(ServiceError("the topic is missing"))) == "the topic is missing"
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    configure_logs("info", stream)
+    yield stream
+    root.handlers[:], root.level = handlers, level
+
+
+def test_logs_are_one_line_each_without_the_text_of_unforeseen_exceptions(stream: io.StringIO) -> None:
+    log = logging.getLogger("stream_masker.test")
+    log.debug("not shown")
+    log.info("two\nlines")
+    log.error("batch failed", exc_info=raised(KeyError("E11.9")))
+    lines = stream.getvalue().splitlines()
+    assert [line.split(" ", 1)[1] for line in lines[:1]] == ["INFO stream_masker.test two lines"]
+    assert "ERROR stream_masker.test batch failed: KeyError at test_health.py:" in lines[1]
+    assert len(lines) == 2
+    assert "E11" not in stream.getvalue()

@@ -1,0 +1,185 @@
+"""A real Prometheus scrapes a worker's and a calibrator's page: what is documented is what can be queried.
+
+``STREAM_MASKER_REQUIRE_PROMETHEUS=1`` makes the lack of Prometheus a failure where it otherwise is a skip.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import prometheus
+import pytest
+from prometheus_client import CollectorRegistry
+
+from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.drift import drift_between
+from stream_masker.core.numeric import NumericStatistics
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
+from stream_masker.core.utility import utility
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.service.calibrator.metrics import show_drift, show_statistics, show_utility, show_window
+from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.observability.health import Health, HttpServer
+from stream_masker.service.observability.metric_definitions import METRIC_PREFIX, TABLE, MetricDefinition, ProcessName
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.batch import TransactionCounts
+from stream_masker.service.worker.report import WorkerReport
+
+NAMES = ("principal", "secondary")
+ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))
+TALLIES = (
+    Tally(values=5, squared_distance=0.8, squared_noise=0.45, truncated=2, unsigned=1),
+    Tally(values=5, squared_distance=1.2, squared_noise=0.9, truncated=0, unsigned=3),
+)
+LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]
+D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
+BEFORE = (["a1", "a1", "a2", "b1", "a1"], ["b1", "b1", "b2", "a1", "b2"])
+NOW = (["b1", "b1", "b2", "b2", "a1"], ["a1", "b1", "b2", "a1", "b1"])
+MASKED = (["b2", "a1", "b", "b2", "a2"], ["a2", "b1", "b", "a1", "b2"])
+
+OF_PROMETHEUS = {"instance", "job"}
+HISTOGRAM: Mapping[str, set[str]] = {"_bucket": {"le"}, "_sum": set(), "_count": set()}
+
+
+def statistics(columns: tuple[list[str], ...], version: int, previous: Statistics | None = None) -> Statistics:
+    batch = Batch(len(columns[0]), tuple(Column(D.taxonomy.encode(values)) for values in columns))
+    counts = count_batch(batch, [len(D.taxonomy)] * len(NAMES), [1, 0])
+    return compute_statistics(counts, NAMES, [D] * len(NAMES), version=version, previous=previous)
+
+
+def worker() -> Metrics:
+    """The metrics of a worker after a few transactions."""
+    metrics = Metrics(CollectorRegistry(), "worker")
+    report = WorkerReport(metrics, Health())
+    report.start()
+    for name, level in ALPHA.items():
+        metrics.set("alpha", level, attribute=name)
+    rejected = Counter({Reason.UNKNOWN_CODE.value: 3, Reason.NOT_JSON.value: 1})
+    tallies = dict(zip(NAMES, TALLIES, strict=True))
+    written = TransactionCounts(
+        masked=990, tombstones=6, rejected=rejected, blocks=2, blocks_left_out=1, tallies=tallies
+    )
+    report.batch(TransactionOutcome.COMMITTED, written, 0.31)
+    report.batch(TransactionOutcome.ABORTED, written, 1.2)
+    for partition, lag in enumerate((120, 0, 34)):
+        metrics.set("consumer_lag", lag, partition=str(partition))
+    metrics.set("consumer_lag_assigned", 154)
+    metrics.set("assigned_partitions", 3)
+    metrics.set("held", 0)
+    in_force(metrics)
+    return metrics
+
+
+NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([[4.0, 3.0], [3.0, 9.0]]))
+
+
+def calibrator() -> Metrics:
+    """The metrics of a calibrator that has published three versions."""
+    metrics = Metrics(CollectorRegistry(), "calibrator")
+    prepare_session(metrics)
+    first = statistics(BEFORE, 1)
+    latest = replace(statistics(NOW, 3, previous=first), numeric=NUMBERS)
+    masked = replace(statistics(MASKED, 3), numeric=NUMBERS)
+    show_window(metrics, latest)
+    show_statistics(metrics, masked, data="masked")
+    show_utility(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
+    show_drift(metrics, drift_between(latest, first, [D, D]), against="previous")
+    show_drift(metrics, drift_between(latest, first, [D, D]), against="baseline")
+    metrics.add("blocks_read_total", 12, outcome="merged")
+    metrics.add("statistics_published_total", 3, source="blocks")
+    metrics.set("window_blocks", 12)
+    metrics.observe("calibration_duration_seconds", 0.04)
+    in_force(metrics)
+    return metrics
+
+
+def in_force(metrics: Metrics) -> None:
+    metrics.set("statistics_version", 3)
+    metrics.set("statistics_age_seconds", 41.5)
+    metrics.add("statistics_refused_total", 1)
+
+
+@dataclass(frozen=True)
+class Scraped:
+    """Both processes' metrics, the ports that serve them, and the Prometheus that has scraped these."""
+
+    metrics: Mapping[str, Metrics]
+    ports: Mapping[str, int]
+    prometheus: prometheus.Prometheus
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    prometheus.required()
+    metrics = {"worker": worker(), "calibrator": calibrator()}
+    with contextlib.ExitStack() as stack:
+        ports = {process: stack.enter_context(served(one)).port for process, one in metrics.items()}
+        server = stack.enter_context(prometheus.scraping(tmp_path_factory.mktemp("prometheus"), ports))
+        yield Scraped(metrics, ports, server)
+
+
+def served(metrics: Metrics) -> HttpServer:
+    return HttpServer(host="127.0.0.1", port=0, health=Health(), registry=metrics.registry)
+
+
+def series_of(declared: MetricDefinition) -> dict[str, set[str]]:
+    """The names that a declared metric has in queries, each with its labels."""
+    suffixes = HISTOGRAM if declared.kind == "histogram" else {"": set[str]()}
+    return {declared.full_name + suffix: {*declared.labels, *more} for suffix, more in suffixes.items()}
+
+
+def created(declared: MetricDefinition) -> set[str]:
+    """The time of a series' first event, which the client library adds to counters and histograms."""
+    return set() if declared.kind == "gauge" else {declared.full_name.removesuffix("_total") + "_created"}
+
+
+EVERY = [(process, declared) for declared in TABLE for process in declared.processes]
+
+
+@pytest.mark.parametrize(("process", "declared"), EVERY, ids=[f"{process}-{d.name}" for process, d in EVERY])
+def test_a_metric_is_queried_by_its_documented_name_and_labels(
+    scraped: Scraped, process: ProcessName, declared: MetricDefinition
+) -> None:
+    for name, labels in series_of(declared).items():
+        found = scraped.prometheus.query(f'{name}{{job="{process}"}}')
+        assert found, name
+        assert {frozenset(series.labels) for series in found} == {frozenset(labels | OF_PROMETHEUS)}
+
+
+@pytest.mark.parametrize("process", ["worker", "calibrator"])
+def test_no_name_is_shown_that_is_not_documented(scraped: Scraped, process: ProcessName) -> None:
+    shown = {series.name for series in scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')}
+    of_process = [declared for declared in TABLE if process in declared.processes]
+    assert shown == {name for declared in of_process for name in (*series_of(declared), *created(declared))}
+
+
+@pytest.mark.parametrize("process", ["worker", "calibrator"])
+def test_every_series_arrives_with_its_value(scraped: Scraped, process: ProcessName) -> None:
+    found = scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')
+    held = [sample for family in scraped.metrics[process].registry.collect() for sample in family.samples]
+    assert {(one.name, own_labels(one)): one.value for one in found} == pytest.approx(
+        {(one.name, frozenset(one.labels.items())): one.value for one in held}
+    )
+
+
+def own_labels(series: prometheus.Series) -> frozenset[tuple[str, str]]:
+    return frozenset((label, text) for label, text in series.labels.items() if label not in OF_PROMETHEUS)
+
+
+@pytest.mark.parametrize("process", ["worker", "calibrator"])
+def test_promtool_has_nothing_against_the_page(scraped: Scraped, process: ProcessName) -> None:
+    page = prometheus.fetch(f"http://127.0.0.1:{scraped.ports[process]}/metrics")
+    assert METRIC_PREFIX.encode() in page
+    assert prometheus.complaints(page) == ""
+
+
+def test_promtool_would_tell_of_a_metric_that_breaks_the_conventions() -> None:
+    prometheus.required()
+    assert "help" in prometheus.complaints(b"# TYPE stream_masker_bare gauge\nstream_masker_bare 1\n")

@@ -28,7 +28,11 @@ EQUATIONS = (
         "11, 12",
     ),
     Equation(
-        "logarithmic taxonomic distance", "log₂(1 + (∣Ta ∪ Tb∣ − ∣Ta ∩ Tb∣) / ∣Ta ∪ Tb∣)", code.LogTaxonomic, "2013", "1"
+        "taxonomic distance",
+        "log₂(1 + (∣T₁ ∪ T₂∣ − ∣T₁ ∩ T₂∣) / ∣T₁ ∪ T₂∣)",
+        code.LogTaxonomic,
+        "2013",
+        "1",
     ),
     Equation("sMean", "argmin over c in τ of Σ sd(c, aᵢ)", code.semantic_mean, "2017", "13"),
     Equation("sVar", "(1/n)·Σ sd(aᵢ, sMean)²", code.semantic_variance, "2017", "14"),
@@ -50,8 +54,8 @@ EQUATIONS = (
     Equation("marginality variance", "Σ m(xⱼ) / n", code.marginality_variance, "2013", "5"),
     Equation("marginality covariance", "Σ √(m(xⱼ)·m(yⱼ)) / n", code.marginality_covariance, "2013", "6"),
     Equation("S-distance of records", "√(Σ (S²)ₗ₁₂ / (S²)ₗ)", code.SDistance, "2013", "7"),
-    Equation("microaggregation groups", "MDAV", code.partition, "2013", "section 3.1"),
-    Equation("representative of a group", "the least marginal value", code.least_marginal, "2013", "3"),
+    Equation("microaggregation groups", "MDAV", code.mdav_partition, "2013", "section 3.1"),
+    Equation("representative of a group", "the least marginal value", code.least_marginal_value, "2013", "3"),
     Equation("hybrid microaggregation", "a value within the group's radius", code.within_radius, "2013", "algorithm 1"),
     Equation("sum of squared errors", "Σ dist(x, x′)²", code.sum_of_squared_errors, "2013", "section 3.3"),
     Equation("semantic rank swapping", "swap with one of the k nearest", code.RankSwapping, "2019", "4 to 11"),

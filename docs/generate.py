@@ -164,7 +164,8 @@ def _command(path: str, command: click.Command) -> str:
     text, _, examples = inspect.cleandoc(command.help or "").replace("\b\n", "").partition("\nExample")
     shown = inspect.cleandoc(examples.partition("\n")[2])
     usage = f"```text\n{path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
-    return f"## {path}\n\n{text.strip()}\n\n{usage}\n{_options(command, context)}\n```text title=\"Examples\"\n{shown}\n```\n"
+    example = f'```text title="Examples"\n{shown}\n```\n'
+    return "\n".join([f"## {path}\n", f"{text.strip()}\n", usage, _options(command, context), example])
 
 
 def _options(command: click.Command, context: click.Context) -> str:
@@ -186,21 +187,10 @@ def methods() -> str:
     return table(head, [_method(name, kind.declaration) for name, kind in code.MECHANISMS.items()])
 
 
-def _method(name: str, card: code.Declaration) -> tuple[str, ...]:
+def _method(name: str, card: code.MethodCard) -> tuple[str, ...]:
     kept = "; ".join(card.preserves)
     link = f"[`{name}`](configuration.md#{name})"
     return link, card.source, card.attributes, card.taxonomies, kept, card.guarantee, card.latency, card.cost
-
-
-def metrics() -> str:
-    """Every metric of the service."""
-    head = ("metric", "kind", "labels", "process", "meaning")
-    return table(head, [_metric(metric) for metric in code.METRICS])
-
-
-def _metric(metric: Any) -> tuple[str, ...]:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    return f"`{metric.full_name}`", metric.kind, labels, ", ".join(metric.processes), metric.help
 
 
 def reasons() -> str:
@@ -255,7 +245,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "masked-event-headers": masked_event_headers,
     "mechanism-parameters": mechanism_parameters,
     "methods": methods,
-    "metrics": metrics,
+    "metrics": code.metrics_table,
     "reasons": reasons,
     "rejection": message("rejection"),
     "statistics": message("statistics"),

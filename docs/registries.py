@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from stream_masker import LogTaxonomic, Ontology, SemanticNoise, Vicus, WuPalmer
+from stream_masker import (
+    Exponential,
+    LogTaxonomic,
+    Ontology,
+    Pram,
+    RandomTransitions,
+    RankSwapping,
+    Statistics,
+    Taxonomy,
+    Vicus,
+    WuPalmer,
+    distance_correlation,
+    distance_covariance,
+    distance_variance,
+    semantic_mean,
+    semantic_variance,
+)
 from stream_masker.cli import COMMANDS
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
@@ -14,27 +30,14 @@ from stream_masker.core.marginality import (
     marginality_variance,
 )
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.mechanisms.aggregation import least_marginal, within_radius
-from stream_masker.core.mechanisms.declaration import Declaration
-from stream_masker.core.mechanisms.exponential import Exponential
-from stream_masker.core.mechanisms.mdav import partition
-from stream_masker.core.mechanisms.noise import Noise
-from stream_masker.core.mechanisms.numeric_noise import NumericNoise
-from stream_masker.core.mechanisms.pram import Pram
-from stream_masker.core.mechanisms.random_transitions import RandomTransitions
-from stream_masker.core.mechanisms.rank_swapping import RankSwapping
-from stream_masker.core.mechanisms.replacement import replacer
-from stream_masker.core.mechanisms.vicus_model import stay_probability
-from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.microaggregation.centroids import least_marginal_value, within_radius
+from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
+from stream_masker.core.mechanisms.noise.numeric import NumericNoise
+from stream_masker.core.mechanisms.noise.sampling import Noise
+from stream_masker.core.mechanisms.transition.vicus.model import stay_probability
+from stream_masker.core.replacement.select import replacer
 from stream_masker.core.similarity import ValueGraph
-from stream_masker.core.statistics import (
-    Statistics,
-    distance_correlation,
-    distance_covariance,
-    distance_variance,
-    semantic_mean,
-    semantic_variance,
-)
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.evaluation.chi_square import chi_square
@@ -43,17 +46,16 @@ from stream_masker.evaluation.linkage import record_linkage
 from stream_masker.evaluation.sse import sum_of_squared_errors
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema, load_schema
-from stream_masker.service.metrics_table import TABLE as METRICS
+from stream_masker.service.observability.metric_definitions import metrics_table
 
 __all__ = [
     "COMMANDS",
     "MECHANISMS",
-    "METRICS",
     "AttributeUtility",
-    "Declaration",
     "Distance",
     "Exponential",
     "LogTaxonomic",
+    "MethodCard",
     "Noise",
     "NumericNoise",
     "Ontology",
@@ -63,7 +65,6 @@ __all__ = [
     "RankSwapping",
     "Reason",
     "SDistance",
-    "SemanticNoise",
     "Statistics",
     "Taxonomy",
     "ValueGraph",
@@ -76,14 +77,15 @@ __all__ = [
     "distance_variance",
     "entropy",
     "jensen_shannon",
+    "least_marginal_value",
     "load_schema",
     "marginality",
     "marginality_covariance",
     "marginality_mean",
     "marginality_variance",
-    "least_marginal",
+    "mdav_partition",
+    "metrics_table",
     "nearest_psd",
-    "partition",
     "record_linkage",
     "replacer",
     "semantic_mean",

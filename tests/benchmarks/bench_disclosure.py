@@ -26,7 +26,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
-from stream_masker.core.randomness import PositionKeys
+from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import count_batch
 
 HEAD = ("rounding", "α", "RMSE", "unchanged", "best guess right")

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,23 @@ LOCAL = sorted({b.page for b in blocks("sh") if not b.needs_kafka and not b.runs
 
 
 def commands():
-    """Every command line of every shell block, as words."""
+    """Every command of every shell block, as words."""
     for block in blocks("sh"):
         for line in block.text.replace("\\\n", " ").splitlines():
-            for part in re.split(r"&&|\|\|?|;", line.split(" #")[0].rstrip(" &")):
-                words = shlex.split(part)
-                yield block, [word for word in words if not re.fullmatch(r"[A-Z_]+=.*", word)]
+            for end, words in groupby(tokens(line), key=lambda token: set(token) <= set("|&;<>()")):
+                if not end:
+                    yield [word for word in words if not re.fullmatch(r"[A-Z_]+=.*", word)]
+
+
+def tokens(line):
+    """The words and operators of a line of shell."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return lexer
 
 
 def called(program):
-    return [words[1:] for _, words in commands() if words[:1] == [program]]
+    return [words[1:] for words in commands() if words[:1] == [program]]
 
 
 def test_every_command_exists_with_its_options():

@@ -197,7 +197,7 @@ def reasons() -> str:
     """Every reason of a rejection, with the docstring below its name."""
     body = ast.parse(inspect.getsource(code.Reason)).body[0].body  # type: ignore[attr-defined]
     texts = [node.value.value for node in body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
-    return table(("reason", "meaning"), [(f"`{r}`", text) for r, text in zip(code.Reason, texts[1:], strict=True)])
+    return table(("reason", "meaning"), [(f"`{r}`", str(text)) for r, text in zip(code.Reason, texts[1:], strict=True)])
 
 
 def message(name: str) -> Callable[[], str]:

@@ -14,7 +14,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 
 from stream_masker.service.demo import DemoOptions, run_demo
-from stream_masker.service.demo.view import View
+from stream_masker.service.demo.view import DemoView
 
 TARGET = Path(__file__).parent / "assets" / "demo.svg"
 WIDTH = 116
@@ -34,13 +34,13 @@ def main() -> None:
 def last_screen() -> RenderableType:
     """What the demonstration shows on a terminal at its end."""
     screens: list[RenderableType] = []
-    update = View.update
+    update = DemoView.update
 
-    def remember(view: View, seen: Any) -> None:
+    def remember(view: DemoView, seen: Any) -> None:
         screens[:] = [view._screen(seen)]
         update(view, seen)
 
-    View.update = remember  # type: ignore[method-assign]
+    DemoView.update = remember
     run_demo(DemoOptions(records=20_000), Console())
     return screens[0]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from support.documentation import DOCS, ROOT, anchors, filled, generator, links, name_of, pages, prose, spans
 
+from stream_masker import __version__
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
 from stream_masker.service.observability.metric_definitions import TABLE
@@ -22,6 +25,12 @@ FILE = re.compile(r"(stream_masker|tests|schemas|docs)/[\w./-]+|\.ci/[\w.]+")
 def test_every_generated_part_stands_on_one_page():
     marks = [mark for page in pages() for mark in generator().MARK.findall(page.read_text())]
     assert sorted(marks) == sorted(generator().PARTS)
+
+
+@pytest.mark.parametrize("module", sorted(DOCS.glob("*.py")), ids=lambda path: path.stem)
+def test_every_module_of_the_documentation_loads(module):
+    assert generator()
+    assert importlib.import_module(module.stem).__doc__
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -107,6 +116,18 @@ def cited(thing) -> str:
     """The docstrings of a function, class or method, and of its module."""
     module = sys.modules[thing.__module__]
     return f"{inspect.getdoc(getattr(thing, 'py_func', thing))}\n{inspect.getdoc(module)}"
+
+
+def test_the_citation_names_the_version_and_the_papers():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == __version__
+    assert [paper["year"] for paper in citation["references"]] == [2012, 2013, 2016, 2017, 2019]
+    text = " ".join((DOCS / "index.md").read_text().lower().split())
+    assert all(paper["title"].lower() in text for paper in citation["references"])
+
+
+def test_the_changelog_names_the_version():
+    assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_nothing_of_the_machine_that_built_it_is_told():

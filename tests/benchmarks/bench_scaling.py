@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:

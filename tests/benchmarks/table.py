@@ -1,6 +1,7 @@
-"""The table of the README: what every part costs, and how many times that others take in the same run.
+"""The benchmark table of the documentation: what every part costs, and how many times as long others take.
 
-``python tests/benchmarks/table.py [--write]`` prints it, or writes it into the README. About ten minutes on one core.
+``python tests/benchmarks/table.py [--write]`` prints it, or writes it into ``docs/performance.md``. About ten
+minutes on one core.
 The other benchmarks of this folder say more of each part, with the same functions; what needs a broker is theirs alone.
 """
 
@@ -28,7 +29,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.ontology.sources import compile_to
 from stream_masker.core.statistics import IncrementalStatistics, distance_covariance, semantic_mean
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
 NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
 BATCHES, EARLY, LATE = 300, slice(15, 30), slice(270, 300)
@@ -41,7 +42,7 @@ OPEN = "sources.load({!r}).taxonomy()"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="into the README")
+    parser.add_argument("--write", action="store_true", help="into the documentation")
     given = parser.parse_args()
     lines = [f"| {' | '.join(HEAD)} |", "|" + " --- |" * len(HEAD)]
     for row in rows():
@@ -54,7 +55,7 @@ def write(text: str) -> None:
     """Puts the table between its marks."""
     start, end = "<!-- benchmarks -->\n", "<!-- end of benchmarks -->\n"
     pattern = re.escape(start) + ".*?" + re.escape(end)
-    README.write_text(re.sub(pattern, lambda _: start + text + end, README.read_text(), flags=re.DOTALL))
+    PAGE.write_text(re.sub(pattern, lambda _: start + text + end, PAGE.read_text(), flags=re.DOTALL))
 
 
 def rows() -> Iterator[Row]:

@@ -81,7 +81,7 @@ def test_a_version_of_which_a_part_is_lost_is_not_taken_up(topics: Setting) -> N
     write(topics.bootstrap, topics.topics["statistics"], [{"key": b"2:3", "value": None}])
     newest = VersionBuffer()
     for record in on_topic(topics):
-        newest.offer(record.key, record.value)
+        newest.add(record.key, record.value)
     assert [version.version for version in newest.take()] == [1]
     topics.produce(range(100), partitions=2)
     with running(configuration) as worker:

@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from stream_masker.service.configuration.secrets import LEAST_BYTES
 from support.data import data_file
 from support.documentation import DOCS, ROOT
 
@@ -16,7 +17,6 @@ from stream_masker.service.calibrator.faust_app import SESSION
 from stream_masker.service.calibrator.process import STALE_SECONDS
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.model import PROFILES
-from stream_masker.service.configuration.secrets import LEAST_BYTES
 from stream_masker.service.kafka.topics import PARTITIONS, SUMMARY_BYTES, WEEK_MS, largest_masked
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health

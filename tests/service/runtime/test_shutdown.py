@@ -17,10 +17,13 @@ HANGS = {
 
 
 def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
-    start = f"import threading, time\nfrom stream_masker.service.runtime.shutdown import exit_within\nexit_within({seconds})\n"
-    return subprocess.run(
-        [sys.executable, "-c", start + then], capture_output=True, text=True, timeout=120, check=False
-    )
+    program = f"""
+import threading, time
+from stream_masker.service.runtime.shutdown import exit_within
+exit_within({seconds})
+{then}
+"""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("hangs", HANGS)

@@ -40,7 +40,7 @@ from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS
 
 PARTITIONS = 4

@@ -35,7 +35,7 @@ from kafka_broker import running
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 
 QUANTILES = (0.5, 0.99, 0.999)
 TICK = 0.002

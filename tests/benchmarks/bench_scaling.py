@@ -37,8 +37,8 @@ from measuring import table
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
-from stream_masker.service.worker.client_properties import group_of
+from stream_masker.service.runtime.warmup import warm_up
+from stream_masker.service.worker.client_properties import consumer_group_id
 
 WARM = 20_000
 """Records that are masked before."""
@@ -156,7 +156,11 @@ class Settled:
 
     def __init__(self, configuration: Configuration) -> None:
         bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
-        settings = {"bootstrap.servers": bootstrap, "group.id": group_of(configuration), "enable.auto.commit": False}
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": consumer_group_id(configuration),
+            "enable.auto.commit": False,
+        }
         self.client = Consumer(settings)
         self.partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
 

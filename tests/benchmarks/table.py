@@ -26,7 +26,7 @@ from measuring import SNOMED_CONCEPTS, best, cell, once, peak_megabytes, random_
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.sources import compile_to
+from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.core.statistics import IncrementalStatistics, distance_covariance, semantic_mean
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
@@ -171,7 +171,7 @@ def of_release(folder: Path) -> Iterator[Row]:
     source = folder / "release"
     bench_masking.write_release(source, concepts=SNOMED_CONCEPTS, seed=1)
     compiled = folder / "rf2.ontology"
-    compile_to(str(source), compiled)
+    compile_ontology(str(source), compiled)
     opening, parsing = started(OPEN.format(str(compiled))), started(PARSE.format(str(source)))
     others = against(parsing_the_release=parsing / opening)
     yield ("opening the compiled ontology", size(SNOMED), f"{opening * 1e3:,.0f} ms", others)

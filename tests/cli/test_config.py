@@ -121,4 +121,4 @@ class TestSchema:
     def test_none(self):
         result = run("schema", "foo")
         assert result.exit_code == 2
-        assert "'foo' is no schema: use calibration-block, configuration," in result.stderr
+        assert "unknown schema 'foo': use calibration-block, configuration," in result.stderr

@@ -117,14 +117,14 @@ def test_standard_streams(tmp_path, config):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["mask", "few.jsonl"], 1, "5 records can be used for statistics (rejected 1 (not_json 1)), but"),
+        (["mask", "few.jsonl"], 1, "5 records are usable for statistics (rejected 1 (not_json 1)), but"),
         (["mask", "none.jsonl"], 1, "none.jsonl cannot be read: No such file"),
-        (["mask", "torn.jsonl.gz"], 1, "no whole gzip file"),
+        (["mask", "torn.jsonl.gz"], 1, "not a complete gzip file"),
         (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
         (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
         (["mask", "few.jsonl", "no/such/folder"], 1, "few.jsonl"),
         (["calibrate", "constant.jsonl"], 1, "a: every value is the same"),
-        (["calibrate", "empty.jsonl"], 1, "0 records can be used"),
+        (["calibrate", "empty.jsonl"], 1, "0 records are usable"),
     ],
 )
 def test_what_cannot_be_done_is_one_message(tmp_path, config, monkeypatch, arguments, code, message):

@@ -96,7 +96,7 @@ def test_the_last_group_of_a_file_may_be_too_small(short, masked, rejected, fold
     [
         (
             {"name": "microaggregation", "k": 60},
-            "groups.records: 50 is too few, for microaggregation needs at least 60",
+            "groups.records: 50 is too small: microaggregation needs at least 60",
         ),
         ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
         ({"name": "vicus", "c1": 0.9}, "mechanism: c1=0.9 and c2=0.4 are not allowed: use two numbers"),

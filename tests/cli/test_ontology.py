@@ -71,13 +71,13 @@ class TestInspect:
         result = run("inspect", source, "nothing")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == (
-            "Error: 'nothing' is no concept below disease: use a code or a label of the ontology\n"
+            "Error: 'nothing' is not a concept below disease: use a code or a label of the ontology\n"
         )
 
     def test_no_ontology(self):
         result = run("inspect", "nothing")
         assert result.exit_code == 2
-        assert result.stderr.startswith("Error: nothing is no ontology: give a name (icd10cm) or a file ending in ")
+        assert result.stderr.startswith("Error: nothing is not an ontology: give a name (icd10cm) or a file ending in ")
 
 
 class TestDistance:
@@ -112,7 +112,7 @@ class TestDistance:
     def test_no_concept(self, source, arguments):
         result = run("distance", source, *arguments)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "is no concept" in result.stderr
+        assert "is not a concept" in result.stderr
 
     def test_no_measure(self, source):
         assert run("distance", source, "oral", "oral", "--distance", "x").exit_code == 2

@@ -20,7 +20,7 @@ from stream_masker.service.configuration.secrets import LEAST_BYTES
 from stream_masker.service.kafka.topics import PARTITIONS, SUMMARY_BYTES, WEEK_MS, largest_masked
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
-from stream_masker.service.shutdown import GRACE_SECONDS_LEFT
+from stream_masker.service.runtime.shutdown import GRACE_SECONDS_LEFT
 from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS, LINGER_MS, WORKER_TRANSACTION_MS
 from stream_masker.service.worker.micro_windows import MAX_GROWTH
 from stream_masker.service.worker.report import FAILURES

@@ -32,7 +32,7 @@ from stream_masker.pipeline.wire.messages import (
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 
 TOPIC = "discharges"
 PUBLISHED = 1_700_000_000_000

@@ -11,7 +11,7 @@ from kafka_records import Record, write
 from workers import START, Setting, running, setting, value
 
 from stream_masker.cli import main
-from stream_masker.service.configuration.settings import settings_of
+from stream_masker.service.configuration.settings import mutable_settings
 
 RECORDS = 60
 BAD = RECORDS // 2
@@ -60,7 +60,7 @@ def test_a_version_is_derived_under_its_own_settings(here: Setting) -> None:
     base = here.configuration()
     attributes = {name: {"path": name, "ontology": "small", "alpha": 2.0} for name in ("first", "second")}
     other = here.configuration(attributes=attributes, mechanism={"reference": "root"})
-    here.publish(1, settings=settings_of(other))
+    here.publish(1, settings=mutable_settings(other))
     here.produce(range(RECORDS), partitions=2)
     with running(other) as worker:
         worker.reaches(RECORDS)
@@ -94,7 +94,7 @@ def test_another_configuration_is_named(masked: Setting) -> None:
     masked.configuration(fields={"unlisted": "drop"})
     done = audit(masked, "0:0")
     assert done.exit_code == 1
-    assert "the one given is" in done.output
+    assert "but the given configuration is" in done.output
 
 
 def test_versions_that_are_gone_and_records_that_are_not_there(masked: Setting) -> None:
@@ -112,7 +112,7 @@ def test_a_record_that_no_worker_has_read_yet(here: Setting) -> None:
     here.produce(range(4), partitions=2)
     done = audit(here, "0:1")
     assert done.exit_code == 1
-    assert "not masked and not rejected" in done.output
+    assert "neither masked nor rejected" in done.output
 
 
 @pytest.mark.parametrize("place", ["0", "x:1", "0:-1", "1:2:3"])

@@ -359,7 +359,7 @@ def test_a_missing_topic_is_a_clear_message_and_exit_code_1(setting: Setting, to
     missing = topics.name("missing")
     path = changed(setting.path, "other", {"topics": {"calibration": missing}, "http": {"port": 0}})
     done = setting.processes.run("calibrator", "--config", str(path), code=1)
-    assert f"there is no topic {missing}: `stream-masker topics`" in done.stderr
+    assert f"missing topics: {missing}: `stream-masker topics`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -376,7 +376,7 @@ def test_a_port_in_use_is_a_clear_message_and_exit_code_2(setting: Setting) -> N
 def test_a_broker_that_does_not_answer_is_waited_for(setting: Setting) -> None:
     path = changed(setting.path, "alone", {"kafka": {"bootstrap_servers": f"127.0.0.1:{free_port()}"}})
     alone = Setting(path, setting.bootstrap, setting.processes).start("alone")
-    setting.wait(lambda: "no broker answers" in alone.get("/readyz")[1], "message about the broker")
+    setting.wait(lambda: "no broker is reachable" in alone.get("/readyz")[1], "message about the broker")
     assert terminate(alone.process) == 0
     assert "Traceback" not in setting.processes.log("alone")
 

@@ -18,7 +18,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection, decode_statistics
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 
 DISCHARGES = 101_766
 PAIRS = 101_388

@@ -22,11 +22,11 @@ from stream_masker.pipeline.wire.messages import (
     decode_statistics,
     encode_statistics,
 )
-from stream_masker.service.audit import RecordPlace, audit
+from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.schema import validator
+from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.masking import Masking
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 FIRST, SECOND = 1_500, 1_000
@@ -78,7 +78,7 @@ def produce(topics: Setting, numbers: range) -> None:
 def versions(topics: Setting) -> dict[int, StatisticsMessage]:
     newest = VersionBuffer()
     for record in topics.read("statistics"):
-        newest.offer(record.key, record.value)
+        newest.add(record.key, record.value)
     return {published.version: decode_statistics(published.value) for published in newest.take()}
 
 
@@ -110,10 +110,10 @@ def test_every_mechanism_masks_live_what_can_be_made_again_from_what_it_publishe
 def check_messages(topics: Setting) -> None:
     """Whatever was published fits its schema."""
     for message in versions(topics).values():
-        validator("statistics").validate(orjson.loads(encode_statistics(message)))
+        schema_validator("statistics").validate(orjson.loads(encode_statistics(message)))
     for role, schema in (("calibration", "calibration-block"), ("drift", "drift"), ("rejected", "rejection")):
         for record in topics.read(role):
-            validator(schema).validate(record.json)
+            schema_validator(schema).validate(record.json)
 
 
 def check_all_accounted_for(originals: list[Record], masked: list[Record], rejected: list[Record]) -> None:
@@ -226,7 +226,7 @@ def test_a_short_group_waits_uncommitted_until_it_is_large_enough(short: str, to
         produce_codes(topics, range(45, 48))
         worker.reaches(8)
         assert [len(group) for group in groups_of(topics)] == [20, 20, 8]
-    assert [finding.matches for finding in audit(configuration, [RecordPlace(0, 47)])] == [True]
+    assert [finding.matches for finding in audit(configuration, [RecordLocation(0, 47)])] == [True]
     assert [record.json["id"] for record in topics.read("output")] == list(range(48))
     assert topics.read("rejected") == []
 

@@ -12,7 +12,7 @@ from kafka_records import Topics, read_all
 from support.data import data_file, discharges
 
 from stream_masker.cli import main
-from stream_masker.service.kafka import publishing
+from stream_masker.service.events import publishing
 
 Run = Callable[..., Result]
 
@@ -104,9 +104,9 @@ def test_records_that_kafka_does_not_take_are_counted_and_the_exit_code_is_1(
 def test_a_missing_topic_is_one_clear_error(
     kafka: str, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(publishing.DEFAULTS, "max_block_ms", 1_000)
+    monkeypatch.setitem(publishing.PRODUCER_DEFAULTS, "max_block_ms", 1_000)
     topic = topics.name("absent")
     result = runner(kafka, topic, tmp_path)("simulate", "--records", 1)
     assert result.exit_code == 1
-    assert f"there is no topic {topic}" in result.output
+    assert f"missing topic: {topic}" in result.output
     assert "stream-masker topics" in result.output

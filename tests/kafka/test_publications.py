@@ -68,7 +68,7 @@ def opened(here: Setting) -> CalibrationSession:
 
 
 def publish_all(session: CalibrationSession) -> None:
-    while session.waiting:
+    while session.pending_windows:
         session.publish_next()
 
 
@@ -163,7 +163,7 @@ def test_blocks_that_are_delivered_again_make_no_version(here: Setting) -> None:
     for record in here.read("calibration"):
         session.deliver(record.offset, record.timestamp, record.value or b"")
     session.tick(time.time() + 2 * CALIBRATION["every_seconds"])
-    assert session.waiting == 0
+    assert session.pending_windows == 0
     published_once(here)
 
 
@@ -171,7 +171,7 @@ def test_a_calibrator_that_starts_again_over_published_blocks_publishes_nothing(
     publish_all(opened(here))
     for _ in range(2):
         again = opened(here)
-        assert (again.waiting, again.history.newest) == (0, VERSIONS[-1])
+        assert (again.pending_windows, again.history.newest) == (0, VERSIONS[-1])
     published_once(here)
 
 
@@ -179,7 +179,7 @@ def test_of_two_calibrators_over_the_same_blocks_one_publishes(here: Setting) ->
     shut_out = opened(here)
     shut_out.publish_next()
     other = opened(here)
-    with pytest.raises(ServiceError, match="cannot publish statistics"):
+    with pytest.raises(ServiceError, match="statistics cannot be published"):
         publish_all(shut_out)
     publish_all(other)
     published_once(here)

@@ -15,9 +15,9 @@ from workers import Setting, running, setting, statistics_record
 from stream_masker.pipeline.calibration.versions import DriftReport, Publish
 from stream_masker.pipeline.wire.chunks import count_chunks, tombstones
 from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics
-from stream_masker.service.calibrator.bootstrap import publish_snapshot, published
+from stream_masker.service.calibrator.bootstrap import publish_snapshot, read_published_history
 from stream_masker.service.calibrator.components import build_components
-from stream_masker.service.calibrator.publisher import OVERHEAD, StatisticsPublisher, largest_message
+from stream_masker.service.calibrator.publisher import MESSAGE_OVERHEAD_BYTES, StatisticsPublisher, max_message_bytes
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
@@ -56,7 +56,7 @@ def on_topic(topics: Setting) -> list[Record]:
 
 def test_the_broker_tells_how_large_a_message_may_be(topics: Setting) -> None:
     properties = {"bootstrap.servers": topics.bootstrap, **QUIET}
-    assert largest_message(properties, topics.topics["statistics"]) == LARGEST
+    assert max_message_bytes(properties, topics.topics["statistics"]) == LARGEST
 
 
 def test_a_snapshot_of_megabytes_is_masked_by_as_a_whole(topics: Setting) -> None:
@@ -65,8 +65,8 @@ def test_a_snapshot_of_megabytes_is_masked_by_as_a_whole(topics: Setting) -> Non
     parts = publish(configuration, message)
     records = on_topic(topics)
     assert parts == len(records) - 1 >= 5_000_000 // LARGEST
-    assert all(len(record.value or b"") <= LARGEST - OVERHEAD for record in records)
-    assert published(build_components(configuration)).latest == message
+    assert all(len(record.value or b"") <= LARGEST - MESSAGE_OVERHEAD_BYTES for record in records)
+    assert read_published_history(build_components(configuration)).latest == message
     topics.produce(range(300), partitions=2)
     with running(configuration) as worker:
         worker.reaches(300)
@@ -81,7 +81,7 @@ def test_a_version_of_which_a_part_is_lost_is_not_taken_up(topics: Setting) -> N
     write(topics.bootstrap, topics.topics["statistics"], [{"key": b"2:3", "value": None}])
     newest = VersionBuffer()
     for record in on_topic(topics):
-        newest.offer(record.key, record.value)
+        newest.add(record.key, record.value)
     assert [version.version for version in newest.take()] == [1]
     topics.produce(range(100), partitions=2)
     with running(configuration) as worker:

@@ -15,7 +15,7 @@ from kafka_records import Topics
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.kafka.clients import kafka_python_admin
-from stream_masker.service.kafka.topics import BROKERS_DEFAULT, WantedTopic, await_topics, create
+from stream_masker.service.kafka.topics import BROKER_DEFAULT_REPLICATION, WantedTopic, await_topics, create_topics
 
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 Run = Callable[..., Result]
@@ -142,5 +142,5 @@ def test_topics_that_another_process_has_made_meanwhile_are_left_alone(kafka: st
     there, new = topics("there"), topics.name("new")
     with closing(kafka_python_admin(configuration)) as admin:
         wanted = [WantedTopic("drift", name, 1, {}) for name in (there, new)]
-        assert create(admin, wanted, BROKERS_DEFAULT) == {new}
+        assert create_topics(admin, wanted, BROKER_DEFAULT_REPLICATION) == {new}
         assert await_topics(admin, [there, new]).keys() == {there, new}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
-from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader
 from stream_masker.service.observability.health import Health
@@ -26,7 +26,7 @@ def calibrating(configuration: Configuration) -> Iterator[None]:
     """A calibrator for as long as the block runs. Raises what ended it early."""
     failures: list[BaseException] = []
     metrics = Metrics(CollectorRegistry(), "calibrator")
-    prepare_session(metrics)
+    initialise_counters(metrics)
     engine, done = (
         CalibratorEngine(build_components(configuration), metrics, Health(), failures.append),
         threading.Event(),

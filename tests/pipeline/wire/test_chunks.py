@@ -18,7 +18,7 @@ from stream_masker.pipeline.wire.chunks import (
     split_message,
     tombstones,
 )
-from stream_masker.service.configuration.schema import validator
+from stream_masker.service.configuration.schema import schema_validator
 
 
 def versions_of(pieces: list[Chunk]) -> Versions:
@@ -54,7 +54,7 @@ def test_the_head_tells_of_the_parts_and_fits_its_schema():
     assert [len(part.value) for part in parts] == [1_500, 1_500, 1_000]
     assert count_chunks(head.value) == 3
     assert len(head.value) < HEADER_BYTES / 2
-    validator("statistics").validate(orjson.loads(head.value))
+    schema_validator("statistics").validate(orjson.loads(head.value))
 
 
 @pytest.mark.parametrize("lost", range(3))

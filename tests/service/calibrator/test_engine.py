@@ -28,7 +28,7 @@ class FakeSession:
         self.world = world
         self.blocks: list[int] = []
         self.ticks = 0
-        self.waiting = 0
+        self.pending_windows = 0
         self.published = 0
         self.samples: list[Any] = []
         self.unsettled = False
@@ -36,17 +36,17 @@ class FakeSession:
         self.parts: list[Any] = []
         self.history = SimpleNamespace(latest=world.latest)
 
-    def deliver(self, offset: int, written: int, raw: bytes) -> None:
-        if raw in self.world.errors:
-            raise self.world.errors.pop(raw)
+    def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+        if value in self.world.errors:
+            raise self.world.errors.pop(value)
         self.blocks.append(offset)
-        self.waiting += raw == b"cut"
+        self.pending_windows += value == b"cut"
 
     def tick(self, now: float) -> None:
         self.ticks += 1
 
     def publish_next(self) -> None:
-        self.waiting -= 1
+        self.pending_windows -= 1
         self.published += 1
 
     def reconfigure(self, parts: Any) -> None:
@@ -91,8 +91,8 @@ class FakeFile:
         self.found = False
         self.looks: list[bool] = []
 
-    def look(self, *, again: bool) -> bool:
-        self.looks.append(again)
+    def reload_if_changed(self, *, force: bool) -> bool:
+        self.looks.append(force)
         found, self.found = self.found, False
         return found
 
@@ -120,13 +120,13 @@ class World:
         monkeypatch.setattr(engine, "CalibrationSession", SimpleNamespace(open=self.open))
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
         monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
-        monkeypatch.setattr(engine, "TURN_SECONDS", 0.01)
+        monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
         parts: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01),
             configuration=None,
         )
-        monkeypatch.setattr(engine, "reconfigured", with_configuration)
+        monkeypatch.setattr(engine, "reconfigure", with_configuration)
         self.registry = CollectorRegistry()
         self.file: Any = FakeFile()
         metrics = Metrics(self.registry, "calibrator")
@@ -151,8 +151,8 @@ class World:
         return self.sessions[-1]
 
     def deliver(self, *blocks: tuple[int, bytes]) -> None:
-        for offset, raw in blocks:
-            asyncio.run(self.engine.deliver(offset, 0, raw))
+        for offset, value in blocks:
+            asyncio.run(self.engine.deliver(offset, 0, value))
 
     def wait(self, reached: Callable[[], Any]) -> None:
         deadline = time.monotonic() + 10
@@ -232,17 +232,17 @@ def test_revoked_while_it_reads_the_topics_it_stops_reading(world: World) -> Non
 
 
 def test_a_session_that_cannot_be_opened_is_tried_again_and_readyz_says_why(world: World) -> None:
-    world.openings = [ServiceError("cannot get ready to publish: no coordinator") for _ in range(3)]
+    world.openings = [ServiceError("the publisher cannot be initialised: no coordinator") for _ in range(3)]
     seen: set[tuple[str, ...]] = set()
     world.engine.assigned(active=True)
     world.wait(lambda: seen.add(world.health.reasons) or world.sessions)
-    assert ("cannot get ready to publish: no coordinator",) in seen
+    assert ("the publisher cannot be initialised: no coordinator",) in seen
     world.wait(lambda: world.health.reasons == ())
 
 
 def test_a_session_that_fails_is_followed_by_one_that_reads_everything_again(world: World) -> None:
     world.become_active()
-    world.errors[b"bad"] = ServiceError("cannot publish statistics: fenced")
+    world.errors[b"bad"] = ServiceError("statistics cannot be published: fenced")
     world.deliver((4, b"bad"))
     world.wait(lambda: len(world.sessions) == 2)
     world.deliver((5, b"x"))
@@ -347,21 +347,21 @@ def test_a_session_that_finds_other_settings_publishes_its_own(world: World) -> 
 def test_a_refused_file_is_counted_and_told(world: World) -> None:
     world.become_active()
 
-    def refuse(*, again: bool) -> bool:
-        world.file.refused = "noise_key: what has changed there needs a restart"
+    def refuse(*, force: bool) -> bool:
+        world.file.refused = "noise_key: a change here needs a restart"
         world.file.refusals += 1
         return False
 
-    world.file.look = refuse
+    world.file.reload_if_changed = refuse
     world.engine.tick()
-    note = "a changed configuration was refused: noise_key: what has changed there needs a restart"
+    note = "a changed configuration was refused: noise_key: a change here needs a restart"
     world.wait(lambda: note in world.health.notes)
     assert world.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
     assert world.session.parts == []
 
 
 def test_it_is_alive_only_while_the_event_loop_turns_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "ENGINE_PULSE_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "EVENT_LOOP_STALE_SECONDS", 0.05)
     time.sleep(0.1)
     still = world.health.seconds_since_beat
     time.sleep(0.1)

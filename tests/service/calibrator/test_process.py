@@ -26,26 +26,26 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator import faust_app, process
 from stream_masker.service.calibrator.bootstrap import InputSample
 from stream_masker.service.calibrator.client_logs import (
-    CLIENTS,
+    CLIENT_LOGGERS,
     NOISY_LOGGERS,
     RateLimit,
     RelayHandler,
     limit_client_logs,
 )
 from stream_masker.service.calibrator.faust_app import (
+    BoundedStopThread,
     CommittedConsumer,
     CommittedThread,
     CommittedTransport,
-    LeavingThread,
     build_app,
     calibrator_group,
 )
 from stream_masker.service.calibrator.process import (
-    cause_of_crash,
+    crash_cause,
+    run_and_cancel_rest,
     run_calibrator,
-    run_to_end,
-    stopped,
-    unexpected_errors_logged,
+    stop_app,
+    unexpected_errors_hidden,
 )
 from stream_masker.service.configuration import Configuration, load_configuration
 
@@ -77,10 +77,10 @@ class FakeListener:
     def revoked(self) -> None:
         self.roles.append(None)
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         if self.error is not None:
             raise self.error
-        self.blocks.append((offset, written, raw))
+        self.blocks.append((offset, timestamp, value))
 
     def tick(self) -> None:
         """Nothing to do."""
@@ -191,7 +191,7 @@ def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
     tasks: list[asyncio.Task[None]] = []
     start = time.monotonic()
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    run_to_end(main())
+    run_and_cancel_rest(main())
     assert time.monotonic() - start < 60
     assert not tasks[0].done()
 
@@ -227,21 +227,21 @@ def test_an_application_that_will_not_stop_is_left_behind(
     async def check() -> tuple[bool, bool]:
         started = asyncio.create_task(asyncio.sleep(0))
         willing, unwilling = SimpleNamespace(stop=lambda: asyncio.sleep(0)), SimpleNamespace(stop=stubborn)
-        both = await stopped(willing, started), await stopped(unwilling, started)
+        both = await stop_app(willing, started), await stop_app(unwilling, started)
         give_up.set()
         return both
 
     give_up = threading.Event()
-    monkeypatch.setattr(process, "STOP", 0.1)
-    monkeypatch.setattr(process, "LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(process, "CANCEL_SECONDS", 0.1)
     assert asyncio.run(check()) == (True, False)
-    assert "left behind" in caplog.text
+    assert "abandoning it" in caplog.text
 
 
 def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
-    assert CommittedThread.Worker is LeavingThread
-    thread = LeavingThread(SimpleNamespace())
+    assert CommittedThread.Worker is BoundedStopThread
+    thread = BoundedStopThread(SimpleNamespace())
     assert thread.daemon
     thread.stop()
     assert not thread.is_stopped.is_set()
@@ -266,9 +266,9 @@ def test_why_an_application_ended() -> None:
         running, failed = asyncio.create_task(asyncio.sleep(0.01)), asyncio.create_task(fail())
         await asyncio.sleep(0)
         well, crashed = SimpleNamespace(crashed=False), SimpleNamespace(crashed=True, crash_reason=error)
-        found = [cause_of_crash(well, running), cause_of_crash(well, failed), cause_of_crash(crashed, running)]
+        found = [crash_cause(well, running), crash_cause(well, failed), crash_cause(crashed, running)]
         await running
-        return [*found, cause_of_crash(well, running), error]
+        return [*found, crash_cause(well, running), error]
 
     running, failed, crashed, started, error = asyncio.run(check())
     assert (running, started) == (None, None)
@@ -276,10 +276,10 @@ def test_why_an_application_ended() -> None:
 
 
 def test_an_unforeseen_error_is_told_without_its_text() -> None:
-    with pytest.raises(ServiceError, match="the calibrator failed: KeyError at ") as caught, unexpected_errors_logged():
+    with pytest.raises(ServiceError, match="the calibrator failed: KeyError at ") as caught, unexpected_errors_hidden():
         raise KeyError("SECRET")
     assert "SECRET" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match="as it is"), unexpected_errors_logged():
+    with pytest.raises(ConfigurationError, match="as it is"), unexpected_errors_hidden():
         raise ConfigurationError("as it is")
 
 
@@ -316,7 +316,7 @@ def test_properties_that_cannot_be_used_are_a_configuration_error(
 def loud() -> Iterator[None]:
     """Puts the other libraries' loggers back afterwards."""
     names = ("level", "handlers", "propagate", "filters")
-    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENTS}]
+    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENT_LOGGERS}]
     states = [{name: copy(getattr(logger, name)) for name in names} for logger in loggers]
     yield
     for logger, state in zip(loggers, states, strict=True):
@@ -359,17 +359,17 @@ def some(records: int) -> Counts:
 def test_a_sample_is_enough_when_it_fills_the_window() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(20), now=0)
-    assert (sample.room, sample.is_enough(59)) == (10, False)
+    assert (sample.remaining, sample.is_complete(59)) == (10, False)
     sample.add(some(10), now=1)
-    assert sample.is_enough(1)
+    assert sample.is_complete(1)
     assert sample.counts().records == 30
 
 
 def test_a_sample_is_enough_when_min_records_have_been_there_for_every_seconds() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(9), now=0)
-    assert not sample.is_enough(1000)
+    assert not sample.is_complete(1000)
     sample.add(some(1), now=1000)
     sample.add(some(1), now=1050)
-    assert not sample.is_enough(1059.9)
-    assert sample.is_enough(1060)
+    assert not sample.is_complete(1059.9)
+    assert sample.is_complete(1060)

@@ -24,7 +24,7 @@ class FakeConsumer:
         (0, 50, 10, True, ""),
         (15, 50, 15, True, "retention is too short"),
         (0, 21, 10, True, ""),
-        (0, 20, -2, False, "a new topic"),
+        (0, 20, -2, False, "as a new topic"),
     ],
 )
 def test_reading_resumes_at_the_first_block_of_the_window(

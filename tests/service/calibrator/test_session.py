@@ -29,9 +29,10 @@ from stream_masker.pipeline.wire.messages import (
     encode_statistics,
 )
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.calibrator.recovery import HistoryReader
-from stream_masker.service.calibrator.session import LOGGED_BLOCKS, PENDING_CUTS, CalibrationSession, prepare_session
+from stream_masker.service.calibrator.session import MAX_LOGGED_BLOCKS, MAX_PENDING_WINDOWS, CalibrationSession
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.metrics import Metrics
 
@@ -63,7 +64,7 @@ class World:
         self.parts = replace(parts, publisher=self.publisher)
         self.registry = CollectorRegistry()
         metrics = Metrics(self.registry, "calibrator")
-        prepare_session(metrics)
+        initialise_counters(metrics)
         history = History(parts.subject, parts.settings.baseline)
         calibration = VersionPlanner(parts.subject, parts.new_mechanism(), history, parts.settings)
         self.session = CalibrationSession(self.parts, metrics, calibration, WindowLog(parts.settings))
@@ -117,14 +118,14 @@ def test_a_block_that_is_none_is_counted_told_by_position_and_passed_over(
     assert world.metric("blocks_read_total", outcome="merged") == 1
     assert "stream-masker.calibration, partition 0, offset 3" in caplog.text
     assert "SECRET" not in caplog.text
-    assert world.session.waiting == 1
+    assert world.session.pending_windows == 1
 
 
 def test_many_blocks_that_are_none_do_not_fill_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    for offset in range(3 * LOGGED_BLOCKS):
+    for offset in range(3 * MAX_LOGGED_BLOCKS):
         world.deliver(offset, b"")
-    assert len(caplog.records) == LOGGED_BLOCKS
-    assert world.metric("blocks_read_total", outcome="refused") == 3 * LOGGED_BLOCKS
+    assert len(caplog.records) == MAX_LOGGED_BLOCKS
+    assert world.metric("blocks_read_total", outcome="refused") == 3 * MAX_LOGGED_BLOCKS
 
 
 def test_a_block_that_was_merged_is_not_looked_at_again(world: World) -> None:
@@ -166,7 +167,7 @@ def test_the_next_version_shows_drift_against_the_last_one_and_the_baseline(worl
 
 def test_what_was_not_published_is_not_in_the_history(world: World) -> None:
     world.deliver(4, block(0))
-    world.publisher.error = ServiceError("cannot publish statistics: fenced")
+    world.publisher.error = ServiceError("statistics cannot be published: fenced")
     with pytest.raises(ServiceError, match="fenced"):
         world.session.publish_next()
     assert world.session.history.latest is None
@@ -177,16 +178,16 @@ def test_a_process_that_cannot_keep_up_leaves_out_the_oldest_cuts(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.deliver(0, block(0))
-    for i in range(1, 2 * PENDING_CUTS + 3):
+    for i in range(1, 2 * MAX_PENDING_WINDOWS + 3):
         world.deliver(i, block(10 * i))
-    assert world.session.waiting == PENDING_CUTS
-    while world.session.waiting:
+    assert world.session.pending_windows == MAX_PENDING_WINDOWS
+    while world.session.pending_windows:
         world.session.publish_next()
     told = [record.getMessage() for record in caplog.records if "cannot keep up" in record.getMessage()]
     assert [message.rsplit(": ")[-1] for message in told] == ["2"]
     lasts = [p.message.blocks.last for p in world.publisher.published]
-    assert lasts == list(range(4, 2 * PENDING_CUTS + 3, 2))
-    assert [p.message.version for p in world.publisher.published] == list(range(1, PENDING_CUTS + 1))
+    assert lasts == list(range(4, 2 * MAX_PENDING_WINDOWS + 3, 2))
+    assert [p.message.version for p in world.publisher.published] == list(range(1, MAX_PENDING_WINDOWS + 1))
 
 
 def test_a_window_without_values_gives_no_version_and_no_failure(
@@ -195,7 +196,7 @@ def test_a_window_without_values_gives_no_version_and_no_failure(
     world.deliver(4, block(0, [ABSENT] * 10))
     world.session.publish_next()
     assert world.publisher.published == []
-    assert "no statistics from the blocks up to offset 4" in caplog.text
+    assert "failed to compute statistics from the blocks up to offset 4" in caplog.text
 
 
 def test_a_sample_is_published_once_and_only_where_there_is_no_version(world: World) -> None:
@@ -210,9 +211,9 @@ def test_a_sample_is_published_once_and_only_where_there_is_no_version(world: Wo
 def test_blocks_replace_a_sample_at_the_usual_pace(world: World) -> None:
     world.session.publish_sample(counts([1, 2, 3]))
     world.deliver(4, block(0))
-    assert world.session.waiting == 0
+    assert world.session.pending_windows == 0
     world.deliver(5, block(10))
-    assert world.session.waiting == 1
+    assert world.session.pending_windows == 1
 
 
 def test_time_cuts_the_window_and_ages_the_statistics(world: World) -> None:
@@ -222,7 +223,7 @@ def test_time_cuts_the_window_and_ages_the_statistics(world: World) -> None:
     published = world.publisher.published[0].message.published / 1000
     world.deliver(4, block(0))
     world.session.tick(published + 59)
-    assert world.session.waiting == 1
+    assert world.session.pending_windows == 1
     assert world.metric("statistics_age_seconds") == pytest.approx(59)
     assert world.metric("statistics_version") == 1
 
@@ -251,10 +252,10 @@ def published(world: World) -> StatisticsMessage:
 
 
 def read_back(world: World, *messages: tuple[bytes | None, bytes | None]) -> History:
-    recovery = HistoryReader(History(world.parts.subject))
+    reader = HistoryReader(History(world.parts.subject))
     for key, value in messages:
-        recovery.take(FakeMessage(key, value))
-    return recovery.history
+        reader.take(FakeMessage(key, value))
+    return reader.history
 
 
 def test_versions_read_back_make_the_history(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -351,7 +352,7 @@ def test_a_version_larger_than_a_message_goes_out_in_parts_and_its_head_last(
     world: World, publisher: tuple[StatisticsPublisher, FakeProducer]
 ) -> None:
     message = published(world)
-    publisher[0]._limit = 512
+    publisher[0]._max_chunk_bytes = 512
     parts = publisher[0].publish(replace(world.publisher.published[-1], removal=tombstones(7, 2)))
     _, *calls, _ = publisher[1].calls
     written = [(key, value) for topic, key, value, _ in calls if topic == "stream-masker.statistics"]
@@ -371,7 +372,7 @@ def test_a_publisher_that_failed_must_be_opened_again(
 ) -> None:
     published(world)
     publisher[1].error = KafkaError(KafkaError._FENCED)
-    with pytest.raises(ServiceError, match="cannot publish statistics: Kafka"):
+    with pytest.raises(ServiceError, match="statistics cannot be published: Kafka"):
         publisher[0].publish(world.publisher.published[-1])
     with pytest.raises(ServiceError, match="not open"):
         publisher[0].publish(world.publisher.published[-1])

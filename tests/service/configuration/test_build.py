@@ -66,7 +66,7 @@ class TestFlatOntologies:
         ("values", "problem"),
         [
             (["almond"], "ontologies.odor.values: a list of 1 is not allowed"),
-            (["almond", "foul", "almond"], "'almond' is given 2 times: name it once"),
+            (["almond", "foul", "almond"], "'almond' is given 2 times: list it once"),
             (["almond", 7], "quotes make it text"),
             (["almond", ""], "not empty"),
         ],
@@ -110,7 +110,9 @@ class TestNumbers:
             build_plan(given)
 
     def test_numbers_alone_are_not_enough(self, build, data):
-        with pytest.raises(ConfigurationError, match="attributes: all are numeric: name at least one with an ontology"):
+        with pytest.raises(
+            ConfigurationError, match="attributes: all are numeric: add at least one attribute with an ontology"
+        ):
             parse_configuration({**data(), "attributes": {"age": AGE}})
 
 
@@ -131,7 +133,7 @@ class TestOntologies:
     def test_a_root_that_is_no_concept(self, build):
         given = build(attributes=attributes(root="Nothing"), mechanism={"reference": "mean"})
         with pytest.raises(
-            ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is no concept of the ont"
+            ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is not a concept of the ont"
         ):
             build_taxonomies(given)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.checks import OURS
-from stream_masker.service.configuration.pairing import pairs
+from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
+from stream_masker.service.configuration.pairing import configured_pairs
 
 
 def attribute(path="x", ontology="icd", **more):
@@ -33,15 +33,18 @@ class TestOntologies:
 
 class TestPairs:
     def test_two_attributes_are_a_pair(self, parse):
-        assert pairs(parse()) == (("principal", "secondary"),)
+        assert configured_pairs(parse()) == (("principal", "secondary"),)
 
     def test_other_references_have_none(self, parse):
-        assert pairs(parse(mechanism={"reference": "mean"})) is None
+        assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
 
     def test_given_pairs(self, parse):
         four = {name: attribute(name) for name in ("a", "b")}
         given = [["principal", "a"], ["b", "secondary"]]
-        assert pairs(parse(attributes=four, mechanism={"pairs": given})) == (("principal", "a"), ("b", "secondary"))
+        assert configured_pairs(parse(attributes=four, mechanism={"pairs": given})) == (
+            ("principal", "a"),
+            ("b", "secondary"),
+        )
 
     def test_one_attribute(self, data, problems_of):
         given = data()
@@ -78,11 +81,11 @@ class TestPairs:
 
     def test_an_unknown_attribute(self, problems):
         lines = problems(mechanism={"pairs": [["principal", "other"]]})
-        assert "mechanism.pairs[0][1]: 'other' is no attribute: use principal, secondary" in lines
+        assert "mechanism.pairs[0][1]: 'other' is not an attribute: use principal, secondary" in lines
 
     def test_pairs_for_another_reference(self, problems):
         assert problems(mechanism={"reference": "root", "pairs": [["principal", "secondary"]]}) == [
-            "mechanism.pairs: only reference pair has pairs: leave them out"
+            "mechanism.pairs: only reference pair uses pairs: remove them"
         ]
 
 
@@ -124,10 +127,10 @@ class TestPaths:
     @pytest.mark.parametrize(
         ("changes", "place", "said"),
         [
-            ({"path": "a[*].b[*]"}, "path", "has 2 [*]: use one at most"),
+            ({"path": "a[*].b[*]"}, "path", "has 2 [*]: use at most one"),
             ({"path": "coding[?system=icd]"}, "path", "ends with a filter"),
-            ({"label": "labels[*]"}, "label", "must have a [*] exactly when the attribute's path"),
-            ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] exactly when the attribute's path"),
+            ({"label": "labels[*]"}, "label", "must have a [*] if and only if the attribute's path"),
+            ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] if and only if the attribute's path"),
         ],
     )
     def test_shapes(self, problems, changes, place, said):
@@ -137,7 +140,7 @@ class TestPaths:
 
     def test_one_value_is_the_key_of_noise(self, problems):
         assert problems(noise_key="ids[*]") == [
-            "noise_key: 'ids[*]' is not allowed: use a path without [*], which selects one value"
+            "noise_key: 'ids[*]' is not allowed: use a path without [*], so that it selects one value"
         ]
 
     def test_one_value_is_alpha(self, problems):
@@ -158,8 +161,8 @@ class TestPaths:
 
     def test_a_field_in_two_lists(self, problems):
         assert problems(fields={"keep": ["age", "['age']"], "drop": ["age"]}) == [
-            "fields.keep[1]: \"['age']\" is also fields.keep[0]: name it once",
-            "fields.drop[0]: 'age' is also fields.keep[0]: name it once",
+            "fields.keep[1]: \"['age']\" is also fields.keep[0]: list it once",
+            "fields.drop[0]: 'age' is also fields.keep[0]: list it once",
         ]
 
     @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ class TestPaths:
     def test_what_is_kept_must_not_hold_what_is_masked(self, problems, kept):
         written = {"label": "diagnoses.principal.display", "copies": ["billing.code"]}
         (line,) = problems(attributes={"principal": written}, fields={"keep": [kept]})
-        assert line.startswith(f"fields.keep[0]: {kept!r} holds attributes.principal.")
+        assert line.startswith(f"fields.keep[0]: {kept!r} contains attributes.principal.")
 
     @pytest.mark.parametrize("kept", ["diagnoses.secondary", "diagnoses.secondary[*]", "diagnoses.secondary[0].code"])
     def test_nor_hold_an_element_that_is_masked(self, problems, kept):
@@ -187,7 +190,7 @@ class TestPaths:
 class TestAlpha:
     def test_records_bring_one_for_every_attribute(self, problems):
         assert problems(attributes={"principal": {"alpha": {"header": "alpha"}}}) == [
-            "attributes.secondary.alpha: a record's own alpha holds for every attribute: give header alpha here too"
+            "attributes.secondary.alpha: a record's own alpha applies to every attribute: use header alpha here too"
         ]
 
     def test_defaults_may_differ(self, parse):
@@ -195,14 +198,16 @@ class TestAlpha:
         assert parse(attributes={"principal": first, "secondary": second})
 
 
-@pytest.mark.parametrize("name", sorted(OURS))
+@pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
 def test_properties_that_guarantees_rest_on(problems, name):
-    assert problems(kafka={"properties": {name: "x"}}) == [f"kafka.properties.{name}: cannot be set: {OURS[name]}"]
+    assert problems(kafka={"properties": {name: "x"}}) == [
+        f"kafka.properties.{name}: cannot be set: {RESERVED_PROPERTIES[name]}"
+    ]
 
 
 def test_the_window_must_hold_the_first_records(problems):
     assert problems(calibration={"min_records": 11, "window_records": 10}) == [
-        "calibration.min_records: 11 is more than window_records: use at most 10"
+        "calibration.min_records: 11 is greater than window_records: use at most 10"
     ]
 
 

@@ -85,8 +85,8 @@ def test_other_variables_are_left_alone(data, name):
         ("TOPICS__INPTU", "a", "did you mean 'input'?"),
         ("FOO", "a", "STREAM_MASKER__FOO: configuration has no key 'foo': use kafka, topics"),
         ("HTTP__PORT__X", "1", "STREAM_MASKER__HTTP__PORT__X: http.port has no keys"),
-        ("HTTP__", "1", "STREAM_MASKER__HTTP__: the name ends without a key of http"),
-        ("ATTRIBUTES__", "1", "STREAM_MASKER__ATTRIBUTES__: the name ends without a key of attributes"),
+        ("HTTP__", "1", "STREAM_MASKER__HTTP__: the name ends before a key of http"),
+        ("ATTRIBUTES__", "1", "STREAM_MASKER__ATTRIBUTES__: the name ends before a key of attributes"),
         ("HTTP", "{", "STREAM_MASKER__HTTP: line 1, column 2"),
         ("HTTP__PORT", "70000", "http.port (from STREAM_MASKER__HTTP__PORT): 70000 is not allowed"),
     ],
@@ -100,7 +100,7 @@ def test_every_variable_that_does_not_fit_is_named(data):
 
 
 def test_a_section_that_is_no_mapping(data):
-    assert "STREAM_MASKER__HTTP__PORT: http is no mapping in the file" in refused(data(http="x"), HTTP__PORT="1")
+    assert "STREAM_MASKER__HTTP__PORT: http is not a mapping in the file" in refused(data(http="x"), HTTP__PORT="1")
 
 
 @pytest.mark.parametrize(

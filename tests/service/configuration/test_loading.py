@@ -28,13 +28,13 @@ def test_a_folder(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
 def test_an_empty_file(write, text):
-    assert "the configuration is empty: use a mapping with ontologies" in message(write(text))
+    assert "the configuration is empty: use a mapping with at least ontologies" in message(write(text))
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", SECRET, "3"])
 def test_no_mapping(write, text):
     said = message(write(text))
-    assert "the configuration is no mapping" in said
+    assert "the configuration is not a mapping" in said
     assert SECRET not in said
 
 
@@ -51,8 +51,8 @@ def test_a_byte_order_mark_is_well(write, example):
     [
         ("kafka: {\n", "line 2, column 1"),
         ("kafka:\n  a: 1\n b: 2\n", "line 3, column 2"),
-        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: the key a is given twice"),
-        ("attributes: {x: {path: a, path: b}}", "line 1, column 27: the key path is given twice"),
+        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: duplicate key a"),
+        ("attributes: {x: {path: a, path: b}}", "line 1, column 27: duplicate key path"),
         ("1: a\n", "line 1, column 1: a key must be text: put it in quotes"),
         ("yes: a\n", "line 1, column 1: a key must be text: put it in quotes"),
         ("[a]: b\n", "line 1, column 1: a key must be text: put it in quotes"),

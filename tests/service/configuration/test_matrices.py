@@ -32,17 +32,17 @@ def test_an_empty_cell_is_0(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("m.xlsx", b"", "a matrix is a .json, .csv or .tsv file"),
+        ("m.xlsx", b"", "a matrix must be a .json, .csv or .tsv file"),
         ("m.json", b"{", r"not JSON \(line 1, column 2\)"),
         ("m.json", b"[]", "an object of objects"),
         ("m.json", b'{"a": 1}', "an object of objects"),
-        ("m.json", b'{"a": {"a": true}}', "the row of 'a' holds a cell that is no number"),
-        ("m.json", b'{"a": {"a": "x"}}', "the row of 'a' holds a cell that is no number"),
+        ("m.json", b'{"a": {"a": true}}', "the row of 'a' has a cell that is not a number"),
+        ("m.json", b'{"a": {"a": "x"}}', "the row of 'a' has a cell that is not a number"),
         ("m.csv", b"\xff", "not UTF-8"),
-        ("m.csv", b"", "the first line of a matrix names its values"),
-        ("m.csv", b",a,l\na,1\n", "line 2 has 2 cells where the first has 3"),
-        ("m.csv", b",a,l\na,1,0\na,1,0\n", "line 3: the row of 'a' is given twice"),
-        ("m.csv", b",a\na,one\n", "line 2 holds a cell that is no number"),
+        ("m.csv", b"", "the first line must name the values of the columns"),
+        ("m.csv", b",a,l\na,1\n", "line 2 has 2 cells, but the first has 3"),
+        ("m.csv", b",a,l\na,1,0\na,1,0\n", "line 3: the row of 'a' is a duplicate"),
+        ("m.csv", b",a\na,one\n", "line 2 has a cell that is not a number"),
     ],
 )
 def test_what_is_no_matrix(name, content, problem, tmp_path):

@@ -31,7 +31,7 @@ POLICIES = "use reject, ancestor or suppress"
         ),
         (
             {"topics": {"input": "a b"}},
-            "topics.input: 'a b' is not allowed: use a topic's name of at most 249 letters, digits, ., - and _",
+            "topics.input: 'a b' is not allowed: use a topic name of at most 249 letters, digits, ., - and _",
         ),
         ({"http": {"port": 70000}}, "http.port: 70000 is not allowed: use a whole number from 0 to 65535"),
         ({"http": {"port": "9464"}}, "http.port: '9464' is not allowed: use a whole number from 0 to 65535"),
@@ -108,7 +108,7 @@ def test_required_keys():
 def test_empty_sections(data, section):
     given = data()
     given[section] = {}
-    with pytest.raises(ConfigurationError, match=f"{section}: empty: name at least one"):
+    with pytest.raises(ConfigurationError, match=f"{section}: empty: add at least one"):
         parse_configuration(given)
 
 
@@ -123,7 +123,7 @@ def test_every_problem_in_one_message_in_the_order_of_the_file(data):
 
 def test_what_only_the_model_refuses_is_said_in_the_same_words(problems):
     (line,) = problems(topics={"input": "discharges\n"})
-    assert line.startswith(r"topics.input: 'discharges\n' is not allowed: use a topic's name")
+    assert line.startswith(r"topics.input: 'discharges\n' is not allowed: use a topic name")
 
 
 def test_long_values_are_cut(problems):

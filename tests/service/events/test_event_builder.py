@@ -4,11 +4,11 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.events.event_builder import NO_FIELD, ColumnPath, assemble, event_shape, row_builder
+from stream_masker.service.events.event_builder import NO_FIELD, ColumnValues, assemble, event_tree, row_builder
 
 
 def shape(**paths: str):
-    return event_shape({column: compile_path(path) for column, path in paths.items()})
+    return event_tree({column: compile_path(path) for column, path in paths.items()})
 
 
 def test_a_row_fills_nested_objects_and_lists() -> None:
@@ -32,11 +32,11 @@ def test_columns_outside_the_shape_are_ignored() -> None:
 
 def test_columns_become_events_level_by_level() -> None:
     columns = {
-        "id": ColumnPath([7, 8]),
-        "code": ColumnPath(["a", "b", "c"], [0, 1, 3]),
-        "label": ColumnPath(["A", "B", "C"], [0, 1, 3]),
-        "first": ColumnPath([1, 2]),
-        "second": ColumnPath([3, 4]),
+        "id": ColumnValues([7, 8]),
+        "code": ColumnValues(["a", "b", "c"], [0, 1, 3]),
+        "label": ColumnValues(["A", "B", "C"], [0, 1, 3]),
+        "first": ColumnValues([1, 2]),
+        "second": ColumnValues([3, 4]),
     }
     made = assemble(
         shape(id="p.id", code="dx[*].code", label="dx[*].text.de", first="pair[0]", second="pair[1]"), columns
@@ -52,7 +52,7 @@ def test_columns_become_events_level_by_level() -> None:
 
 
 def test_an_array_of_plain_values_may_be_empty() -> None:
-    assert assemble(shape(c="codes[*]"), {"c": ColumnPath(["a"], [0, 0, 1])}) == [{"codes": []}, {"codes": ["a"]}]
+    assert assemble(shape(c="codes[*]"), {"c": ColumnValues(["a"], [0, 0, 1])}) == [{"codes": []}, {"codes": ["a"]}]
 
 
 @pytest.mark.parametrize(

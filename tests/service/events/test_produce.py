@@ -13,8 +13,8 @@ from kafka_records import mock_broker, read_all
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.events.files import FileEvent, MalformedLine
-from stream_masker.service.events.produce import REPORTED_LINES, EventSieve, produce
-from stream_masker.service.kafka.publishing import EventPublisher, Pace, Summary
+from stream_masker.service.events.produce import MAX_REPORTED_LINES, MalformedLineFilter, produce
+from stream_masker.service.events.publishing import EventPublisher, PublishingSummary, RateLimiter
 from stream_masker.service.observability.progress import progress
 
 
@@ -81,7 +81,7 @@ def test_the_events_of_a_file_arrive_with_their_keys(tmp_path: Path) -> None:
         records = read_all(bootstrap, "discharges")
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.complete) == (2, 1, True)
-    assert stream.getvalue() == "events.csv, line 3: 1 cells where the header has 2\n"
+    assert stream.getvalue() == "events.csv, line 3: 1 cells, but the header has 2\n"
 
 
 def test_records_of_one_key_stay_in_order(tmp_path: Path) -> None:
@@ -114,12 +114,12 @@ def test_strict_stops_at_the_first_malformed_line(tmp_path: Path) -> None:
 
 def test_many_malformed_lines_are_told_only_up_to_a_point() -> None:
     told: list[str] = []
-    sieve = EventSieve(name="f", strict=False, tell=told.append)
+    sieve = MalformedLineFilter(name="f", strict=False, report=told.append)
     assert list(sieve.events([MalformedLine(i, "not JSON") for i in range(50)] + [FileEvent(b"{}")])) == [
         FileEvent(b"{}")
     ]
     assert sieve.malformed == 50
-    assert len(told) == REPORTED_LINES + 1
+    assert len(told) == MAX_REPORTED_LINES + 1
 
 
 def test_what_did_not_arrive_is_counted_by_reason() -> None:
@@ -133,8 +133,8 @@ def test_what_did_not_arrive_is_counted_by_reason() -> None:
 
 
 def test_backpressure_waits_for_old_records_even_failed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_masker.service.kafka.publishing.MARK_EVERY", 1)
-    monkeypatch.setattr("stream_masker.service.kafka.publishing.MARKS", 2)
+    monkeypatch.setattr("stream_masker.service.events.publishing.MARK_INTERVAL", 1)
+    monkeypatch.setattr("stream_masker.service.events.publishing.MAX_MARKS", 2)
     producer = FakeProducer(fails={1: KafkaTimeoutError()})
     publisher = EventPublisher(producer, "t")
     for _ in range(5):
@@ -144,7 +144,9 @@ def test_backpressure_waits_for_old_records_even_failed_ones(monkeypatch: pytest
 
 
 def test_the_summary_names_what_went_wrong() -> None:
-    summary = Summary("discharges", delivered=1_500, failed={"KafkaTimeoutError": 2}, malformed=3, seconds=0.5)
+    summary = PublishingSummary(
+        "discharges", delivered=1_500, failed={"KafkaTimeoutError": 2}, malformed=3, seconds=0.5
+    )
     assert str(summary) == (
         "produced 1,500 records to discharges in 0.5 s (3,000 records/s); 3 malformed lines left out; "
         "2 not delivered (KafkaTimeoutError)"
@@ -154,7 +156,7 @@ def test_the_summary_names_what_went_wrong() -> None:
 
 def test_a_pace_is_kept_and_lost_time_made_up_for() -> None:
     clock = FakeClock()
-    pace = Pace(10, clock=clock, sleep=clock.sleep)
+    pace = RateLimiter(10, clock=clock, sleep=clock.sleep)
     for sent in range(3):
         pace.wait(sent)
     clock.now += 1.0
@@ -165,7 +167,7 @@ def test_a_pace_is_kept_and_lost_time_made_up_for() -> None:
 
 def test_full_speed_never_waits() -> None:
     clock = FakeClock()
-    pace = Pace(None, clock=clock, sleep=clock.sleep)
+    pace = RateLimiter(None, clock=clock, sleep=clock.sleep)
     pace.wait(10**9)
     assert clock.slept == []
 
@@ -173,7 +175,7 @@ def test_full_speed_never_waits() -> None:
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
 def test_a_rate_must_be_positive(rate: float) -> None:
     with pytest.raises(ParameterError, match="rate"):
-        Pace(rate)
+        RateLimiter(rate)
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal() -> None:

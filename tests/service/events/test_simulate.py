@@ -15,8 +15,8 @@ from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
-from stream_masker.service.events.synthetic import GENERATED_BLOCK, synthetic_discharges
-from stream_masker.service.events.synthetic_codes import AFTER, BEFORE, Popularity
+from stream_masker.service.events.synthetic import BLOCK_EVENTS, synthetic_discharges
+from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, Popularity
 
 NESTED = {
     "principal": {"path": "dx.main.code", "label": "dx.main.text", "ontology": "icd", "copies": ["billing.code"]},
@@ -73,7 +73,7 @@ def test_no_code_stands_twice_in_an_event() -> None:
 
 
 def test_the_same_seed_gives_the_same_events_and_another_gives_others() -> None:
-    assert events(GENERATED_BLOCK + 10, seed=3) == events(GENERATED_BLOCK + 10, seed=3)
+    assert events(BLOCK_EVENTS + 10, seed=3) == events(BLOCK_EVENTS + 10, seed=3)
     assert events(10, seed=3) != events(10, seed=4)
 
 
@@ -142,7 +142,7 @@ def test_leaves_are_drawn_by_their_popularity_and_only_from_the_range_given() ->
     assert len(popularity) == icd.leaf.sum()
     some = np.arange(0, len(popularity), 997)
     low, high = popularity.block_range(some)
-    for regime in (BEFORE, AFTER):
+    for regime in (BEFORE_DRIFT, AFTER_DRIFT):
         for edge in (0.0, np.nextafter(1.0, 0.0)):
             drawn = popularity.draw(np.full(len(some), edge), regime, (low, high))
             assert (popularity.block_of(drawn) == popularity.block_of(some)).all()

@@ -10,7 +10,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.model import Configuration, KafkaSection
 from stream_masker.service.kafka.clients import (
-    TRANSLATION,
+    PROPERTY_TRANSLATIONS,
     confluent_properties,
     kafka_python_admin,
     kafka_python_arguments,
@@ -92,7 +92,7 @@ def test_producer_properties_are_read_as_librdkafka_reads_them(
 
 
 def test_every_translation_is_an_argument_of_kafka_python() -> None:
-    assert {argument for argument, _ in TRANSLATION.values()} <= KafkaProducer.DEFAULT_CONFIG.keys()
+    assert {argument for argument, _ in PROPERTY_TRANSLATIONS.values()} <= KafkaProducer.DEFAULT_CONFIG.keys()
 
 
 def test_a_value_of_the_wrong_kind_is_told_by_its_key() -> None:
@@ -103,7 +103,7 @@ def test_a_value_of_the_wrong_kind_is_told_by_its_key() -> None:
 def test_no_broker_is_one_clear_error_and_no_noise(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.kafka.clients.PROBE_MS", 200)
+    monkeypatch.setattr("stream_masker.service.kafka.clients.BROKER_PROBE_MS", 200)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1\b"):
         kafka_python_admin(configured(bootstrap_servers="127.0.0.1:1"))
     assert not caplog.records

@@ -68,7 +68,7 @@ def test_reading_ends_though_others_go_on_writing() -> None:
 
 def test_reading_gives_up_when_nothing_comes() -> None:
     consumer = FakeConsumer([RECORD])
-    with pytest.raises(ServiceError, match=r"^t, partition 3, cannot be read: no answer for 1 s$"):
+    with pytest.raises(ServiceError, match=r"^t, partition 3, cannot be read: no response for 1 s$"):
         list(read_to_end(consumer, "t", partition=3, patience=1.0))
     assert consumer.asked == 6
 

@@ -4,7 +4,7 @@ import pytest
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.topics import ExistingTopic, TopicAction, largest_masked, plan, wanted_topics
+from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, max_masked_bytes, plan_topics, wanted_topics
 
 
 def configured(**sections: object) -> Configuration:
@@ -23,11 +23,11 @@ def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 6
     return ExistingTopic(partitions, cleanup, retention_ms)
 
 
-def fate(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicAction, str]:
+def status(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
     configuration = configuration or configured()
     name = getattr(configuration.topics, role)
-    lines = {line.name: line for line in plan(wanted_topics(configuration, partitions=4), {name: found})}
-    return lines[name].fate, lines[name].detail
+    lines = {line.name: line for line in plan_topics(wanted_topics(configuration, partitions=4), {name: found})}
+    return lines[name].status, lines[name].detail
 
 
 def test_every_topic_of_the_configuration_is_wanted_once() -> None:
@@ -55,7 +55,7 @@ def test_counts_are_kept_twice_as_long_as_the_window_and_a_week(age: str, kept: 
 
 def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
     configuration = configured(limits={"record_bytes": 2_000_000})
-    assert largest_masked(configuration) > 2 * 2_000_000
+    assert max_masked_bytes(configuration) > 2 * 2_000_000
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
     ],
 )
 def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> None:
-    assert fate(role, found)[0] is TopicAction.EXISTS
+    assert status(role, found)[0] is TopicStatus.EXISTS
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> 
     ],
 )
 def test_topics_that_will_not_do_say_what_to_do(role: str, found: ExistingTopic, advice: str) -> None:
-    kind, detail = fate(role, found)
-    assert kind is TopicAction.WRONG
+    kind, detail = status(role, found)
+    assert kind is TopicStatus.WRONG
     assert advice in detail
 
 

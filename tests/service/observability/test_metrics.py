@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.service.observability import metric_definitions
-from stream_masker.service.observability.metric_definitions import TABLE, metrics_table
+from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, metrics_table
 from stream_masker.service.observability.metrics import Metrics
 
 
@@ -24,17 +24,17 @@ def shown(metrics: Metrics) -> set[str]:
 
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
 def test_a_process_has_exactly_the_metrics_declared_for_it(process: str) -> None:
-    declared = {d.full_name.removesuffix("_total") for d in TABLE if process in d.processes}
+    declared = {d.full_name.removesuffix("_total") for d in METRIC_DEFINITIONS if process in d.processes}
     assert shown(Metrics(CollectorRegistry(), process)) == declared
 
 
 def test_names_are_unique_and_well_formed() -> None:
-    names = [d.full_name for d in TABLE]
+    names = [d.full_name for d in METRIC_DEFINITIONS]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"stream_masker_[a-z_]+", name) for name in names)
 
 
-@pytest.mark.parametrize("declared", TABLE, ids=lambda d: d.name)
+@pytest.mark.parametrize("declared", METRIC_DEFINITIONS, ids=lambda d: d.name)
 def test_counters_and_only_counters_are_totals(declared) -> None:
     assert declared.name.endswith("_total") == (declared.kind == "counter")
     assert bool(declared.buckets) == (declared.kind == "histogram")
@@ -43,8 +43,8 @@ def test_counters_and_only_counters_are_totals(declared) -> None:
 
 def test_the_readme_table_has_every_metric_with_its_labels() -> None:
     rows = metrics_table().splitlines()[2:]
-    assert len(rows) == len(TABLE)
-    for declared, row in zip(TABLE, rows, strict=True):
+    assert len(rows) == len(METRIC_DEFINITIONS)
+    for declared, row in zip(METRIC_DEFINITIONS, rows, strict=True):
         assert f"`{declared.full_name}`" in row
         assert all(f"`{label}`" in row for label in declared.labels)
 
@@ -84,7 +84,7 @@ def test_two_processes_in_one_program_share_nothing() -> None:
     assert "stream_masker_records_in_total 0.0" in generate_latest(other.registry).decode()
 
 
-@pytest.mark.parametrize("declared", TABLE, ids=lambda d: d.name)
+@pytest.mark.parametrize("declared", METRIC_DEFINITIONS, ids=lambda d: d.name)
 def test_everything_declared_is_measured_somewhere(declared) -> None:
     service = Path(metric_definitions.__file__).parent
     code = [path.read_text() for path in service.rglob("*.py") if path.name != "metrics_table.py"]

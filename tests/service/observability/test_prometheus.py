@@ -23,11 +23,21 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.calibrator.metrics import show_drift, show_statistics, show_utility, show_window
-from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.calibrator.metrics import (
+    initialise_counters,
+    set_drift_metrics,
+    set_statistics_metrics,
+    set_utility_metrics,
+    set_window_metrics,
+)
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.observability.metric_definitions import METRIC_PREFIX, TABLE, MetricDefinition, ProcessName
+from stream_masker.service.observability.metric_definitions import (
+    METRIC_DEFINITIONS,
+    METRIC_PREFIX,
+    MetricDefinition,
+    ProcessName,
+)
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
@@ -83,15 +93,15 @@ NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([
 def calibrator() -> Metrics:
     """The metrics of a calibrator that has published three versions."""
     metrics = Metrics(CollectorRegistry(), "calibrator")
-    prepare_session(metrics)
+    initialise_counters(metrics)
     first = statistics(BEFORE, 1)
     latest = replace(statistics(NOW, 3, previous=first), numeric=NUMBERS)
     masked = replace(statistics(MASKED, 3), numeric=NUMBERS)
-    show_window(metrics, latest)
-    show_statistics(metrics, masked, data="masked")
-    show_utility(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
-    show_drift(metrics, drift_between(latest, first, [D, D]), against="previous")
-    show_drift(metrics, drift_between(latest, first, [D, D]), against="baseline")
+    set_window_metrics(metrics, latest)
+    set_statistics_metrics(metrics, masked, data="masked")
+    set_utility_metrics(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
+    set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
+    set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     metrics.add("blocks_read_total", 12, outcome="merged")
     metrics.add("statistics_published_total", 3, source="blocks")
     metrics.set("window_blocks", 12)
@@ -140,7 +150,7 @@ def created(declared: MetricDefinition) -> set[str]:
     return set() if declared.kind == "gauge" else {declared.full_name.removesuffix("_total") + "_created"}
 
 
-EVERY = [(process, declared) for declared in TABLE for process in declared.processes]
+EVERY = [(process, declared) for declared in METRIC_DEFINITIONS for process in declared.processes]
 
 
 @pytest.mark.parametrize(("process", "declared"), EVERY, ids=[f"{process}-{d.name}" for process, d in EVERY])
@@ -156,7 +166,7 @@ def test_a_metric_is_queried_by_its_documented_name_and_labels(
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
 def test_no_name_is_shown_that_is_not_documented(scraped: Scraped, process: ProcessName) -> None:
     shown = {series.name for series in scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')}
-    of_process = [declared for declared in TABLE if process in declared.processes]
+    of_process = [declared for declared in METRIC_DEFINITIONS if process in declared.processes]
     assert shown == {name for declared in of_process for name in (*series_of(declared), *created(declared))}
 
 

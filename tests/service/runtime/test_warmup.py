@@ -5,7 +5,7 @@ import yaml
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.warmup import WARMUP_WINDOWS, warm_up
+from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up
 
 
 @pytest.mark.parametrize(

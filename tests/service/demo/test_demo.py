@@ -11,10 +11,10 @@ import pytest
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import DriftReport
-from stream_masker.service.demo.children import Children
-from stream_masker.service.demo.setting import demo_configuration, free_port
+from stream_masker.service.demo.children import ChildProcesses
+from stream_masker.service.demo.environment import demo_configuration, free_port
 from stream_masker.service.demo.view import pair_lines
-from stream_masker.service.demo.watch import Observed, _newer
+from stream_masker.service.demo.watch import Observations, _newer
 
 EVENT = {
     "encounter_id": "e",
@@ -29,7 +29,7 @@ def test_it_masks_all_recalibrates_and_ends_with_a_summary():
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout
-    assert "embedded broker, in memory, for trying out only" in told
+    assert "embedded in-memory broker, for trials only" in told
     assert "2,000 events produced, 2,000 masked, 0 rejected: 2,000 accounted for" in told
     assert len(re.findall(r"http://127\.0\.0\.1:\d+/metrics", told)) == 2
     assert re.search(r"statistics version \d+ \(blocks, ", told)
@@ -40,7 +40,7 @@ def test_it_masks_all_recalibrates_and_ends_with_a_summary():
 
 
 def test_a_child_that_stops_is_told_with_the_end_of_its_log(tmp_path):
-    with Children(tmp_path) as children:
+    with ChildProcesses(tmp_path) as children:
         children.start("worker", ["--config", str(tmp_path / "none.yaml")])
         children._running["worker"].wait(60)
         with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*none\.yaml"):
@@ -48,7 +48,7 @@ def test_a_child_that_stops_is_told_with_the_end_of_its_log(tmp_path):
 
 
 def test_a_child_may_finish_where_that_is_its_job(tmp_path):
-    with Children(tmp_path) as children:
+    with ChildProcesses(tmp_path) as children:
         children.start("ontology", ["--help"])
         children._running["ontology"].wait(60)
         children.check(finished=("ontology",))
@@ -61,7 +61,7 @@ def test_children_run_this_package_whatever_lies_in_the_working_directory(tmp_pa
     (tmp_path / "stream_masker" / "__init__.py").write_text("raise SystemExit('another one')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with Children(tmp_path) as children:
+    with ChildProcesses(tmp_path) as children:
         children.start("ontology", ["--help"])
         assert children._running["ontology"].wait(60) == 0
     assert "Usage" in (tmp_path / "ontology.log").read_text()
@@ -85,7 +85,7 @@ def test_windows_suit_the_number_of_records(records):
 def test_versions_out_of_order_do_not_go_back():
     two, one = (DriftReport(version, 0, None, None, None, 0, 0) for version in (2, 1))
     assert _newer(_newer(None, two), one) is two
-    assert Observed().outcomes == 0
+    assert Observations().outcomes == 0
 
 
 def test_a_pair_is_shown_without_its_missing_labels():

@@ -1,4 +1,4 @@
-"""What the demonstration runs with: a configuration, a secret, and free ports, in a folder of its own."""
+"""The environment of the demonstration: a configuration, a secret and free ports, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC_PREFIX = "stream-masker-demo"
 
 
 @dataclass(frozen=True, slots=True)
-class DemoSetting:
+class DemoEnvironment:
     """The files and ports of one demonstration."""
 
     folder: Path
@@ -30,8 +30,8 @@ class DemoSetting:
         return self.folder / "stream-masker.yaml"
 
 
-def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoSetting:
-    """Writes the configuration and a new secret to ``folder``; ports are ``port`` and the next, or free ones."""
+def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoEnvironment:
+    """Write the configuration and a new secret to ``folder``; uses ``port`` and the next one, or free ports."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_bytes(secrets.token_bytes(32))
@@ -39,11 +39,11 @@ def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: in
     content = demo_configuration(bootstrap_servers, records, calibrator_port, run=secrets.token_hex(3))
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     configuration = load_configuration(folder / "stream-masker.yaml", {})
-    return DemoSetting(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
+    return DemoEnvironment(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
 
 
 def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:
-    """The demonstration's configuration: a nested event, correlated noise, windows that suit ``records``."""
+    """Return the demonstration's configuration: a nested event, correlated noise, a window sized for ``records``."""
     topics = ("input", "output", "rejected", "calibration", "statistics", "drift")
     window = max(100, records // 4)
     return {
@@ -84,7 +84,7 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
 
 
 def free_port(wanted: int) -> int:
-    """``wanted`` when nothing listens there, else any free port."""
+    """Return ``wanted`` if nothing listens there, otherwise any free port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -97,6 +97,6 @@ def free_port(wanted: int) -> int:
 
 
 def is_served(port: int) -> bool:
-    """Whether something answers at a port of this machine."""
+    """Whether a server accepts connections on a local port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

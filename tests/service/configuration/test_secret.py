@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 
 SECRET = b"hunter2hunter2hunter2"
 
@@ -53,7 +53,7 @@ def test_a_file_that_is_not_there(parse):
 
 
 def test_a_variable_that_is_not_there(parse):
-    with pytest.raises(ConfigurationError, match=r"secret\.env: there is no environment variable NAME"):
+    with pytest.raises(ConfigurationError, match=r"secret\.env: the environment variable NAME is not set"):
         read_secret(parse(secret={"env": "NAME"}), {})
 
 

@@ -1,4 +1,4 @@
-"""What a first start has to do once: parse the ontologies, and compile the kernels that the configuration uses."""
+"""Warm-up: the one-time work of a first start, parsing the ontologies and compiling the kernels in use."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from stream_masker.service.configuration.build import build_mechanism, build_pla
 from stream_masker.service.events.sample_records import sample_records
 
 WARMUP_WINDOWS = (2_000, 12)
-"""Records of the windows that are rehearsed: of many and of few different values other kernels are used."""
+"""The sizes of the rehearsed windows; windows with many and with few different values use different kernels."""
 
-WARMUP_MASKED = 64
-"""Records that are masked under the statistics of each window, and one again, by which the window of masked records
-slides; more where a mechanism wants a larger group."""
+WARMUP_MASKED_RECORDS = 64
+"""The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
+of them is masked again, so that the window of masked records slides."""
 
 WARMUP_SECRET = b"of made-up records only"
 
 
 def warm_up(configuration: Configuration) -> Mechanism:
-    """Does once what workers and the calibrator do, on made-up records; what is compiled for it is kept on disk.
+    """Run the work of worker and calibrator once, on sample records; the compiled kernels are cached on disk.
 
-    Returns a mechanism, calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
+    Returns a mechanism that is calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
     """
     mechanism, plan = build_mechanism(configuration), build_plan(configuration)
     for attribute in plan.attributes:
@@ -38,7 +38,7 @@ def warm_up(configuration: Configuration) -> Mechanism:
     calibration = VersionPlanner(
         subject, build_mechanism(configuration), History(subject), build_settings(configuration)
     )
-    masked = sample_records(plan, max(WARMUP_MASKED, mechanism.group_minimum))
+    masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS:
         publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
         calibration.published(publish)
@@ -50,7 +50,7 @@ def warm_up(configuration: Configuration) -> Mechanism:
 
 
 def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
-    """The blocks of masking these records, and one of them alone."""
+    """Return the blocks of masking the first record alone, and of masking all records."""
     records = [InputRecord(offset, value, b"a key") for offset, value in enumerate(values)]
     alone = masker.mask("made up", 0, records[:1], statistics_version=1)
     return [*alone.blocks, *masker.mask("made up", 0, records, statistics_version=1).blocks]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stream_masker.service.shutdown import LATE_EXIT_CODE
+from stream_masker.service.runtime.shutdown import LATE_EXIT_CODE
 
 HANGS = {
     "a thread that never ends": "threading.Thread(target=threading.Event().wait).start()",
@@ -17,9 +17,10 @@ HANGS = {
 
 
 def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
-    start = f"import threading, time\nfrom stream_masker.service.shutdown import exit_within\nexit_within({seconds})\n"
-    command = [sys.executable, "-c", start + then]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    start = f"import threading, time\nfrom stream_masker.service.runtime.shutdown import exit_within\nexit_within({seconds})\n"
+    return subprocess.run(
+        [sys.executable, "-c", start + then], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.mark.parametrize("hangs", HANGS)

@@ -1,4 +1,4 @@
-"""The kinds of values that stand in the configuration: durations, names, paths, topics."""
+"""The value types of the configuration: durations, names, field paths, topics."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
 TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
-MEANINGS = {
+PATTERN_MEANINGS = {
     DURATION_PATTERN: "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds",
     NAME_PATTERN: "a name of at most 100 letters, digits, - and _ that starts with a letter or _",
-    TOPIC_PATTERN: "a topic's name of at most 249 letters, digits, ., - and _",
+    TOPIC_PATTERN: "a topic name of at most 249 letters, digits, ., - and _",
 }
-"""What each pattern of the schema means, in words."""
+"""The meaning of each pattern in the schema, for error messages."""
 
 
-def seconds(value: Any) -> Any:
-    """``24h``, ``60s``, ``500ms`` as seconds; anything else unchanged, for pydantic to judge."""
+def parse_duration(value: Any) -> Any:
+    """Convert ``24h``, ``60s`` or ``500ms`` to seconds; return anything else unchanged, for pydantic to validate."""
     match = re.fullmatch(r"([0-9.]+)(ms|s|m|h|d)", value) if isinstance(value, str) else None
     return float(match[1]) * SECONDS_PER_UNIT[match[2]] if match else value
 
@@ -29,20 +29,20 @@ def seconds(value: Any) -> Any:
 Duration: TypeAlias = Annotated[
     float,
     Field(gt=0, allow_inf_nan=False),
-    BeforeValidator(seconds),
+    BeforeValidator(parse_duration),
     WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "pattern": DURATION_PATTERN}),
 ]
-"""A positive duration: ``500ms``, ``60s``, ``5m``, ``24h``, ``7d`` or a number of seconds; held as seconds."""
+"""A positive duration: ``500ms``, ``60s``, ``5m``, ``24h``, ``7d`` or a number of seconds; stored in seconds."""
 
 Alpha: TypeAlias = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
-"""A noise level: the noise's variance is alpha times the attribute's. In (0, 10]."""
+"""A noise level in (0, 10]: the noise's variance divided by the attribute's variance."""
 
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
-Text: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
+PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
+NonEmptyText: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
 FieldPath: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 """Dotted names, ``[0]``, ``[*]`` and filters such as ``coding[?system=http://hl7.org/fhir/sid/icd-10-cm]``."""
 
 NameText: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-"""A name given by the user: of an attribute or an ontology. It becomes a metric label."""
+"""The user-defined name of an attribute or ontology. It becomes a metric label."""
 
 TopicName: TypeAlias = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=249)]

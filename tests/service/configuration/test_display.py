@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.configuration.showing import HIDDEN, as_yaml, shown_configuration
+from stream_masker.service.configuration.display import REDACTED, redacted_configuration, redacted_yaml
 
 SECRET = "hunter2hunter2hunter2"
 
 
 def test_it_is_a_configuration_that_means_the_same(example, write):
     configuration = load_configuration(example, {})
-    again = load_configuration(write(as_yaml(configuration)), {})
+    again = load_configuration(write(redacted_yaml(configuration)), {})
     assert again.model_dump() == configuration.model_dump()
     assert again.hash == configuration.hash
 
@@ -30,13 +30,15 @@ def test_it_is_a_configuration_that_means_the_same(example, write):
     ],
 )
 def test_passwords_are_hidden(parse, name):
-    text = as_yaml(parse(kafka={"properties": {name: SECRET, "client.id": "a"}}))
+    text = redacted_yaml(parse(kafka={"properties": {name: SECRET, "client.id": "a"}}))
     assert SECRET not in text
-    assert shown_configuration(parse(kafka={"properties": {name: SECRET}}))["kafka"]["properties"] == {name: HIDDEN}
+    assert redacted_configuration(parse(kafka={"properties": {name: SECRET}}))["kafka"]["properties"] == {
+        name: REDACTED
+    }
     assert "client.id: a" in text
 
 
 def test_every_default_is_shown(parse):
-    data = shown_configuration(parse())
+    data = redacted_configuration(parse())
     assert data["http"] == {"host": "127.0.0.1", "port": 9464}
     assert data["attributes"]["principal"]["alpha"] == 0.3

@@ -1,4 +1,4 @@
-"""Publishing events: batches, backpressure, pace, and a count of what did not arrive."""
+"""Publishing of events to the input topic, with batching, backpressure, a rate limit and counts of failures."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent
 from stream_masker.service.kafka.clients import kafka_python_producer
-from stream_masker.service.observability.progress import ShowProgress
+from stream_masker.service.observability.progress import ReportProgress
 
-DEFAULTS = {
+PRODUCER_DEFAULTS = {
     "acks": "all",
     "enable_idempotence": True,
     "batch_size": 65_536,
     "linger_ms": 20,
     "max_block_ms": 15_000,
 }
-"""What ``kafka.properties`` may override; compression costs more time than it saves on a near broker, so it is off."""
+"""Defaults that ``kafka.properties`` can override. Compression is off: near the broker it costs more than it saves."""
 
-MARK_EVERY, MARKS = 1_000, 50
-"""Backpressure: every thousandth record is waited for once fifty thousand more have been sent."""
+MARK_INTERVAL, MAX_MARKS = 1_000, 50
+"""Backpressure: every thousandth record is a mark, and a mark is awaited after fifty more have been sent."""
 
 
-class Pace:
-    """Holds a run to ``rate`` records a second; None is full speed. Time lost is made up for."""
+class RateLimiter:
+    """Limits a run to ``rate`` records per second; None is full speed. It catches up after delays."""
 
     def __init__(
         self,
@@ -49,28 +49,28 @@ class Pace:
         self._start = clock()
 
     def wait(self, sent: int) -> None:
-        """Waits until the next record is due, when ``sent`` have been sent."""
+        """Wait until the next record is due, given the number of records sent."""
         if self._interval and (early := self._start + sent * self._interval - self._clock()) > 0:
             self._sleep(early)
 
 
 class EventPublisher:
-    """Sends events to one topic. ``sent`` counts those handed over, ``failed`` those of them not delivered, by why."""
+    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by error type."""
 
     def __init__(self, producer: KafkaProducer, topic: str) -> None:
         self._producer, self._topic = producer, topic
         self._marks: deque[Any] = deque()
         self.sent = 0
         self.failed: Counter[str] = Counter()
-        self._counting = Lock()
+        self._lock = Lock()
 
     @property
     def delivered(self) -> int:
-        """Records that the broker has acknowledged; final after ``flush``."""
+        """The number of records that the broker has acknowledged; final after ``flush``."""
         return self.sent - self.failed.total()
 
     def send(self, event: FileEvent) -> None:
-        """Sends an event, or waits while too many are on their way."""
+        """Send an event; waits while too many are in flight."""
         self.sent += 1
         try:
             future = self._producer.send(self._topic, value=event.value, key=event.key)
@@ -78,31 +78,31 @@ class EventPublisher:
             self._fail(error)
         else:
             future.add_errback(self._fail)
-            if self.sent % MARK_EVERY == 0:
+            if self.sent % MARK_INTERVAL == 0:
                 self._mark(future)
 
     def flush(self) -> None:
-        """Waits until every record is delivered or has failed."""
+        """Wait until every record is delivered or has failed."""
         self._producer.flush()
 
     def _mark(self, future: Any) -> None:
         self._marks.append(future)
-        if len(self._marks) > MARKS:
+        if len(self._marks) > MAX_MARKS:
             with suppress(KafkaError):  # counted by its own errback
                 self._marks.popleft().get()
 
     def _fail(self, error: BaseException) -> None:
-        with self._counting:
+        with self._lock:
             self.failed[type(error).__name__] += 1
 
 
 @contextmanager
 def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
-    """A publisher to the input topic.
+    """Open a publisher to the input topic.
 
-    Raises ServiceError when there is no broker or no such topic.
+    Raises ServiceError if there is no broker or the topic does not exist.
     """
-    producer = kafka_python_producer(configuration, **DEFAULTS)
+    producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
     try:
         _require_topic(producer, configuration.topics.input)
         yield EventPublisher(producer, configuration.topics.input)
@@ -116,12 +116,12 @@ def _require_topic(producer: KafkaProducer, topic: str) -> None:
     except KafkaTimeoutError:
         known = None
     if not known:
-        raise ServiceError(f"there is no topic {topic}: `stream-masker topics` creates it")
+        raise ServiceError(f"missing topic: {topic}: `stream-masker topics` creates it")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """How a run ended: records delivered and those not, by why; lines that were no event; seconds."""
+class PublishingSummary:
+    """The result of a run: records delivered, failures by error type, malformed lines, and seconds."""
 
     topic: str
     delivered: int
@@ -131,7 +131,7 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether every record that was sent arrived."""
+        """Whether every record that was sent was delivered."""
         return not self.failed
 
     def __str__(self) -> str:
@@ -147,20 +147,20 @@ def publish(
     *,
     configuration: Configuration,
     rate: float | None,
-    show: ShowProgress,
+    show: ReportProgress,
     malformed: Callable[[], int] = lambda: 0,
-) -> Summary:
-    """Sends events to the input topic, at ``rate`` records/s or at full speed, and waits until all have arrived.
+) -> PublishingSummary:
+    """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
 
     Raises ParameterError for a rate that is not positive, and like ``publisher``.
     """
-    pace = Pace(rate)
-    with publisher(configuration) as to:
+    pace = RateLimiter(rate)
+    with publisher(configuration) as target:
         start = time.monotonic()
         for event in events:
-            pace.wait(to.sent)
-            to.send(event)
-            show(to.sent)
-        to.flush()
+            pace.wait(target.sent)
+            target.send(event)
+            show(target.sent)
+        target.flush()
         seconds = time.monotonic() - start
-    return Summary(configuration.topics.input, to.delivered, dict(to.failed), malformed(), seconds)
+    return PublishingSummary(configuration.topics.input, target.delivered, dict(target.failed), malformed(), seconds)

@@ -1,4 +1,4 @@
-"""A consumer of the worker's input, and its messages, made up."""
+"""A fake consumer of the worker's input and its messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 
 class FakeMessage:
-    """A message of a partition, of so many bytes; or the end of a partition, or a failure."""
+    """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
     def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
         self.place, self.size, self.failure = (partition, offset), size, error
@@ -34,7 +34,7 @@ Event = FakeMessage | Callable[[], None]
 
 
 class FakeClient:
-    """A consumer that delivers scripted messages, and rebalances (functions) in between."""
+    """A consumer that delivers scripted messages and calls scripted functions, such as rebalances, between them."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -67,14 +67,14 @@ class FakeClient:
 
     def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         self.now += 0.05
-        taken: list[FakeMessage] = []
-        while self.events and len(taken) < num_messages:
+        delivered: list[FakeMessage] = []
+        while self.events and len(delivered) < num_messages:
             event = self.events.pop(0)
             if not isinstance(event, FakeMessage):
                 event()
                 break
-            taken.append(event)
-        return taken
+            delivered.append(event)
+        return delivered
 
     def incremental_assign(self, partitions) -> None:
         self.assigned |= {p.partition for p in partitions}
@@ -112,7 +112,7 @@ class FakeClient:
         return f"metadata of {self.member}"
 
     def memberid(self) -> str:
-        assert not self.closed, "a client that is closing never answers"
+        assert not self.closed, "a closing client never responds"
         return self.member
 
     def close(self) -> None:

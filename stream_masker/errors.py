@@ -6,7 +6,8 @@ records say where (position in a batch, or topic, partition, offset and field), 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class StreamMaskerError(Exception):
@@ -50,7 +51,7 @@ class OntologyError(StreamMaskerError):
 
 
 class CycleError(OntologyError):
-    """The is-a links hold a cycle."""
+    """The is-a links form a cycle."""
 
 
 class UnknownParentError(OntologyError):
@@ -91,3 +92,13 @@ def name_some(names: tuple[str, ...], most: int = 5) -> str:
         return ""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ": " + ", ".join(names[:most]) + more
+
+
+@contextmanager
+def error_location(location: str) -> Iterator[None]:
+    """Prefix the message of an OntologyError that is raised inside, with the name of a file for instance."""
+    try:
+        yield
+    except OntologyError as error:
+        error.args = (f"{location}: {error}",)
+        raise

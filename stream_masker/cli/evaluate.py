@@ -20,7 +20,7 @@ from stream_masker.evaluation.utility_table import (
     utility_markdown,
     utility_rows,
 )
-from stream_masker.pipeline.calibration.blocks import split_ranges
+from stream_masker.pipeline.calibration.blocks import split_batch
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, noise_levels
@@ -103,5 +103,5 @@ def _groups(batches: Iterable[Batch], configuration: Configuration, mechanism: M
     """Return the batches, split into groups of sufficient size if the mechanism masks groups."""
     if not mechanism.needs_group:
         return list(batches)
-    groups = [group for batch in batches for group in split_ranges(batch, configuration.groups.records)]
+    groups = [group for batch in batches for group in split_batch(batch, configuration.groups.records)]
     return [group for group in groups if group.size >= mechanism.group_minimum]

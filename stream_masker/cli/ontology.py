@@ -13,7 +13,7 @@ import numpy as np
 from stream_masker.core.distance import DISTANCES, distance_by_name
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
-from stream_masker.core.ontology.sources import compile_to, is_compiled
+from stream_masker.core.ontology.sources import compile_ontology, is_compiled
 from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -64,8 +64,8 @@ def compile_source(source: str, output: Path | None) -> None:
     """
     if output is not None and not is_compiled(output):
         raise ParameterError(f"--output {output} must end in {COMPILED_SUFFIX}, so that it can be used as a source")
-    path, ontology = compile_to(source, output)
-    _print([("file", path), ("concepts", len(ontology)), ("bytes", path.stat().st_size)])
+    path, data = compile_ontology(source, output)
+    _print([("file", path), ("concepts", len(data.taxonomy)), ("bytes", path.stat().st_size)])
 
 
 @command.command()

@@ -34,7 +34,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_broker import running
 from kafka_records import Topics, read_all, write
-from support.readme import blocks
+from support.documentation import blocks
 
 from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -46,7 +46,7 @@ from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS
 PARTITIONS = 4
 CLIENT_S_OWN_MS = 1_000
 CLI = (sys.executable, "-P", "-m", "stream_masker")
-SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
+SHAPES = {"nested": "A nested event", "flat": "A flat event"}
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     parser.add_argument("--others", action="store_true", help="also run the other contenders")
     parser.add_argument("--pause", type=int, default=FETCH_BACKOFF_MS, help=argparse.SUPPRESS)
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
@@ -122,10 +122,10 @@ def run(*command: str) -> None:
 
 
 def configured(folder: Path, bootstrap: str, batch: int, section: str) -> Configuration:
-    """Return the configuration from a section of the README."""
+    """Return the configuration below a heading of the documentation."""
     (folder / "secret").write_bytes(secrets.token_bytes(32))
     (folder / "secret").chmod(0o600)
-    content = yaml.safe_load(blocks("yaml", section)[0])
+    content = yaml.safe_load(blocks("yaml", section)[0].text)
     content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(folder / "stream-masker.yaml", {})

@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lingers", type=float, nargs="+", default=[5], help="the producer's linger.ms")
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=8.0, help="how long events are published at half load")
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     parser.add_argument("--code", nargs="+", default=[""], help="folders with the package; default: this one")
     parser.add_argument("--publish", nargs=5, help=argparse.SUPPRESS)
     return parser.parse_args()

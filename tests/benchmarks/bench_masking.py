@@ -30,7 +30,7 @@ from support.snomed import write_release
 
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.ontology.sources import compile_to
+from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.events.synthetic import SyntheticAttribute, SyntheticDischarges
 
@@ -71,7 +71,7 @@ def synthetic_release(folder: Folder, concepts: int) -> str:
     """Compile a synthetic SNOMED CT release."""
     write_release(folder / "release", concepts=concepts, seed=1)
     compiled = folder / "made-up.ontology"
-    compile_to(str(folder / "release"), compiled)
+    compile_ontology(str(folder / "release"), compiled)
     return str(compiled)
 
 

@@ -38,7 +38,7 @@ from measuring import table
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.runtime.warmup import warm_up
-from stream_masker.service.worker.client_properties import group_of
+from stream_masker.service.worker.client_properties import consumer_group_id
 
 WARM = 20_000
 """The number of records for warming up."""
@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
@@ -156,7 +156,11 @@ class Settled:
 
     def __init__(self, configuration: Configuration) -> None:
         bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
-        settings = {"bootstrap.servers": bootstrap, "group.id": group_of(configuration), "enable.auto.commit": False}
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": consumer_group_id(configuration),
+            "enable.auto.commit": False,
+        }
         self.client = Consumer(settings)
         self.partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
 

@@ -1,6 +1,6 @@
-"""The README's table of costs, and of the time that other implementations take in the same run.
+"""The benchmark table of the documentation: the cost of every part, and of other implementations in the same run.
 
-``python tests/benchmarks/table.py [--write]`` prints it or writes it into the README, in about ten minutes on one core.
+``python tests/benchmarks/table.py [--write]`` prints it or writes it into ``docs/performance.md``, in about ten minutes.
 The other benchmarks of this folder measure each part in more detail; only they measure what needs a broker.
 """
 
@@ -25,10 +25,10 @@ from measuring import SNOMED_CONCEPTS, best, cell, once, peak_megabytes, random_
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.sources import compile_to
+from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.core.statistics import IncrementalStatistics, distance_covariance, semantic_mean
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
 NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
 BATCHES, EARLY, LATE = 300, slice(15, 30), slice(270, 300)
@@ -41,7 +41,7 @@ OPEN = "sources.load({!r}).taxonomy()"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table into the README")
+    parser.add_argument("--write", action="store_true", help="write the table into the documentation")
     given = parser.parse_args()
     lines = [f"| {' | '.join(HEAD)} |", "|" + " --- |" * len(HEAD)]
     for row in rows():
@@ -54,7 +54,7 @@ def write(text: str) -> None:
     """Replace the table between its marks."""
     start, end = "<!-- benchmarks -->\n", "<!-- end of benchmarks -->\n"
     pattern = re.escape(start) + ".*?" + re.escape(end)
-    README.write_text(re.sub(pattern, lambda _: start + text + end, README.read_text(), flags=re.DOTALL))
+    PAGE.write_text(re.sub(pattern, lambda _: start + text + end, PAGE.read_text(), flags=re.DOTALL))
 
 
 def rows() -> Iterator[Row]:
@@ -170,7 +170,7 @@ def of_release(folder: Path) -> Iterator[Row]:
     source = folder / "release"
     bench_masking.write_release(source, concepts=SNOMED_CONCEPTS, seed=1)
     compiled = folder / "rf2.ontology"
-    compile_to(str(source), compiled)
+    compile_ontology(str(source), compiled)
     opening, parsing = started(OPEN.format(str(compiled))), started(PARSE.format(str(source)))
     others = against(parsing_the_release=parsing / opening)
     yield ("opening the compiled ontology", size(SNOMED), f"{opening * 1e3:,.0f} ms", others)

@@ -77,7 +77,7 @@ class TestInspect:
     def test_unknown_ontology(self):
         result = run("inspect", "nothing")
         assert result.exit_code == 2
-        assert result.stderr.startswith("Error: nothing is no ontology: give a name (icd10cm) or a file ending in ")
+        assert result.stderr.startswith("Error: nothing is not an ontology: give a name (icd10cm) or a file ending in ")
 
 
 class TestDistance:

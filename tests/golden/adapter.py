@@ -1,7 +1,8 @@
-"""The package's side of the golden cases: the only module of this folder that imports the package.
+"""The golden cases' access to the package: the only module of this folder that imports the package.
 
-``calibrate_and_mask`` takes the way of the service: a sample gives the first statistics version; workers mask under
-the newest version and send encoded blocks; the calibrator computes the next version from a window that slides.
+``calibrate_and_mask`` follows the service. A sample gives the first statistics version. A worker masks each round
+under the newest version and encodes its calibration blocks. The calibrator decodes them, slides its window and
+computes the next version.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from stream_masker.service.configuration.secret import read_secret
 
 TOPIC = "discharges"
 PUBLISHED = 1_700_000_000_000
-"""When the first version is published, in milliseconds since the epoch; each version is published a minute later."""
+"""Time of the first statistics version, in milliseconds since the epoch; each later version is one minute later."""
 
 MINUTE = 60_000
 
@@ -68,7 +69,10 @@ class Outcome:
 def calibrate_and_mask(
     configuration: Mapping[str, Any], rounds: Sequence[Round], folder: Path, *, compiled: bool
 ) -> Outcome:
-    """The outcome of rounds of events; the first round is also the sample. ``folder``: of the files in use."""
+    """The outcome of rounds of events; the first round is also the sample.
+
+    ``folder`` holds the files that the configuration names. ``compiled`` selects the codec.
+    """
     service = _Service(configuration, folder, compiled)
     service.sample([event.value for events in rounds[0].values() for event in events])
     for number, events in enumerate(rounds):
@@ -77,7 +81,7 @@ def calibrate_and_mask(
 
 
 def run_command(*arguments: str) -> str:
-    """What a command of the package writes to standard error."""
+    """Run a command of the package and return its standard error."""
     done = CliRunner().invoke(main, arguments, prog_name="stream-masker")
     assert done.exit_code == 0, done.output
     return done.stderr
@@ -103,13 +107,13 @@ class _Service:
         self.outcome = Outcome(compiled=self._masker.is_compiled)
 
     def sample(self, values: Sequence[bytes | None]) -> None:
-        """Publishes the first statistics version, of a sample."""
+        """Publishes the first statistics version."""
         sample = self._masker.count(values)
         self.outcome.blocks.append(orjson.dumps({"records": sample.counts.records, "rejected": dict(sample.rejected)}))
         self._publish(self._calibration.on_sample(sample.counts, self._now()))
 
     def mask(self, events: Round, *, together: bool) -> None:
-        """Masks a round, then publishes the versions that are due. ``together``: several partitions at once."""
+        """Masks a round and publishes the next version. ``together`` masks all partitions in one call."""
         self._log.on_tick(2 * self._rounds * self._every)
         inputs = {partition: self._inputs(partition, some) for partition, some in events.items()}
         version = self._calibration.history.newest
@@ -140,7 +144,7 @@ class _Service:
         return (records.part(start, start + size) for start in range(0, len(records), size))
 
     def _group(self, partition: int, records: Inputs, version: int) -> Result:
-        """A group; where it is too small, its records are rejected."""
+        """The result of a group; the records of a group that is too small are rejected."""
         try:
             return self._masker.mask(TOPIC, partition, records, statistics_version=version, hold=True)
         except GroupTooSmallError:
@@ -174,7 +178,7 @@ class _Service:
             self._publish(self._calibration.on_window(window, self._now()))
 
     def _publish(self, publish: Publish) -> None:
-        """Publishes a version, and lets the worker mask by it."""
+        """Publishes a version; the worker masks under it from now on."""
         raw = encode_statistics(publish.message)
         self.outcome.statistics += [raw, encode_drift(publish.report)]
         self._calibration.published(publish)

@@ -1,4 +1,4 @@
-"""Cases that run commands: files in, files out."""
+"""Golden cases of the command line: ``calibrate`` and ``mask`` on files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ UNSTABLE = ("published",)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A run of ``mask`` on the events of a case; ``snapshot``: by statistics that ``calibrate`` computed before."""
+    """A run of ``mask`` on the events of a case.
+
+    snapshot: mask under the snapshot of ``calibrate``. packed: the input is gzipped.
+    """
 
     case: Case
     more: Json

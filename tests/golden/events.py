@@ -1,6 +1,7 @@
-"""Generated events of three shapes, flat, nested and FHIR, and the real discharges; with records to reject among them.
+"""Events of the golden cases: generated ones (flat, nested, FHIR) and the real discharges.
 
-The generator uses ``Random.random`` alone, whose numbers are the same in every version of Python.
+Generated events include malformed values and wrong codes. The generator uses ``Random.random`` only, because its
+numbers are the same in every version of Python.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ JUNK: tuple[bytes | None, ...] = (
     b'{"a":' * 80 + b"1" + b"}" * 80,
     b'{"id": "' + b"x" * 6_000 + b'"}',
 )
-"""Values that no configuration masks, but for tombstones, the empty object and the last, which some do."""
+"""Malformed values and tombstones. Some configurations mask the empty object and the last value."""
 
 WRONG: tuple[Any, ...] = (
     None,
@@ -56,12 +57,12 @@ WRONG: tuple[Any, ...] = (
     {},
     {"code": "A00"},
 )
-"""Values of wrong types and unknown codes, to stand where a code or a number is due."""
+"""Values of wrong types and unknown codes, which replace codes and numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Codes to draw from, the first ones most often; ``correlation``: how often the second code follows the first."""
+    """Codes to draw from, the first ones most often. ``correlation``: how often a second code depends on the first."""
 
     codes: Sequence[str]
     correlation: float = 0.5
@@ -79,19 +80,19 @@ class Draw:
         return int(self.uniform() * bound)
 
     def code(self) -> str:
-        """A code, as frequent as its place says."""
+        """A code; the first codes are the most frequent ones."""
         codes = self._codes.codes
         return codes[int(len(codes) * self.uniform() ** 2.5)]
 
     def companion(self, code: str) -> str:
-        """A code that often stands near another one."""
+        """A code that is often near another one in the list."""
         if self.uniform() >= self._codes.correlation:
             return self.code()
         codes = self._codes.codes
         return codes[(codes.index(code) + self.below(4)) % len(codes)]
 
     def style(self, code: str) -> str:
-        """The code as somebody may write it."""
+        """The code as written: as it is, in lower case, or without its dot."""
         chance = self.uniform()
         if chance < 0.85:
             return code
@@ -182,7 +183,7 @@ def written(document: Json, number: int) -> bytes:
 
 
 def spoiled(document: Json, place: str, draw: Draw) -> Json:
-    """The event with a wrong value at a place (dotted names and numbers), or with nothing there."""
+    """The event with a wrong value at a place (dotted names and numbers), or without the field."""
     *way, last = place.split(".")
     holder: Any = document
     for step in way:

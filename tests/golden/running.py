@@ -1,4 +1,4 @@
-"""Running a case of any kind by its name, in a folder that holds the files of the configurations."""
+"""Runs of cases by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ NAMES = tuple(sorted({*CASES, *commands.CASES}))
 
 
 def run(name: str, folder: Path, *, compiled: bool = True) -> dict[str, list[bytes]]:
-    """The lines of each part of a case. Skips the test where a data file is absent."""
+    """The lines of each part of a case. Skips the test if a data file is absent.
+
+    ``folder`` holds the files that the configurations name. ``compiled`` selects the codec; commands use the default.
+    """
     if name in commands.CASES:
         return commands.run(commands.CASES[name], folder)
     case = CASES[name]
@@ -23,5 +26,5 @@ def run(name: str, folder: Path, *, compiled: bool = True) -> dict[str, list[byt
         add_file(folder, data_file(case.data))
     rounds = case.rounds()
     outcome = calibrate_and_mask(case.configuration, rounds, folder, compiled=compiled)
-    assert outcome.compiled is compiled, f"the records of {name} are not read by the codec that is wanted"
+    assert outcome.compiled is compiled, f"{name} does not run with the expected codec"
     return digests.lines_of(rounds, outcome)

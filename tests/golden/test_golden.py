@@ -1,4 +1,4 @@
-"""What is written, byte for byte: the digests of every golden case, read by either codec."""
+"""The outputs of the golden cases against their digests, for both codecs."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def produce(topics: Setting, numbers: range) -> None:
 def versions(topics: Setting) -> dict[int, StatisticsMessage]:
     newest = VersionBuffer()
     for record in topics.read("statistics"):
-        newest.offer(record.key, record.value)
+        newest.add(record.key, record.value)
     return {published.version: decode_statistics(published.value) for published in newest.take()}
 
 

@@ -81,7 +81,7 @@ def test_version_with_a_missing_chunk_is_not_used(topics: Setting) -> None:
     write(topics.bootstrap, topics.topics["statistics"], [{"key": b"2:3", "value": None}])
     newest = VersionBuffer()
     for record in on_topic(topics):
-        newest.offer(record.key, record.value)
+        newest.add(record.key, record.value)
     assert [version.version for version in newest.take()] == [1]
     topics.produce(range(100), partitions=2)
     with running(configuration) as worker:

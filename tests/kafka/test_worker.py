@@ -296,8 +296,8 @@ def source_of(here: Setting) -> PartitionSource:
         client=connect_consumer(properties),
         connect=lambda: connect_consumer(properties),
         topic=here.topics["input"],
-        gathering=SizeTimeBatcher(BatchLimits()),
-        turn=lambda: True,
+        batcher=SizeTimeBatcher(BatchLimits()),
+        beat=lambda: True,
     )
     source.subscribe()
     return source
@@ -312,7 +312,7 @@ def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> Non
     assert source.gather().records == 4
     stale = source.group()
     second = source_of(here)
-    wait(lambda: (source.serve(), second.serve()) and len(second.assigned) == 2, "the second one's share")
+    wait(lambda: (source.poll(), second.poll()) and len(second.assigned) == 2, "the second one's share")
     assert source.group() is None
     source.gather()
     producer, output = producer_of(here), here.topics["output"]
@@ -330,9 +330,9 @@ def test_records_are_read_again_from_where_they_were_whether_or_not_the_group_wa
     source = source_of(here)
     source.resume()
     first = gathered(source, 400)
-    for serve in (False, True):
-        if serve:
-            source.serve()
+    for poll in (False, True):
+        if poll:
+            source.poll()
         source.rewind([first])
         source.resume()
         again = gathered(source, 400)

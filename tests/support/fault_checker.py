@@ -23,7 +23,7 @@ from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.client_properties import group_of
+from stream_masker.service.worker.client_properties import consumer_group_id
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 
 CONCEPTS = {"root", *CODES, *(code[:2] for code in CODES)}
@@ -55,7 +55,7 @@ class Checker:
         self.partitions = partitions
         self.seen = Seen()
         self.violations: list[str] = []
-        self._newest = VersionBuffer()
+        self._buffer = VersionBuffer()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checker", daemon=True)
 
@@ -124,8 +124,8 @@ class Checker:
         self.seen.last[topic, partition] = number
 
     def _take_statistics(self, record: Record) -> None:
-        self._newest.offer(record.key, record.value)
-        for published in self._newest.take():
+        self._buffer.add(record.key, record.value)
+        for published in self._buffer.take():
             if self.seen.published.setdefault(published.version, published.value) != published.value:
                 self.violations.append(f"statistics version {published.version} was published twice")
             self._take_range(published)
@@ -255,7 +255,7 @@ def committed(configuration: Configuration, partitions: int) -> list[int]:
     consumer = Consumer(
         {
             "bootstrap.servers": configuration.kafka.bootstrap_servers,
-            "group.id": group_of(configuration),
+            "group.id": consumer_group_id(configuration),
             "isolation.level": "read_committed",
             **QUIET,
         }

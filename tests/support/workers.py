@@ -156,7 +156,7 @@ def producer_of(here: Setting) -> TransactionalProducer:
     identity = here.topics["input"]
     properties = producer_properties(here.configuration(), identity)
     made = TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True, expiry=20
+        connect=lambda: connect_producer(properties), transactional_id=identity, running=lambda: True, expiry=20
     )
     assert made.open()
     return made
@@ -166,8 +166,8 @@ def write_one(
     producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object
 ) -> TransactionOutcome:
     """A transaction of one record."""
-    filled = producer.fill(lambda send: send(topic, 0, [(value, None, 0, [])]))
-    outcome = filled or producer.commit(offsets, group, lambda: None)
+    failed = producer.begin(lambda send: send(topic, 0, [(value, None, 0, [])]))
+    outcome = failed or producer.commit(offsets, group, lambda: None)
     if not producer.ready:
         producer.open()
     return outcome

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_lanes, raise_lanes
@@ -52,14 +53,14 @@ class Sources:
         """The sources of so many positions."""
         if tau.is_tree:
             sizes = tau.depth[positions].astype(np.int64)
-            offsets = tile_offsets(sizes)
+            offsets = offsets_from_lengths(sizes)
             ancestors, paths = walk_up(positions, offsets, tau.tree.parent)
             return cls(offsets, ancestors, paths, sizes)
         up = tau.closure
         starts = up.offsets[positions]
         sizes = up.offsets[positions + 1] - starts
         entries = ranges(starts, sizes)
-        return cls(tile_offsets(sizes), up.ancestors[entries], up.paths[entries].astype(np.int32), sizes)
+        return cls(offsets_from_lengths(sizes), up.ancestors[entries], up.paths[entries].astype(np.int32), sizes)
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -150,7 +151,7 @@ class Targets:
             return self._members.size, targets.offsets, self._local[targets.ancestors]
         sizes = np.diff(tau.parent_offsets)[self._members]
         links = ranges(tau.parent_offsets[self._members], sizes)
-        return 0, tile_offsets(sizes), self._local[tau.parents[links]]
+        return 0, offsets_from_lengths(sizes), self._local[tau.parents[links]]
 
     @cached_property
     def _sizes(self) -> Int64Array:
@@ -172,17 +173,6 @@ class Targets:
     def _dtype(self) -> type[np.int16 | np.int64]:
         most = len(self._tau) if self._how == BY_COUNTS else self._height << self._bits
         return np.int16 if most <= np.iinfo(np.int16).max else np.int64
-
-
-def tile_offsets(sizes: Int64Array) -> Int64Array:
-    """(k + 1,): where each of k consecutive rows of such sizes begins."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-
-
-def ranges(starts: Int64Array, sizes: Int64Array) -> Int64Array:
-    """The indices of k ranges, one after the other."""
-    before = np.cumsum(sizes) - sizes
-    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def _lane_sizes(sources: Sources, start: int, stop: int) -> Int64Array:

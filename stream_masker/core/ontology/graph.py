@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.ontology.arrays import offsets_from_lengths
 
 
 @njit(cache=True, nogil=True)

@@ -7,9 +7,9 @@ from itertools import islice
 
 import numpy as np
 
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.ontology import text_hash
-from stream_masker.core.ontology.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.ontology.texts import CACHED_TEXTS_MAX, Texts, encoded
 
 LOOKUP_CHUNK = 65_536
@@ -108,14 +108,14 @@ def _joined(texts: Sequence[object]) -> UInt8Array:
     return np.frombuffer(encoded(joined), np.uint8)
 
 
-class TextIndex:
+class FoldedIndex:
     """Which concepts have a name, names being folded: hashes (e,) uint64, ascending, and owners (e,) int32."""
 
     def __init__(self, hashes: UInt64Array, owners: Int32Array) -> None:
         self.hashes, self.owners = frozen_array(hashes), frozen_array(owners)
 
     @classmethod
-    def of(cls, named: Iterable[tuple[Texts, Int64Array]], fold: Callable[[str], str]) -> TextIndex:
+    def of(cls, named: Iterable[tuple[Texts, Int64Array]], fold: Callable[[str], str]) -> FoldedIndex:
         """Of tables of names, each with (n,) owners; empty names are left out.
 
         ``fold`` must change each character by itself, since it gets many names at once; zero bytes between them stay.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from stream_masker.core.ontology.names import fold_code
+from stream_masker.core.ontology.data import OntologyData
+from stream_masker.core.ontology.names import Synonyms, fold_code
 from stream_masker.core.ontology.ontology import Ontology
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import OntologyError, ParameterError
@@ -67,7 +68,7 @@ class ConceptMap:
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _positions_of(mapping or {}, taxonomy)
-        self._names = _Names(taxonomy, Ontology(taxonomy) if ontology is None else ontology)
+        self._names = _Names(taxonomy, _data_of(taxonomy, ontology))
         self._found: dict[str, Match] = {}
 
     def find(self, value: str) -> Match:
@@ -119,29 +120,34 @@ class ConceptMap:
         return Match(UNKNOWN, "unknown")
 
 
-class _Names:
-    """Positions in a taxonomy by the codes and names that its ontology's indexes hold."""
+def _data_of(taxonomy: Taxonomy, ontology: Ontology | None) -> OntologyData:
+    if ontology is None:
+        return OntologyData(taxonomy, Synonyms.none(taxonomy))
+    if taxonomy.root not in ontology:
+        raise ParameterError("ontology= must be the ontology that the taxonomy is of")
+    return ontology.data
 
-    def __init__(self, taxonomy: Taxonomy, ontology: Ontology) -> None:
-        if taxonomy.root not in ontology:
-            raise ParameterError("ontology= must be the ontology that the taxonomy is of")
+
+class _Names:
+    """Positions in a taxonomy by the codes and names that the indexes of its ontology hold."""
+
+    def __init__(self, taxonomy: Taxonomy, data: OntologyData) -> None:
         self._taxonomy = taxonomy
-        self._ontology = ontology
-        self._whole = ontology.taxonomy()
+        self._data = data
 
     def of_code(self, key: str) -> int | None:
         """The position of the one concept with this key (``code_keys``), UNKNOWN for several, None for none."""
-        owners = self._ontology.indexes.codes.candidates(fold_code(key))
-        return self._one({c for c in owners if key in code_keys(self._whole.ids[c])})
+        owners = self._data.indexes.codes.candidates(fold_code(key))
+        return self._one({c for c in owners if key in code_keys(self._data.taxonomy.ids[c])})
 
     def of_text(self, name: str) -> int:
         """The position of the one concept with this case-folded label or synonym, else UNKNOWN."""
-        owners = self._ontology.indexes.names.candidates(name) if name else set()
+        owners = self._data.indexes.names.candidates(name) if name else set()
         found = self._one({c for c in owners if self._is_called(c, name)})
         return UNKNOWN if found is None else found
 
     def _is_called(self, concept: int, name: str) -> bool:
-        names = (self._whole.labels[concept], *self._ontology.synonyms.at(concept))
+        names = (self._data.taxonomy.labels[concept], *self._data.synonyms.at(concept))
         return name in map(str.casefold, names)
 
     def _one(self, concepts: set[int]) -> int | None:
@@ -151,9 +157,9 @@ class _Names:
         return found[0] if len(found) == 1 else UNKNOWN
 
     def _inside(self, concepts: set[int]) -> Sequence[int]:
-        if self._taxonomy is self._whole:
+        if self._taxonomy is self._data.taxonomy:
             return list(concepts)
-        positions = self._taxonomy.find(self._whole.decode(concepts)).tolist()
+        positions = self._taxonomy.find(self._data.taxonomy.decode(concepts)).tolist()
         return [position for position in positions if position >= 0]
 
 

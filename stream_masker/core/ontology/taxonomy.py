@@ -10,14 +10,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import frozen_array
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.arrays import frozen_array
 from stream_masker.core.ontology.lookup import Lookup
 from stream_masker.core.ontology.texts import Texts, encoded
 from stream_masker.errors import UnknownConceptError
 
-__all__ = ["Closure", "Derived", "Int32Array", "Int64Array", "Taxonomy", "TreeTable"]
+__all__ = ["Closure", "DerivedArrays", "Int32Array", "Int64Array", "Taxonomy", "TreeTable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedArrays:
     """What follows from a taxonomy's ids and links, computed before and kept in its compiled form.
 
     ``slots`` are those of its ``Lookup``; a tree has ``tree`` and no ``closure``, which another one has.
@@ -80,7 +80,7 @@ class Taxonomy:
         parent_offsets: Int64Array,
         parents: Int32Array,
         *,
-        derived: Derived | None = None,
+        derived: DerivedArrays | None = None,
     ) -> None:
         """Arrays in position order; made by ``Ontology.taxonomy``, which orders and checks them."""
         self.ids = Texts.of(ids)
@@ -100,7 +100,7 @@ class Taxonomy:
         self.depth: Int32Array = frozen_array(graph.longest_depths(counts, self.child_offsets, self.children))
         self._lookup = Lookup(self.ids)
 
-    def _adopt(self, derived: Derived) -> None:
+    def _adopt(self, derived: DerivedArrays) -> None:
         self.child_offsets, self.children, self.depth = derived.child_offsets, derived.children, derived.depth
         self._lookup = Lookup(self.ids, derived.slots)
         self.fingerprint = derived.fingerprint
@@ -110,9 +110,9 @@ class Taxonomy:
             self.tree = derived.tree
 
     @property
-    def derived(self) -> Derived:
+    def derived(self) -> DerivedArrays:
         """All that can be computed beforehand, so that opening the compiled form computes nothing."""
-        return Derived(
+        return DerivedArrays(
             self.child_offsets,
             self.children,
             self.depth,

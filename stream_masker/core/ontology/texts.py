@@ -9,8 +9,8 @@ from typing import Any, Final, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.dtypes import Int64Array, UInt8Array
-from stream_masker.core.ontology.arrays import frozen_array, offsets_from_lengths
 
 CACHED_TEXTS_MAX: Final = 65_536
 """How many decoded texts (or looked-up positions) of one table a process keeps."""

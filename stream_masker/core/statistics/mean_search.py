@@ -17,8 +17,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.many import Sources, tile_offsets
+from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 
 SEARCH_HUBS = (16, 64, 256)
@@ -101,7 +102,7 @@ class MeanSearch:
         group = equal_rows(signatures)
         paths, sizes = least_paths(concepts, group, chosen.size, bit, up.offsets, up.ancestors, up.paths)
         above = paths < FAR
-        rows = Sources(tile_offsets(above.sum(axis=1)), chosen[np.nonzero(above)[1]], paths[above], sizes)
+        rows = Sources(offsets_from_lengths(above.sum(axis=1)), chosen[np.nonzero(above)[1]], paths[above], sizes)
         return np.asarray(self._targets.sums(rows, self._weights)[0][group] - slack)
 
     @cached_property

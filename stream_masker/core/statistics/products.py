@@ -9,8 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.many import Sources, Targets, tile_offsets
+from stream_masker.core.distance.many import Sources, Targets
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.simd import VECTOR_LANES
 from stream_masker.core.statistics import matrix_blocks
@@ -71,13 +72,13 @@ class CountTable:
     @cached_property
     def swapped(self) -> CountTable:
         """The table of B by A."""
-        order = matrix_blocks.order_by(self.second, tile_offsets(self._column_sizes))
+        order = matrix_blocks.order_by(self.second, offsets_from_lengths(self._column_sizes))
         return CountTable(self.b, self.a, self.second[order], self.first[order], self.counts[order])
 
     @cached_property
     def by_column(self) -> tuple[Int64Array, Int64Array, Float64Array]:
         """The counts by column: where each column begins, then rows and counts."""
-        return tile_offsets(self._column_sizes), self.swapped.second, self.swapped.counts
+        return offsets_from_lengths(self._column_sizes), self.swapped.second, self.swapped.counts
 
     @property
     def tiles(self) -> int:

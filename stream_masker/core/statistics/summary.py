@@ -22,7 +22,7 @@ class Statistics:
     covariance: (p, p), Σ of 2017 (22): sdVar on the diagonal, sdCov off it, projected to the nearest positive
     semidefinite matrix; ``projection`` is the Frobenius norm of that change (0 when none was needed).
     correlation: (p, p), sdCor over the rows that have both attributes, 1 on the diagonal (0 for a constant attribute).
-    rollup[a][concept]: share in [0, 1] of the values of a below that concept of the roll-up depth.
+    ``rollup[a][concept]``: share in [0, 1] of the values of a below that concept of the roll-up depth.
     unknown[a]: share in [0, 1] of the values of a that were no known concept, whatever became of them.
     seen[a]: the concepts of a that occur in this window or did in one before it (a packed bit per concept of the
     taxonomy, base64 of zlib); novel[a]: share in [0, 1] of the rows whose concept had not been seen before.

@@ -76,7 +76,7 @@ class Observations:
         self.rejected[decode_rejection(_value(message))[2].reason] += 1
 
     def on_statistics(self, message: Message) -> None:
-        self._newest.offer(message.key(), message.value())
+        self._newest.add(message.key(), message.value())
         for published in self._newest.take()[:1]:
             self.statistics = _newer(self.statistics, decode_statistics(published.value))
 

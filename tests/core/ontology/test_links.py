@@ -66,9 +66,9 @@ def test_a_long_chain_is_no_deep_recursion():
 
 def test_concepts_without_links_are_roots():
     none = np.empty(0, np.int64)
-    assert links.arranged(["r"], none, none)[0].tolist() == [0]
+    assert links.order_links(["r"], none, none)[0].tolist() == [0]
     with pytest.raises(SeveralRootsError, match="a, b"):
-        links.arranged(["b", "a"], none, none)
+        links.order_links(["b", "a"], none, none)
 
 
 def test_arrays_cannot_be_written_to():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.ontology import lookup, texts
-from stream_masker.core.ontology.lookup import Lookup, TextIndex
+from stream_masker.core.ontology.lookup import FoldedIndex, Lookup
 from stream_masker.core.ontology.names import fold_code
 from stream_masker.core.ontology.texts import Texts
 
@@ -104,7 +104,7 @@ def test_only_so_many_found_positions_are_kept(monkeypatch):
 @given(names=st.lists(st.tuples(ANY_TEXT | st.text("aA.ß", max_size=4), st.integers(0, 9)), max_size=30))
 def test_an_index_finds_every_owner_of_a_folded_name(fold, names):
     table, owners = Texts.of(name for name, _ in names), np.array([owner for _, owner in names], np.int64)
-    index = TextIndex.of([(table, owners)], fold)
+    index = FoldedIndex.of([(table, owners)], fold)
     for name, _ in names:
         expected = {owner for other, owner in names if other and fold(other) == fold(name)} if name else set()
         assert index.candidates(fold(name)) >= expected
@@ -113,6 +113,6 @@ def test_an_index_finds_every_owner_of_a_folded_name(fold, names):
 
 def test_an_index_finds_hardly_anything_else():
     table = Texts.of(map(str, range(2000)))
-    index = TextIndex.of([(table, np.arange(2000))], str.casefold)
+    index = FoldedIndex.of([(table, np.arange(2000))], str.casefold)
     assert [index.candidates(str(k)) for k in range(2000)] == [{k} for k in range(2000)]
     assert not any(index.candidates(str(k)) for k in range(2000, 4000))

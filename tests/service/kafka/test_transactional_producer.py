@@ -1,4 +1,4 @@
-"""Transactions: what each failure leads to."""
+"""The transactional producer: its steps, and the recovery from each failure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Clock:
 
 
 class FakeClient:
-    """A client whose steps fail as scripted, {step: [error, ...]}, and then work."""
+    """A client whose steps fail as scripted, {step: [error, ...]}, and then succeed."""
 
     def __init__(self, clock: Clock, failures: dict[str, list[KafkaError]]) -> None:
         self.clock = clock
@@ -94,18 +94,18 @@ class FakeClient:
 
 
 class Bench:
-    """A producer over fake clients, each with its own script."""
+    """A producer with fake clients, each with its own script."""
 
     def __init__(self, *scripts: dict[str, list[KafkaError]]) -> None:
         self.clock = Clock()
         self.clients: list[FakeClient] = []
         self.scripts = list(scripts)
-        self.going = True
-        self.in_log: list[int] = []
+        self.running = True
+        self.logged: list[int] = []
         self.producer = TransactionalProducer(
             connect=self.connect,
             transactional_id="group.one",
-            turn=lambda: self.going,
+            running=lambda: self.running,
             expiry=EXPIRY,
             clock=self.clock,
         )
@@ -115,16 +115,16 @@ class Bench:
         return self.clients[-1]
 
     def write(self, produce: Callable[..., object] | None = None) -> TransactionOutcome:
-        """A transaction from start to end; a producer that was lost on the way is got ready again."""
-        self.in_log = []
-        outcome = self.producer.fill(produce or one_message) or self.producer.commit([], "group", self.note)
+        """Write one transaction; reopen the producer if its client is lost."""
+        self.logged = []
+        outcome = self.producer.begin(produce or one_message) or self.producer.commit([], "group", self.on_logged)
         assert self.producer.ready is (outcome is not TransactionOutcome.UNKNOWN)
         if outcome is TransactionOutcome.UNKNOWN:
             self.producer.open()
         return outcome
 
-    def note(self) -> None:
-        self.in_log.append(len(self.clients[-1].calls))
+    def on_logged(self) -> None:
+        self.logged.append(len(self.clients[-1].calls))
 
     @property
     def calls(self) -> list[str]:
@@ -143,7 +143,7 @@ def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("given", "verdict"),
+    ("given", "action"),
     [
         (RETRY, RecoveryAction.RETRY),
         (ABORT, RecoveryAction.ABORT),
@@ -154,35 +154,35 @@ def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
         (error(abort=True, retriable=True), RecoveryAction.ABORT),
     ],
 )
-def test_the_flags_of_an_error_decide(given: KafkaError, verdict: RecoveryAction) -> None:
-    assert recovery_for(given) is verdict
+def test_the_flags_of_an_error_select_the_recovery(given: KafkaError, action: RecoveryAction) -> None:
+    assert recovery_for(given) is action
 
 
 def test_a_batch_is_one_transaction() -> None:
     made = bench()
     assert made.write() is TransactionOutcome.COMMITTED
     assert made.calls == ["begin", "produce", "flush", "offsets", "commit"]
-    assert made.in_log == [made.clients[0].calls.index("flush") + 1]
+    assert made.logged == [made.clients[0].calls.index("flush") + 1]
     assert made.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
 
 
-def test_offsets_are_sent_when_every_record_stands_in_the_log() -> None:
+def test_offsets_are_sent_when_all_records_are_in_the_log() -> None:
     made = bench()
     made.clients[0].unsent = 4
     assert made.write() is TransactionOutcome.COMMITTED
     assert made.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
-    assert made.in_log == [1 + made.calls.index("offsets")]
+    assert made.logged == [1 + made.calls.index("offsets")]
 
 
-def test_records_that_never_reach_the_log_end_in_an_abort() -> None:
+def test_a_transaction_whose_records_never_reach_the_log_is_aborted() -> None:
     made = bench()
     made.clients[0].unsent = 1000
     assert made.write() is TransactionOutcome.ABORTED
-    assert (made.in_log, "offsets" in made.calls) == ([], False)
+    assert (made.logged, "offsets" in made.calls) == ([], False)
 
 
 @pytest.mark.parametrize("step", ["begin", "flush", "offsets", "commit"])
-def test_a_step_that_may_be_tried_again_is(step: str) -> None:
+def test_a_retriable_step_is_retried(step: str) -> None:
     made = bench({step: [RETRY, RETRY]})
     assert made.write() is TransactionOutcome.COMMITTED
     assert made.calls.count(step) == 3
@@ -216,22 +216,22 @@ def test_a_commit_that_never_ends_has_an_unknown_outcome() -> None:
     assert made.calls[-1] == "init"
 
 
-def test_offsets_that_cannot_be_sent_in_time_abort() -> None:
+def test_a_transaction_whose_offsets_are_not_sent_in_time_is_aborted() -> None:
     made = bench({"offsets": [RETRY] * 1000})
     assert made.write() is TransactionOutcome.ABORTED
 
 
-def test_waiting_is_shorter_while_stopping() -> None:
+def test_the_time_limit_is_shorter_when_stopping() -> None:
     made = bench({"commit": [RETRY] * 1000})
-    made.going = False
+    made.running = False
     assert made.write() is TransactionOutcome.UNKNOWN
     assert made.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
 
 
-def test_waiting_is_shorter_in_a_hurry_which_ends_with_the_transaction() -> None:
+def test_the_time_limit_is_shorter_for_an_expedited_transaction_only() -> None:
     made = bench({"commit": [RETRY] * 1000})
-    assert made.producer.fill(lambda send: made.producer.hurry()) is None
-    assert made.producer.commit([], "group", made.note) is TransactionOutcome.UNKNOWN
+    assert made.producer.begin(lambda send: made.producer.expedite()) is None
+    assert made.producer.commit([], "group", made.on_logged) is TransactionOutcome.UNKNOWN
     assert made.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
     assert made.producer.open()
     made.clients[-1].failures = {"commit": [RETRY] * 10}
@@ -244,7 +244,7 @@ def test_an_abort_that_fails_replaces_the_client() -> None:
     assert made.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
 
 
-def test_a_fatal_error_that_is_lost_among_callbacks_is_asked_for_again() -> None:
+def test_a_fatal_error_that_is_lost_in_callbacks_is_retrieved() -> None:
     made = bench()
     made.clients[0].crashes = True
     assert made.write(lambda send: made.clients[0].failures.update(begin=[FENCED])) is TransactionOutcome.UNKNOWN
@@ -252,38 +252,38 @@ def test_a_fatal_error_that_is_lost_among_callbacks_is_asked_for_again() -> None
 
 
 @pytest.mark.parametrize("begin", [[], [UNFLAGGED]], ids=["it begins", "it is in a transaction"])
-def test_a_crash_of_a_client_without_a_fatal_error_is_no_failed_step(begin: list[KafkaError]) -> None:
+def test_a_crash_without_a_fatal_error_is_raised(begin: list[KafkaError]) -> None:
     made = bench()
     made.clients[0].crashes = True
     with pytest.raises(SystemError):
         made.write(lambda send: made.clients[0].failures.update(begin=begin))
 
 
-def test_a_full_queue_is_waited_for() -> None:
+def test_sending_waits_for_room_in_the_queue() -> None:
     made = bench()
     made.clients[0].full = 2
     assert made.write() is TransactionOutcome.COMMITTED
     assert made.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
 
 
-def test_a_message_too_large_is_told_and_ends_nothing() -> None:
+def test_a_message_that_is_too_large_is_returned_and_the_transaction_continues() -> None:
     made = bench({"produce": [TOO_LARGE]})
-    told: list[int] = []
-    outcome = made.write(lambda send: told.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
-    assert (told, outcome) == ([0], TransactionOutcome.COMMITTED)
+    too_large: list[int] = []
+    outcome = made.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
+    assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
     assert [value for _, value, *_ in made.clients[0].sent] == [b"1", b"2"]
 
 
-def test_a_message_too_large_for_a_queue_that_was_full_is_told_too() -> None:
+def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> None:
     made = bench({"produce": [TOO_LARGE]})
     made.clients[0].full = 1
-    told: list[int] = []
-    outcome = made.write(lambda send: told.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
-    assert (told, outcome) == ([0], TransactionOutcome.COMMITTED)
+    too_large: list[int] = []
+    outcome = made.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
+    assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
     assert made.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
 
 
-def test_a_process_that_is_fenced_again_and_again_gives_up() -> None:
+def test_repeated_fencings_end_the_process() -> None:
     made = bench(*({"commit": [FENCED]} for _ in range(3)))
     assert made.write() is TransactionOutcome.UNKNOWN
     assert made.write() is TransactionOutcome.UNKNOWN
@@ -291,14 +291,14 @@ def test_a_process_that_is_fenced_again_and_again_gives_up() -> None:
         made.write()
 
 
-def test_fencings_far_apart_are_accidents() -> None:
+def test_fencings_far_apart_do_not_end_the_process() -> None:
     made = bench(*({"commit": [FENCED]} for _ in range(3)))
     for _ in range(3):
         assert made.write() is TransactionOutcome.UNKNOWN
         made.clock.now += 100
 
 
-def test_a_transaction_that_expired_is_no_fencing() -> None:
+def test_an_expired_transaction_does_not_count_as_fenced() -> None:
     made = bench(*({"commit": [FENCED]} for _ in range(4)))
 
     def asleep(_: object) -> None:
@@ -308,42 +308,42 @@ def test_a_transaction_that_expired_is_no_fencing() -> None:
         assert made.write(asleep) is TransactionOutcome.UNKNOWN
 
 
-def test_a_transaction_is_fenced_once() -> None:
+def test_a_transaction_counts_as_fenced_once() -> None:
     made = bench(*({"offsets": [OLD_EPOCH], "abort": [FENCED]} for _ in range(2)))
     for _ in range(2):
         assert made.write() is TransactionOutcome.UNKNOWN
 
 
-def test_the_coordinator_is_waited_for() -> None:
+def test_opening_waits_for_the_coordinator() -> None:
     assert bench({"init": [RETRY] * 20}).clients[0].calls == ["init"] * 21
 
 
 def test_opening_ends_when_stopping() -> None:
     made = Bench({"init": [RETRY] * 1000})
-    made.going = False
+    made.running = False
     assert not made.producer.open()
 
 
-def test_a_transactional_id_that_kafka_refuses_is_named() -> None:
+def test_a_refused_transactional_id_is_named() -> None:
     with pytest.raises(ServiceError, match=r"'group\.one' cannot be used: a reason"):
         bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
 
 
-def test_what_was_cut_short_is_aborted_on_closing() -> None:
+def test_closing_aborts_an_interrupted_transaction() -> None:
     made = bench()
 
     def fails(_) -> None:
         raise RuntimeError("unforeseen")
 
     with pytest.raises(RuntimeError):
-        made.producer.fill(fails)
+        made.producer.begin(fails)
     made.producer.close()
     assert made.calls == ["begin", "abort"]
 
 
-def test_what_was_filled_can_be_aborted_instead() -> None:
+def test_an_open_transaction_can_be_aborted() -> None:
     made = bench({"abort": [RETRY]})
-    assert made.producer.fill(one_message) is None
+    assert made.producer.begin(one_message) is None
     assert made.producer.abort() is TransactionOutcome.ABORTED
     assert made.producer.ready
     made.producer.close()
@@ -352,7 +352,7 @@ def test_what_was_filled_can_be_aborted_instead() -> None:
 
 def test_an_abort_without_a_known_result_loses_the_client() -> None:
     made = bench({"abort": [FATAL]})
-    assert made.producer.fill(one_message) is None
+    assert made.producer.begin(one_message) is None
     assert made.producer.abort() is TransactionOutcome.UNKNOWN
     assert not made.producer.ready
 
@@ -366,4 +366,4 @@ def test_closing_after_a_commit_aborts_nothing() -> None:
 
 def test_a_closed_producer_writes_nothing() -> None:
     with pytest.raises(ServiceError, match="not open"):
-        Bench().producer.fill(one_message)
+        Bench().producer.begin(one_message)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
 

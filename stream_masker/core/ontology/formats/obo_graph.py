@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO, TypeAlias, TypeVar
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats.obo import curie
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 

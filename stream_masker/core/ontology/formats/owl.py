@@ -8,7 +8,7 @@ from typing import BinaryIO, Final, NoReturn
 from urllib.parse import urljoin
 from xml.parsers import expat
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats.obo import curie
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.codec.scanner.program import HELD, Program
+
+Outcomes: TypeAlias = NDArray[np.int8]
+"""(n,): what happened to each record of a batch."""
 
 TAKEN, LEFT, STOPPED = 1, 2, 3
 """What became of a record: taken; left to others; not taken for want of room."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.kernels.jit import inlined, kernel
-from stream_masker.pipeline.codec.path_trie import NUMBER_ROLE
+from stream_masker.pipeline.codec.roles import NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
     CONTAINERS,
     DONE,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance.many import ranges, tile_offsets
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.swapping.kernels import NEXT, draw_partner
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, DistanceTable, ValueDistances
@@ -49,7 +49,7 @@ class _Attribute:
     def of(cls, part: UnitParts) -> _Attribute:
         values, indices = np.unique(part.codes, return_inverse=True)
         levels = part.levels.between(values)
-        return cls(indices.astype(np.int32), part.lengths, tile_offsets(part.lengths), levels)
+        return cls(indices.astype(np.int32), part.lengths, offsets_from_lengths(part.lengths), levels)
 
     @property
     def size(self) -> int:
@@ -115,7 +115,7 @@ class _Slots:
     @classmethod
     def of(cls, attributes: Sequence[_Attribute]) -> _Slots:
         lengths = np.stack([attribute.lengths for attribute in attributes], axis=1)
-        begins = tile_offsets(lengths.sum(axis=1))
+        begins = offsets_from_lengths(lengths.sum(axis=1))
         starts = begins[:-1, None] + np.cumsum(lengths, axis=1) - lengths
         return cls(lengths, begins, [ranges(starts[:, j], lengths[:, j]) for j in range(len(attributes))])
 
@@ -172,15 +172,15 @@ def _space(
     farthest = UNIT * sum(attribute.most for attribute in attributes)
     return Kinds(
         counts=counts,
-        starts=tile_offsets(lengths.ravel()),
+        starts=offsets_from_lengths(lengths.ravel()),
         values=values[ranges(slots.begins[representatives], lengths.sum(axis=1))],
         heads=heads,
         table=np.concatenate(tables),
-        bases=tile_offsets(np.array([table.size for table in tables]))[:-1],
+        bases=offsets_from_lengths(np.array([table.size for table in tables]))[:-1],
         widths=np.array([len(levels.ranks) for levels in between]),
         tails=any(attribute.most > 1 for attribute in attributes),
         pivot=pivot,
-        firsts=tile_offsets(np.bincount(heads[pivot], minlength=len(between[pivot].ranks))),
+        firsts=offsets_from_lengths(np.bincount(heads[pivot], minlength=len(between[pivot].ranks))),
         ranks=between[pivot].ranks,
         units=between[pivot].units,
         shift=max(0, farthest.bit_length() - DISTANCE_BUCKETS.bit_length() + 1),
@@ -193,8 +193,8 @@ def _units(kinds: Kinds, kind: Int32Array, slots: _Slots, owners: Int64Array, wo
     return Units(
         kind=kind,
         seat=np.empty(kind.size, np.int32),
-        firsts=tile_offsets(kinds.counts),
-        blocks=tile_offsets(sizes)[:-1],
+        firsts=offsets_from_lengths(kinds.counts),
+        blocks=offsets_from_lengths(sizes)[:-1],
         begins=slots.begins,
         owner=np.repeat(np.arange(changes.size), np.diff(changes, append=owners.size)),
         owned=np.append(changes, owners.size),

@@ -206,12 +206,12 @@ BAD = {
     "a cycle": (
         lambda r: r.links.append(link_row(DISEASE, MENIERE)),
         CycleError,
-        r"Relationship.*hold a cycle: \d+, \d+(, \d+)?$",
+        r"Relationship.*form a cycle: \d+, \d+(, \d+)?$",
     ),
     "a concept that is its own parent": (
         lambda r: r.links.append(link_row(EAR, EAR)),
         CycleError,
-        "Relationship.*hold a cycle: 25906001$",
+        "Relationship.*form a cycle: 25906001$",
     ),
     "a second root": (
         lambda r: r.concepts.append(concept_row(7, 1)),

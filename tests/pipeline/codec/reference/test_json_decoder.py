@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream_masker.pipeline.codec.reference.json import decoder, nesting
+from stream_masker.pipeline.codec.reference.json_decoder import decoder, nesting
 from stream_masker.pipeline.plan import RecordLimits
 from stream_masker.pipeline.reasons import RecordRejectedError
 

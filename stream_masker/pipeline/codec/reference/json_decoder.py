@@ -1,4 +1,4 @@
-"""From bytes to JSON objects, exactly: what cannot be written back as it was read is refused."""
+"""A JSON decoder that accepts only what can be written back without loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_masker.pipeline.plan import RecordLimits
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 DIGITS_OF_64_BITS: Final = 19
-"""The fewest digits of an integer that is beyond 64 bits."""
+"""The fewest digits of an integer that does not fit into 64 bits."""
 
 _AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _MANY_DIGITS: Final = b"0" * DIGITS_OF_64_BITS
@@ -23,37 +23,37 @@ _NESTING: Final = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
 
 
 def decoder(limits: RecordLimits) -> Callable[[bytes], dict[str, Any]]:
-    """A function from a record's value to its object; it raises Unfit for values that are not exactly one.
+    """A function from a record's value to its object. It raises RecordRejectedError for any other value.
 
-    Numbers are kept as JSON's usual readers keep them: integers of 64 bits exactly, all others as 64-bit floats.
+    Numbers have their usual precision: integers of 64 bits are exact, all other numbers are 64-bit floats.
     """
-    most, depth = limits.record_bytes, limits.depth
+    max_bytes, max_depth = limits.record_bytes, limits.depth
 
     def decode(value: bytes) -> dict[str, Any]:
-        if len(value) > most:
+        if len(value) > max_bytes:
             raise RecordRejectedError(Reason.TOO_LARGE)
-        if value.count(b"{") + value.count(b"[") > depth and nesting(value) > depth:
+        if value.count(b"{") + value.count(b"[") > max_depth and nesting(value) > max_depth:
             raise RecordRejectedError(Reason.TOO_DEEP)
         try:
             document = orjson.loads(value)
         except orjson.JSONDecodeError:
-            raise RecordRejectedError(_why_not(value)) from None
+            raise RecordRejectedError(_syntax_reason(value)) from None
         if type(document) is not dict:
             raise RecordRejectedError(Reason.NOT_AN_OBJECT)
-        again = orjson.dumps(document)
-        if again != value and not _same_members(value, again):
-            _read_strictly(value)
+        encoded = orjson.dumps(document)
+        if encoded != value and not _is_lossless(value, encoded):
+            _decode_strictly(value)
         return document
 
     return decode
 
 
 def nesting(value: bytes) -> int:
-    """How deep objects and lists are nested in the text of a JSON value; brackets in strings do not count."""
+    """The depth of objects and lists in the text of a JSON value. Brackets in strings do not count."""
     return max(accumulate(_NESTING.get(byte, 0) for byte in _STRING.sub(b"", value)), default=0)
 
 
-def _why_not(value: bytes) -> Reason:
+def _syntax_reason(value: bytes) -> Reason:
     try:
         value.decode()
     except UnicodeDecodeError:
@@ -61,26 +61,26 @@ def _why_not(value: bytes) -> Reason:
     return Reason.NOT_JSON
 
 
-def _same_members(value: bytes, again: bytes) -> bool:
-    """Whether decoding surely lost neither a member nor a digit; False where only a strict reading can tell.
+def _is_lossless(value: bytes, encoded: bytes) -> bool:
+    """Whether decoding certainly lost neither a member nor a digit. If False, only a strict decoder can tell.
 
-    Reading keeps one member of each key. So the colons of ``again``, the text written back, are as many as those
-    of ``value`` when no key was there twice, and fewer when one was: a member has a colon of its own, and the
-    others stand in strings. Only a colon that ``value`` writes as an escape (\\u003a) could make up for a lost one.
+    ``encoded``: the decoded value, encoded again. Decoding keeps one member of each key. Every member has a colon of
+    its own; all other colons are in strings. So ``encoded`` has as many colons as ``value`` if no key occurs twice,
+    and fewer otherwise. Only a colon that ``value`` writes as an escape (\\u003a) could hide a lost one.
     """
     return (
-        value.count(b":") == again.count(b":")
+        value.count(b":") == encoded.count(b":")
         and b"\\u003" not in value
         and _MANY_DIGITS not in value.translate(_AS_ZEROS)
     )
 
 
-def _read_strictly(value: bytes) -> None:
-    """Raises Unfit for a key that is there twice, or an integer beyond 64 bits."""
-    json.loads(value, object_pairs_hook=_unique, parse_int=_check_integer)
+def _decode_strictly(value: bytes) -> None:
+    """Raises RecordRejectedError if a key occurs twice, or an integer does not fit into 64 bits."""
+    json.loads(value, object_pairs_hook=_check_unique, parse_int=_check_integer)
 
 
-def _unique(members: Iterable[tuple[str, Any]]) -> None:
+def _check_unique(members: Iterable[tuple[str, Any]]) -> None:
     keys = [key for key, _ in members]
     if len(keys) != len(set(keys)):
         raise RecordRejectedError(Reason.DUPLICATE_KEY)

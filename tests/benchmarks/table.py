@@ -1,6 +1,6 @@
 """The benchmark table of the documentation: the cost of every part, and of other implementations in the same run.
 
-``python tests/benchmarks/table.py [--write]`` prints it or writes it into ``docs/performance.md``, in about ten minutes.
+``python tests/benchmarks/table.py [--write]`` prints it or writes it into ``docs/performance.md``, in ten minutes.
 The other benchmarks of this folder measure each part in more detail; only they measure what needs a broker.
 """
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas: valid, strict, described; the configuration's is the model's, the messages' fit what is sent."""
+"""The JSON Schemas: valid, strict and described, generated from the model, and matched by encoded messages."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejecti
 HASH = "0123456789abcdef"
 
 
-def test_every_schema_is_there():
+def test_all_schemas_exist():
     assert schema_names() == NAMES
 
 
-def test_the_configurations_schema_is_the_models():
+def test_configuration_schema_is_generated_from_the_model():
     committed = (ROOT / "schemas" / "configuration.schema.json").read_text()
     assert committed == configuration_schema_text(), (
         "run: python -m stream_masker.service.configuration > schemas/configuration.schema.json"
@@ -91,23 +91,23 @@ def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
     return bool(value.get("description") or (reference and reference in root["$defs"]))
 
 
-def test_an_unknown_name():
+def test_unknown_schema():
     with pytest.raises(ParameterError, match="unknown schema 'x': use one of calibration-block, configuration"):
         load_schema("x")
 
 
-def test_the_wheel_takes_the_schemas_along():
+def test_wheel_contains_the_schemas():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert build["force-include"] == {"schemas": "stream_masker/schemas"}
 
 
-def test_those_inside_the_package_come_first(monkeypatch, tmp_path):
+def test_schemas_in_the_package_come_first(monkeypatch, tmp_path):
     (tmp_path / "configuration.schema.json").write_text("{}")
     monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, ROOT / "schemas"))
     assert schema_names() == ["configuration"]
 
 
-def test_without_any(monkeypatch, tmp_path):
+def test_missing_schemas(monkeypatch, tmp_path):
     monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, tmp_path / "none"))
     with pytest.raises(ServiceError, match="no JSON Schemas in"):
         schema_names()
@@ -142,7 +142,7 @@ TALLIES = (Tally(20, 3.5, 4.25, 1, 2), Tally(40, 3.5, 4.25, 0, 0))
 
 @pytest.fixture(scope="module")
 def sent() -> dict[str, list[bytes]]:
-    """What the encoders write, by schema."""
+    """Encoded messages, by schema."""
     block = Block(
         topic="discharges",
         partition=0,

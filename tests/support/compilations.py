@@ -1,6 +1,6 @@
-"""Which kernels a command compiles, instead of finding them compiled on disk.
+"""The kernels that a command compiles because they are not in the cache on disk.
 
-``python tests/support/compilations.py FILE ARGUMENTS…`` runs ``stream-masker ARGUMENTS…``, and writes to FILE which.
+``python tests/support/compilations.py FILE ARGUMENTS…`` runs ``stream-masker ARGUMENTS…`` and writes them to FILE.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stream_masker.cli import main
 
 
 class Compilations(event.Listener):
-    """The names of all kernels whose compilation begins."""
+    """Records the names of all kernels whose compilation starts."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -25,11 +25,11 @@ class Compilations(event.Listener):
         self.names.append(f"{function.__module__}.{function.__qualname__}{event.data['args']}")
 
     def on_end(self, event: Any) -> None:
-        """Nothing to note."""
+        """Ignore the ends of compilations."""
 
 
 def run(file: Path, arguments: list[str]) -> None:
-    """Runs a command to its end."""
+    """Run a command to its end."""
     compilations = Compilations()
     event.register("numba:compile", compilations)
     try:

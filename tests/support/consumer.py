@@ -67,14 +67,14 @@ class FakeClient:
 
     def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         self.now += 0.05
-        taken: list[FakeMessage] = []
-        while self.events and len(taken) < num_messages:
+        delivered: list[FakeMessage] = []
+        while self.events and len(delivered) < num_messages:
             event = self.events.pop(0)
             if not isinstance(event, FakeMessage):
                 event()
                 break
-            taken.append(event)
-        return taken
+            delivered.append(event)
+        return delivered
 
     def incremental_assign(self, partitions) -> None:
         self.assigned |= {p.partition for p in partitions}

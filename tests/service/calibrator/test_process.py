@@ -1,4 +1,4 @@
-"""The calibrator as a process: signals, failures, other libraries' logs, the Faust application and its settings."""
+"""The calibrator process: failures, logs of other libraries, the Faust application, and input samples."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FakeListener:
         self.blocks.append((offset, timestamp, value))
 
     def tick(self) -> None:
-        """Nothing to do."""
+        """Ignore ticks."""
 
     def fail(self, error: BaseException) -> None:
         self.errors.append(error)
@@ -96,7 +96,7 @@ def listener() -> FakeListener:
 
 @pytest.fixture
 def app(configuration: Configuration, listener: FakeListener) -> Iterator[faust.App]:
-    """The application; made where there is a current event loop, as Faust asks for."""
+    """The application, built with a current event loop because Faust requires one."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     yield build_app(configuration, listener)
@@ -104,7 +104,7 @@ def app(configuration: Configuration, listener: FakeListener) -> Iterator[faust.
     loop.close()
 
 
-def test_the_application_only_consumes_committed_blocks_and_leaves_nothing_on_disk(
+def test_application_only_consumes_and_writes_no_files(
     app: faust.App, configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -134,12 +134,12 @@ def consume(app: faust.App, *events: tuple[int, int, float, bytes | None]) -> No
     asyncio.run(agent.fun(FakeStream(*events)))
 
 
-def test_blocks_are_handed_over_in_order_with_when_they_were_written(app: faust.App, listener: FakeListener) -> None:
+def test_blocks_are_delivered_in_order_with_timestamps(app: faust.App, listener: FakeListener) -> None:
     consume(app, (0, 3, 1_700_000_000.123, b"x"), (2, 4, 0.0, b"elsewhere"), (0, 5, -0.001, None))
     assert listener.blocks == [(3, 1_700_000_000_123, b"x"), (5, -1, b"")]
 
 
-def test_an_error_of_the_listener_is_told_and_not_passed_over(app: faust.App, listener: FakeListener) -> None:
+def test_listener_error_is_reported_and_raised(app: faust.App, listener: FakeListener) -> None:
     listener.error = RuntimeError("a bug")
     with pytest.raises(RuntimeError):
         consume(app, (0, 3, 1.0, b"x"), (0, 4, 1.0, b"x"))
@@ -155,7 +155,7 @@ def test_an_error_of_the_listener_is_told_and_not_passed_over(app: faust.App, li
         ([], False),
     ],
 )
-def test_who_has_partition_0_is_active(
+def test_owner_of_partition_0_is_active(
     app: faust.App, listener: FakeListener, assigned: list[tuple[str, int]], active: bool
 ) -> None:
     places = {SimpleNamespaceTP(*place) for place in assigned}
@@ -176,7 +176,7 @@ class SimpleNamespaceTP(tuple[str, int]):
     partition = property(lambda self: self[1])
 
 
-def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
+def test_shutdown_does_not_wait_for_stubborn_tasks() -> None:
     async def stubborn() -> None:
         while True:
             try:
@@ -197,10 +197,10 @@ def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
 
 
 async def _nothing(*_: object) -> None:
-    """Takes whatever it is given."""
+    """Ignore all arguments."""
 
 
-def test_what_was_taken_is_committed_and_forgotten_whatever_offsets_transactions_leave_out(app: faust.App) -> None:
+def test_offsets_are_committed_and_forgotten_despite_gaps(app: faust.App) -> None:
     async def check() -> list[int | None]:
         consumer, tp = CommittedConsumer(app.transport, _nothing, _nothing, _nothing), TP("blocks", 0)
         found = []
@@ -216,7 +216,7 @@ def test_what_was_taken_is_committed_and_forgotten_whatever_offsets_transactions
     assert asyncio.run(check()) == [*range(28, 300, 30), None]
 
 
-def test_an_application_that_will_not_stop_is_left_behind(
+def test_application_that_does_not_stop_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def stubborn() -> None:
@@ -238,7 +238,7 @@ def test_an_application_that_will_not_stop_is_left_behind(
     assert "abandoning it" in caplog.text
 
 
-def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_a_consumer_thread_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
     assert CommittedThread.Worker is BoundedStopThread
     thread = BoundedStopThread(SimpleNamespace())
@@ -247,7 +247,7 @@ def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pyt
     assert not thread.is_stopped.is_set()
 
 
-def test_a_consumer_that_will_not_stop_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_that_does_not_stop_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     async def stop_never(self: object) -> None:
         await asyncio.sleep(3600)
 
@@ -256,7 +256,7 @@ def test_a_consumer_that_will_not_stop_is_left_alone(monkeypatch: pytest.MonkeyP
     asyncio.run(asyncio.wait_for(CommittedThread.on_thread_stop(CommittedThread.__new__(CommittedThread)), 60))
 
 
-def test_why_an_application_ended() -> None:
+def test_crash_cause() -> None:
     async def check() -> list[BaseException | None]:
         error = RuntimeError("Faust's")
 
@@ -275,7 +275,7 @@ def test_why_an_application_ended() -> None:
     assert failed is crashed is error
 
 
-def test_an_unforeseen_error_is_told_without_its_text() -> None:
+def test_unexpected_error_is_reported_without_its_text() -> None:
     with pytest.raises(ServiceError, match="the calibrator failed: KeyError at ") as caught, unexpected_errors_hidden():
         raise KeyError("SECRET")
     assert "SECRET" not in str(caught.value)
@@ -283,7 +283,7 @@ def test_an_unforeseen_error_is_told_without_its_text() -> None:
         raise ConfigurationError("as it is")
 
 
-def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Configuration) -> None:
+def test_port_in_use_is_a_configuration_error(configuration: Configuration) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -293,7 +293,7 @@ def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Conf
             run_calibrator(configuration, http_port=taken.getsockname()[1])
 
 
-@pytest.mark.usefixtures("loud")
+@pytest.mark.usefixtures("restored_loggers")
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
@@ -301,7 +301,7 @@ def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Conf
         ({"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_PLAINTEXT"}, r"sasl\.mechanism is not supported"),
     ],
 )
-def test_properties_that_cannot_be_used_are_a_configuration_error(
+def test_invalid_properties_are_a_configuration_error(
     configuration: Configuration, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], message: str
 ) -> None:
     kafka = configuration.kafka.model_copy(update={"properties": properties})
@@ -313,8 +313,8 @@ def test_properties_that_cannot_be_used_are_a_configuration_error(
 
 
 @pytest.fixture
-def loud() -> Iterator[None]:
-    """Puts the other libraries' loggers back afterwards."""
+def restored_loggers() -> Iterator[None]:
+    """Restore the loggers of other libraries afterwards."""
     names = ("level", "handlers", "propagate", "filters")
     loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENT_LOGGERS}]
     states = [{name: copy(getattr(logger, name)) for name in names} for logger in loggers]
@@ -324,16 +324,16 @@ def loud() -> Iterator[None]:
         logger.manager._clear_cache()
 
 
-@pytest.mark.usefixtures("loud")
-def test_other_libraries_debug_logs_are_never_on(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("restored_loggers")
+def test_debug_logs_of_other_libraries_are_never_enabled(caplog: pytest.LogCaptureFixture) -> None:
     for level in (logging.DEBUG, logging.INFO):
         with caplog.at_level(level):
             limit_client_logs()
             assert not any(logging.getLogger(name).isEnabledFor(logging.DEBUG) for name in NOISY_LOGGERS)
 
 
-@pytest.mark.usefixtures("loud")
-def test_a_broker_that_is_gone_is_told_of_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("restored_loggers")
+def test_repeated_client_messages_are_rate_limited(caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
     relay = RelayHandler(RateLimit(clock=lambda: now[0]))
     with caplog.at_level(logging.WARNING):
@@ -342,9 +342,9 @@ def test_a_broker_that_is_gone_is_told_of_now_and_then(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == ["Kafka: no node 100", "Kafka: no node 130"]
 
 
-@pytest.mark.usefixtures("loud")
+@pytest.mark.usefixtures("restored_loggers")
 @pytest.mark.parametrize("name", ["aiokafka.conn", "stream_masker.kafka"])
-def test_of_what_clients_repeat_one_message_is_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_client_logger_is_rate_limited(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         limit_client_logs()
         for _ in range(100):
@@ -356,7 +356,7 @@ def some(records: int) -> Counts:
     return count_batch(Batch(records, (Column(np.zeros(records, dtype=np.int32)),)), (2,))
 
 
-def test_a_sample_is_enough_when_it_fills_the_window() -> None:
+def test_sample_is_complete_when_it_fills_the_window() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(20), now=0)
     assert (sample.remaining, sample.is_complete(59)) == (10, False)
@@ -365,7 +365,7 @@ def test_a_sample_is_enough_when_it_fills_the_window() -> None:
     assert sample.counts().records == 30
 
 
-def test_a_sample_is_enough_when_min_records_have_been_there_for_every_seconds() -> None:
+def test_sample_is_complete_every_seconds_after_min_records() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(9), now=0)
     assert not sample.is_complete(1000)

@@ -1,4 +1,4 @@
-"""Where a calibrator goes on that takes over."""
+"""Where a calibrator that takes over resumes reading."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def test_reading_resumes_at_the_first_block_of_the_window(
     assert (told in caplog.text) if told else not caplog.records
 
 
-def test_without_a_window_reading_starts_at_the_beginning() -> None:
+def test_without_a_window_reading_starts_from_the_beginning() -> None:
     assert resume_from(FakeConsumer(3, 50), "stream-masker.calibration", None) == (-2, None)

@@ -1,4 +1,4 @@
-"""The configuration as it is shown."""
+"""Display of the configuration without secrets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_masker.service.configuration.display import REDACTED, redacted_confi
 SECRET = "hunter2hunter2hunter2"
 
 
-def test_it_is_a_configuration_that_means_the_same(example, write):
+def test_displayed_configuration_is_equivalent(example, write):
     configuration = load_configuration(example, {})
     again = load_configuration(write(redacted_yaml(configuration)), {})
     assert again.model_dump() == configuration.model_dump()
@@ -38,7 +38,7 @@ def test_passwords_are_hidden(parse, name):
     assert "client.id: a" in text
 
 
-def test_every_default_is_shown(parse):
+def test_defaults_are_shown(parse):
     data = redacted_configuration(parse())
     assert data["http"] == {"host": "127.0.0.1", "port": 9464}
     assert data["attributes"]["principal"]["alpha"] == 0.3

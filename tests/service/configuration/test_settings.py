@@ -1,4 +1,4 @@
-"""The mutable part of a configuration: taken out, put in, and nothing beyond it."""
+"""Settings: extracting and replacing the mutable part of a configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream_masker.service.configuration.loading import load_configuration
 from stream_masker.service.configuration.settings import changes_needing_restart, mutable_settings, with_settings
 
 
-def test_settings_are_plain_data_and_change_nothing_where_they_come_from(example):
+def test_settings_are_plain_data_and_round_trip(example):
     configuration = load_configuration(example, {})
     settings = json.loads(json.dumps(mutable_settings(configuration)))
     again = with_settings(configuration, settings)
@@ -21,7 +21,7 @@ def test_settings_are_plain_data_and_change_nothing_where_they_come_from(example
     assert again.folder == configuration.folder
 
 
-def test_the_mutable_part_moves_from_one_configuration_to_another(parse):
+def test_settings_move_between_configurations(parse):
     base = parse()
     changes = {
         "attributes": {"principal": {"alpha": 0.7, "unknown": "ancestor", "missing": "keep"}},
@@ -36,7 +36,7 @@ def test_the_mutable_part_moves_from_one_configuration_to_another(parse):
     assert with_settings(moved, mutable_settings(base)) == base
 
 
-def test_a_setting_that_is_left_out_has_its_default(parse):
+def test_missing_setting_gets_its_default(parse):
     pairs = [["principal", "secondary"]]
     base = parse(mechanism={"pairs": pairs, "reference": "pair"})
     assert with_settings(base, mutable_settings(parse())) == parse()
@@ -53,7 +53,7 @@ def test_a_setting_that_is_left_out_has_its_default(parse):
         (lambda s: s.pop("fields"), "fields"),
     ],
 )
-def test_settings_that_go_beyond_the_mutable_part_are_refused(parse, change, named):
+def test_immutable_settings_are_refused(parse, change, named):
     settings = deepcopy(mutable_settings(parse()))
     change(settings)
     with pytest.raises(ConfigurationError, match=rf"settings: {named} cannot be changed while running"):
@@ -69,7 +69,7 @@ def test_settings_that_go_beyond_the_mutable_part_are_refused(parse, change, nam
         lambda s: s["fields"].update(keep=["a..b"]),
     ],
 )
-def test_settings_that_are_not_allowed_are_refused(parse, change):
+def test_invalid_settings_are_refused(parse, change):
     settings = deepcopy(mutable_settings(parse()))
     change(settings)
     with pytest.raises(ConfigurationError):
@@ -87,5 +87,5 @@ def test_settings_that_are_not_allowed_are_refused(parse, change):
         ({"http": {"port": 1}, "worker": {"batch_records": 7}}, []),
     ],
 )
-def test_what_needs_a_restart_is_named(parse, changes, keys):
+def test_changes_that_need_a_restart(parse, changes, keys):
     assert changes_needing_restart(parse(), parse(**changes)) == keys

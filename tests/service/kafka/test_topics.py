@@ -1,3 +1,5 @@
+"""Required topics, and the checks of existing ones."""
+
 from __future__ import annotations
 
 import pytest
@@ -30,13 +32,13 @@ def status(role: str, found: ExistingTopic, configuration: Configuration | None 
     return lines[name].status, lines[name].detail
 
 
-def test_every_topic_of_the_configuration_is_wanted_once() -> None:
+def test_every_configured_topic_is_required_once() -> None:
     configuration = configured(topics={"output": "elsewhere"})
     wanted = wanted_topics(configuration)
     assert {topic.role: topic.name for topic in wanted} == configuration.topics.model_dump()
 
 
-def test_clean_up_policies_and_partitions() -> None:
+def test_cleanup_policies_and_partitions() -> None:
     wanted = {topic.role: topic for topic in wanted_topics(configured(), partitions=6)}
     assert [wanted[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
         6, 6, 1, 1, 1,
@@ -48,12 +50,12 @@ def test_clean_up_policies_and_partitions() -> None:
 
 
 @pytest.mark.parametrize(("age", "kept"), [("24h", 7 * 86_400_000), ("30d", 60 * 86_400_000)])
-def test_counts_are_kept_twice_as_long_as_the_window_and_a_week(age: str, kept: int) -> None:
+def test_blocks_are_retained_for_two_windows_and_a_week(age: str, kept: int) -> None:
     wanted = wanted_topics(configured(calibration={"window_age": age}))
     assert next(t for t in wanted if t.role == "calibration").settings["retention.ms"] == str(kept)
 
 
-def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
+def test_masked_records_can_be_longer_than_inputs() -> None:
     configuration = configured(limits={"record_bytes": 2_000_000})
     assert max_masked_bytes(configuration) > 2 * 2_000_000
 
@@ -71,7 +73,7 @@ def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
         ("drift", existing(2)),
     ],
 )
-def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> None:
+def test_suitable_topics_are_accepted(role: str, found: ExistingTopic) -> None:
     assert status(role, found)[0] is TopicStatus.EXISTS
 
 
@@ -86,7 +88,7 @@ def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> 
         ("statistics", existing(), "cleanup.policy=compact"),
     ],
 )
-def test_topics_that_will_not_do_say_what_to_do(role: str, found: ExistingTopic, advice: str) -> None:
+def test_unsuitable_topics_have_a_remedy(role: str, found: ExistingTopic, advice: str) -> None:
     kind, detail = status(role, found)
     assert kind is TopicStatus.WRONG
     assert advice in detail

@@ -1,4 +1,4 @@
-"""Searches for reference cycles: rare while batches come and go, but never given up."""
+"""Garbage collections: rare while batches are processed, but never disabled."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from stream_masker.service.runtime.gc_tuning import COLLECTION_BATCHES, MIN_ALLO
 
 
 class Node:
-    """An object that may point at itself."""
+    """An object that can reference itself."""
 
     itself: Node
 
 
 @pytest.fixture(autouse=True)
-def searched() -> Iterator[None]:
+def restored_threshold() -> Iterator[None]:
     gc.collect()
     before = gc.get_threshold()
     yield
     assert gc.get_threshold() == before
 
 
-def searches() -> int:
+def collections() -> int:
     return sum(generation["collections"] for generation in gc.get_stats())
 
 
-def test_batches_that_come_and_go_start_no_search() -> None:
+def test_batches_trigger_no_collection() -> None:
     with infrequent_collections(1_000):
-        before = searches()
+        before = collections()
         for _ in range(200):
             batch = [Node() for _ in range(1_000)]
             assert len(batch) == 1_000
-        assert searches() == before
+        assert collections() == before
 
 
-def test_cycles_that_pile_up_are_found() -> None:
+def test_accumulated_cycles_are_collected() -> None:
     with infrequent_collections(1_000):
         lost = Node()
         lost.itself = lost
@@ -50,6 +50,6 @@ def test_cycles_that_pile_up_are_found() -> None:
         assert there() is None
 
 
-def test_the_larger_a_batch_the_rarer_a_search() -> None:
+def test_threshold_grows_with_the_batch() -> None:
     with infrequent_collections(MIN_ALLOCATIONS):
         assert gc.get_threshold()[0] == COLLECTION_BATCHES * MIN_ALLOCATIONS

@@ -1,4 +1,4 @@
-"""``warm_up`` with every mechanism: it masks made-up records and computes statistics of them, whatever it is given."""
+"""``warm_up`` with every mechanism: it masks sample records and computes their statistics."""
 
 import pytest
 import yaml
@@ -11,7 +11,7 @@ from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up
 @pytest.mark.parametrize(
     "mechanism", [*({"name": name} for name in MECHANISMS), {"name": "microaggregation", "k": 100}]
 )
-def test_every_mechanism_is_rehearsed(tmp_path, mechanism):
+def test_warm_up_with_every_mechanism(tmp_path, mechanism):
     rows = "".join(f"c{k},c{(k - 1) // 3}\n" for k in range(1, 60))
     (tmp_path / "tree.csv").write_text(f"concept,parent\n{rows}")
     (tmp_path / "secret").write_bytes(b"0123456789abcdef")

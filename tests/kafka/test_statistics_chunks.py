@@ -1,4 +1,4 @@
-"""Snapshots larger than the broker takes in one message: published, recovered, removed, and masked by as a whole."""
+"""Snapshots larger than a message: published, recovered and deleted in chunks, and used for masking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 LARGEST = 262_144
-"""Bytes that a message on the statistics topic may have here."""
+"""The maximum message size of the statistics topic, in bytes."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 
 
 def large(configuration: Configuration, version: int, size: int = 5_000_000) -> StatisticsMessage:
-    """A version whose snapshot has so many bytes that cannot be compressed."""
+    """Return a version whose snapshot has ``size`` incompressible bytes."""
     message = decode_statistics(statistics_record(configuration, version)["value"])
     ballast = random.Random(version).randbytes(size // 2).hex()
     statistics = message.statistics.with_model({"ballast": ballast})
@@ -54,12 +54,12 @@ def on_topic(topics: Setting) -> list[Record]:
     return read_all(topics.bootstrap, topics.topics["statistics"])
 
 
-def test_the_broker_tells_how_large_a_message_may_be(topics: Setting) -> None:
+def test_maximum_message_size_comes_from_the_broker(topics: Setting) -> None:
     properties = {"bootstrap.servers": topics.bootstrap, **QUIET}
     assert max_message_bytes(properties, topics.topics["statistics"]) == LARGEST
 
 
-def test_a_snapshot_of_megabytes_is_masked_by_as_a_whole(topics: Setting) -> None:
+def test_large_snapshot_is_published_in_chunks_and_used(topics: Setting) -> None:
     configuration = topics.configuration()
     message = large(configuration, 1)
     parts = publish(configuration, message)
@@ -74,7 +74,7 @@ def test_a_snapshot_of_megabytes_is_masked_by_as_a_whole(topics: Setting) -> Non
     assert {record.headers["stream-masker-version"] for record in topics.read("output")} == {b"1"}
 
 
-def test_a_version_of_which_a_part_is_lost_is_not_taken_up(topics: Setting) -> None:
+def test_version_with_a_missing_chunk_is_not_used(topics: Setting) -> None:
     configuration = topics.configuration()
     publish(configuration, large(configuration, 1))
     publish(configuration, large(configuration, 2))
@@ -89,7 +89,7 @@ def test_a_version_of_which_a_part_is_lost_is_not_taken_up(topics: Setting) -> N
         assert worker.metric("statistics_version") == 1
 
 
-def test_the_next_version_goes_on_from_one_in_parts_and_removes_all_of_it(topics: Setting) -> None:
+def test_next_version_continues_from_a_chunked_one_and_deletes_it(topics: Setting) -> None:
     configuration = topics.configuration(calibration={"keep_versions": 1})
     first = large(configuration, 1, 1_000_000)
     parts = publish(configuration, replace(first, source="bootstrap"))

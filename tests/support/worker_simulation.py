@@ -78,7 +78,9 @@ class SimulatedBroker:
         elif transaction.group != self.metadata():
             return False
         for partition, offset in transaction.records:
-            assert offset == len(self.output[partition]), f"record {offset} of {partition} is lost, doubled or reordered"
+            assert offset == len(self.output[partition]), (
+                f"record {offset} of {partition} is lost, doubled or reordered"
+            )
             self.output[partition].append(offset)
         self.committed |= transaction.offsets
         self.check()
@@ -174,6 +176,7 @@ class SimulatedConsumer:
         self.next: dict[int, int] = {}
         self.paused: set[int] = set()
         self.reassigned: set[int] = set()
+        self.quiet = 0
         self.removed = False
         self.closed = False
 
@@ -192,8 +195,11 @@ class SimulatedConsumer:
         return current or self.read(num_messages)
 
     def read(self, limit: int) -> list[SimulatedMessage]:
-        """Some of the next records of the assigned partitions that are not paused."""
+        """Some of the next records of the assigned partitions that are not paused; none in quiet periods."""
         found: list[SimulatedMessage] = []
+        self.quiet = 10 if self.random.random() < 0.05 else max(0, self.quiet - 1)
+        if self.quiet:
+            return found
         for partition in self.random.sample(sorted(self.next), len(self.next)):
             start = self.next[partition]
             end = start if partition in self.paused else min(RECORDS, start + self.random.choice([0, 1, 3]))
@@ -232,12 +238,14 @@ class SimulatedConsumer:
     def revoke(self, partitions: Iterable[int]) -> None:
         """A cooperative revocation: the next owner starts after the callback."""
         self.callbacks["on_revoke"](self, named(partitions))
+        assert self.simulation.pipeline.pending is None, "a commit is pending after a revocation"
         self.broker.remove(set(partitions))
 
     def lose(self) -> None:
         self.removed = False
         if self.next:
             self.callbacks["on_lost"](self, named(self.next))
+            assert self.simulation.pipeline.pending is None, "a commit is pending after a loss"
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:

@@ -305,8 +305,8 @@ class Walk:
         assert self.batches.open <= {self.batches.current}, "more is open than closing aborts"
 
 
-@settings(max_examples=400, deadline=None)
-@given(st.data(), st.integers(0, 60))
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.integers(0, 50))
 def test_random_walks_keep_the_invariants(data: st.DataObject, steps: int) -> None:
     walk = Walk(data)
     for _ in range(steps):

@@ -155,7 +155,7 @@ class Auditor:
         versions = self._versions()
         if version not in versions:
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics} (any more)")
-        return decode_statistics(versions[version].whole())
+        return decode_statistics(versions[version].message())
 
     def _versions(self) -> dict[int, ChunkAssembler]:
         """What the statistics topic holds, by version."""

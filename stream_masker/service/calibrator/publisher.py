@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.versions import Publish
-from stream_masker.pipeline.wire.chunks import HEADER_BYTES, Chunk, split_message
+from stream_masker.pipeline.wire.chunks import MAX_HEAD_BYTES, Chunk, split_message
 from stream_masker.pipeline.wire.messages import encode_drift, encode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
@@ -64,7 +64,7 @@ class StatisticsPublisher:
         """Shuts out every other publisher of the topic. Raises ServiceError, ConfigurationError for bad properties."""
         self._producer = None
         largest = min(SUMMARY_BYTES, largest_message(self._properties, self._topics.statistics))
-        self._limit = max(HEADER_BYTES, largest - OVERHEAD)
+        self._limit = max(MAX_HEAD_BYTES, largest - OVERHEAD)
         producer = connect_producer(self._properties | self._own(largest))
         self._attempt("cannot get ready to publish", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
         self._producer = producer

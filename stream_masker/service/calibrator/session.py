@@ -149,7 +149,7 @@ class CalibrationSession:
     @property
     def unsettled(self) -> bool:
         """Whether workers mask under other settings than the configuration's."""
-        return self._calibration.unsettled
+        return self._calibration.settings_differ
 
     def publish_settings(self) -> None:
         """Publishes the latest statistics again, under the configuration's settings."""
@@ -165,7 +165,7 @@ class CalibrationSession:
 
     def _publish(self, publish: Publish) -> None:
         parts = self._parts.publisher.publish(publish)
-        self._calibration.published(publish, parts=parts)
+        self._calibration.published(publish, chunks=parts)
         self._log.first = False
         show_version(self._metrics, publish)
         told = publish.message.version, publish.message.source, publish.report.records

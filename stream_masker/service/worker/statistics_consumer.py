@@ -76,7 +76,7 @@ class VersionBuffer:
 
     def _whole(self, version: int, pieces: ChunkAssembler) -> bytes | None:
         try:
-            return pieces.whole()
+            return pieces.message()
         except StatisticsError as error:
             log.warning("statistics version %d is left out: %s", version, error)
             return None

@@ -258,7 +258,7 @@ def test_a_version_whose_parts_are_not_its_own_is_left_out(caplog: pytest.LogCap
     newest.offer(b"6", b"x")
     offer(newest, [Chunk(b"7:0", b"y" * 4_096), *PIECES[1:]])
     assert newest.take() == [PublishedVersion(6, b"x")]
-    assert "statistics version 7 is left out: its parts are not all there, or not those" in caplog.text
+    assert "statistics version 7 is left out: a chunk is missing, or is not the one that was written" in caplog.text
 
 
 def test_tombstones_take_back_a_version_in_parts() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from stream_masker.core.kernels.intrinsics import prefetch
+from stream_masker.core.kernels.jit import inlined, kernel
 
 WU_PALMER = 0
 LOG_TAXONOMIC = 1
@@ -16,19 +16,19 @@ PREFETCH_TARGETS = 8
 """What a pair of positions needs is asked for while the pairs this many places before it are worked on."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def wu_palmer(depth, links):  # type: ignore[no-untyped-def]
     """2017: equations 11 and 12, of the subsumer's depth and the sum of both paths to it."""
     return 1.0 - (2.0 * depth) / (2.0 * depth + links)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def log_taxonomic(union, common):  # type: ignore[no-untyped-def]
     """2013: equation 1, of the numbers of all and of common ancestors."""
     return math.log2(1.0 + (union - common) / union)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_distance(kind, lcs_depth, depth_a, depth_c):  # type: ignore[no-untyped-def]
     """The distance in a tree, where it depends on three depths alone."""
     if kind == WU_PALMER:
@@ -36,7 +36,7 @@ def tree_distance(kind, lcs_depth, depth_a, depth_c):  # type: ignore[no-untyped
     return log_taxonomic(depth_a + depth_c - lcs_depth, lcs_depth)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_pairs(kind, a, b, chosen, parent, depth, result):  # type: ignore[no-untyped-def]
     """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a tree."""
     for i in chosen:
@@ -50,7 +50,7 @@ def tree_pairs(kind, a, b, chosen, parent, depth, result):  # type: ignore[no-un
         result[i] = tree_distance(kind, depth[lcs], depth[a[i]], depth[b[i]])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_to_all(kind, a, parent, depth):  # type: ignore[no-untyped-def]
     """(m,) float64: the distances of one position to every concept of a tree; one pass, parents first."""
     m = parent.size
@@ -67,7 +67,7 @@ def tree_to_all(kind, a, parent, depth):  # type: ignore[no-untyped-def]
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # type: ignore[no-untyped-def]
     """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a DAG.
 
@@ -109,7 +109,7 @@ def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # 
             result[chosen[j]] = log_taxonomic(both - common, common)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dag_wu_palmer_to_all(a, depth, parent_offsets, parents, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
     """(m,) float64: Wu–Palmer of one position to every concept of a DAG, in one pass over its links.
 
@@ -135,7 +135,7 @@ def dag_wu_palmer_to_all(a, depth, parent_offsets, parents, offsets, ancestors, 
     return result
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dag_log_taxonomic_to_all(a, offsets, ancestors):  # type: ignore[no-untyped-def]
     """(m,) float64: the logarithmic taxonomic distance of one position to every concept of a DAG."""
     m = offsets.size - 1

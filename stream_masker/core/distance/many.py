@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_lanes, raise_lanes
 from stream_masker.core.ontology.taxonomy import Taxonomy
 
@@ -190,7 +190,7 @@ def _lane_sizes(sources: Sources, start: int, stop: int) -> Int64Array:
     return sources.sizes[np.minimum(np.arange(start, start + VECTOR_LANES), stop - 1)]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_up(positions, offsets, parent):  # type: ignore[no-untyped-def]
     """In a tree: the ancestors of each position, itself first, and the links up to each of them."""
     ancestors = np.empty(offsets[-1], np.int32)
@@ -204,7 +204,7 @@ def walk_up(positions, offsets, parent):  # type: ignore[no-untyped-def]
     return ancestors, paths
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_above(marked, parent_offsets, parents):  # type: ignore[no-untyped-def]
     """Marks all ancestors of what is marked."""
     for c in range(marked.size - 1, 0, -1):
@@ -213,7 +213,7 @@ def mark_above(marked, parent_offsets, parents):  # type: ignore[no-untyped-def]
                 marked[parents[k]] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_source(how, keys, local, depth, bits, start, stop, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
     """Puts the sources from ``start`` to ``stop`` into the lanes: what subsumes one has a key in its row, or a one.
 
@@ -229,7 +229,7 @@ def place_source(how, keys, local, depth, bits, start, stop, offsets, ancestors,
                 keys[row, lane] = 1 if how == BY_COUNTS else key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread(how, keys, first, offsets, above):  # type: ignore[no-untyped-def]
     """Fills the rows from ``first`` on by what is above them; ``keys``: rows of lanes one after the other."""
     for c in range(offsets.size - 1):
@@ -240,7 +240,7 @@ def spread(how, keys, first, offsets, above):  # type: ignore[no-untyped-def]
                 raise_lanes(keys, (first + c) * VECTOR_LANES, np.int64(above[k]) * VECTOR_LANES)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def fill_block(how, keys, rows, bits, target_sizes, source_sizes, block):  # type: ignore[no-untyped-def]
     """``block``: (targets, 32), the distances that the keys tell."""
     beyond = (1 << bits) - 1
@@ -263,7 +263,7 @@ def fill_block(how, keys, rows, bits, target_sizes, source_sizes, block):  # typ
                 block[t, lane] = log_taxonomic(depth + (depth << bits) - key, depth)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lane_sums(how, keys, rows, bits, target_sizes, source_sizes, weights, shift):  # type: ignore[no-untyped-def]
     """(2, 32): Σ w·x and Σ w·x² over the targets, x = distance - shift; by tiles, so that rounding stays small."""
     result = np.zeros((2, VECTOR_LANES), np.float64)

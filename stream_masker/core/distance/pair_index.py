@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
 from stream_masker.core.dtypes import Int32Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import highest_bit, on_lines, popcount, prefetch
+from stream_masker.core.kernels.jit import inlined, kernel
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError
 
@@ -106,7 +106,7 @@ def _levels(depths: NDArray[np.int64]) -> UInt64Array:
     return np.asarray(((depths[:, None] == depths) * powers).sum(axis=1, dtype=np.uint64))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def subtree_sizes(parent):  # type: ignore[no-untyped-def]
     """(m,) int64: how many concepts each one of a tree subsumes, itself included."""
     sizes = np.ones(parent.size, np.int64)
@@ -115,13 +115,13 @@ def subtree_sizes(parent):  # type: ignore[no-untyped-def]
     return sizes
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def links_in(word, bit):  # type: ignore[no-untyped-def]
     """The links to the hub of that bit, from the word that holds them; ``MAX_COUNTED_LINKS`` for that many."""
     return np.int64((word >> ((bit & NIBBLE) << TWO)) & NIBBLE)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_rows(rows, hub_bit, top_bit, parent_offsets, parents, ancestors):  # type: ignore[no-untyped-def]
     """Fills rows of zeros, parents first: what subsumes a parent subsumes its children, one link farther."""
     links = np.empty(INDEXED_HUBS, np.int64)
@@ -150,7 +150,7 @@ def fill_rows(rows, hub_bit, top_bit, parent_offsets, parents, ancestors):  # ty
             rows[row + 4 + np.int64(bit >> FOUR)] |= np.uint64(links[bit]) << ((bit & NIBBLE) << TWO)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_distances(kind, first, second, rows, depths, levels, result, left):  # type: ignore[no-untyped-def]
     """Fills ``result``; the pairs that rows cannot tell go to ``left``. Returns their number.
 

@@ -1,20 +1,40 @@
-"""How kernels are compiled.
+"""The decorators that compile kernels.
 
-On disk a compiled kernel is known by the time of the file that it stands in, not of those that its parts stand in. So
-after a change to a part, the kernels of other files stay as they were, in speed and in meaning, until the ``*.nbi``
-files in their ``__pycache__`` are removed. An installation, whose files are all new, and a new clone are not concerned.
+Nothing else in the package calls ``numba.njit``. All kernels run without the interpreter lock, divide as NumPy does
+(x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from numba import njit
+from numba.core.dispatcher import Dispatcher
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
-"""A kernel that Python calls: compiled once for its types, kept on disk, runs without the interpreter's lock."""
+from stream_masker.core.kernels.disk_cache import KernelCache
 
-part = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-"""A part of kernels. It makes no array, so that it need not count references to those that it is handed; counting them
-would cost several times what most parts do."""
 
-inlined = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-"""A part that is written out where it is called."""
+def kernel(function: Any) -> Any:
+    """A kernel that Python or other kernels call."""
+    return _compiled(function)
+
+
+def part(function: Any) -> Any:
+    """A kernel that only kernels call and that creates no array.
+
+    It does not count references to the arrays that it receives. Counting them would cost several times what most parts
+    do.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def inlined(function: Any) -> Any:
+    """A part whose machine code is inserted at each call."""
+    return _compiled(function, _nrt=False, forceinline=True)
+
+
+def _compiled(function: Any, **options: bool) -> Any:
+    compiled = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    if isinstance(compiled, Dispatcher):
+        compiled._cache = KernelCache(compiled)
+    return compiled

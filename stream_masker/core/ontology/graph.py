@@ -6,13 +6,13 @@ Concepts are numbered so that every parent comes before its children; see ``Taxo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.ontology.arrays import offsets_from_lengths
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def longest_depths(parent_counts, child_offsets, children):  # type: ignore[no-untyped-def]
     """(m,) int32: nodes on the longest path from a root to each concept, roots 1; 0 in or below a cycle."""
     m = parent_counts.size
@@ -41,7 +41,7 @@ def longest_depths(parent_counts, child_offsets, children):  # type: ignore[no-u
     return depth
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def breadth_first(depth, child_offsets, children):  # type: ignore[no-untyped-def]
     """(m,) int64: the concepts by depth, then by the place of their first parent in this order, then by number.
 
@@ -67,7 +67,7 @@ def breadth_first(depth, child_offsets, children):  # type: ignore[no-untyped-de
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descendants_of(start, child_offsets, children):  # type: ignore[no-untyped-def]
     """(m,) bool: ``start`` and everything below it."""
     m = child_offsets.size - 1
@@ -88,7 +88,7 @@ def descendants_of(start, child_offsets, children):  # type: ignore[no-untyped-d
     return below
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def closure(parent_offsets, parents):  # type: ignore[no-untyped-def]
     """Ancestors of every concept, itself included: offsets (m + 1,), positions (descending) and shortest paths.
 
@@ -133,7 +133,7 @@ def closure(parent_offsets, parents):  # type: ignore[no-untyped-def]
     return offsets, positions[: offsets[m]].copy(), paths[: offsets[m]].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def level_ranges(parent):  # type: ignore[no-untyped-def]
     """For every concept s of a tree and every k up to its height: the positions of its descendants k levels below.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from stream_masker.core.kernels.intrinsics import lowest_bit, word_at
 from stream_masker.core.kernels.jit import inlined, kernel
@@ -15,7 +14,7 @@ LOW_BITS = np.uint64(0x0101010101010101)
 HIGH_BITS = np.uint64(0x8080808080808080)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_hash(data, start, end):  # type: ignore[no-untyped-def]
     """uint64: FNV-1a of ``data[start:end]``, its bits mixed so that the low ones alone may choose a slot."""
     value = np.uint64(14695981039346656037)
@@ -25,7 +24,7 @@ def text_hash(data, start, end):  # type: ignore[no-untyped-def]
     return value ^ (value >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_hashes(data, offsets, gap):  # type: ignore[no-untyped-def]
     """(n,) uint64: of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
     hashes = np.empty(offsets.size - 1, np.uint64)
@@ -34,7 +33,7 @@ def text_hashes(data, offsets, gap):  # type: ignore[no-untyped-def]
     return hashes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def piece_offsets(data, most):  # type: ignore[no-untyped-def]
     """Where the pieces of ``data`` begin that zero bytes end: (most + 1,) int64, and how many pieces there are."""
     offsets = np.zeros(most + 1, np.int64)
@@ -47,7 +46,7 @@ def piece_offsets(data, most):  # type: ignore[no-untyped-def]
     return offsets, pieces
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_slots(size, data, starts, ends):  # type: ignore[no-untyped-def]
     """(size,) int32, a power of two greater than n: the index of the text in each slot, -1 for an empty one."""
     slots = np.full(size, -1, np.int32)
@@ -60,7 +59,7 @@ def fill_slots(size, data, starts, ends):  # type: ignore[no-untyped-def]
     return slots
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def same_text(data, start, end, other, first, last):  # type: ignore[no-untyped-def]
     """Whether ``data[start:end]`` and ``other[first:last]`` are equal."""
     if end - start != last - first:
@@ -71,7 +70,7 @@ def same_text(data, start, end, other, first, last):  # type: ignore[no-untyped-
     return same
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_text(wanted, first, last, slots, data, starts, ends):  # type: ignore[no-untyped-def]
     """The index of the text ``wanted[first:last]``, -1 if it is not there."""
     mask = np.uint64(slots.size - 1)
@@ -84,7 +83,7 @@ def find_text(wanted, first, last, slots, data, starts, ends):  # type: ignore[n
     return np.int32(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_text_indices(wanted, offsets, gap, slots, data, starts, ends):  # type: ignore[no-untyped-def]
     """(n,) int32: the indices of the texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, -1 for those not there."""
     found = np.empty(offsets.size - 1, np.int32)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream_masker.core.dtypes import UInt64Array
+from stream_masker.core.kernels import blake2b_simd as lanes
+from stream_masker.core.kernels.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 from stream_masker.core.kernels.intrinsics import word_at
 from stream_masker.core.kernels.jit import inlined, kernel
-from stream_masker.core.random import blake2b_simd as lanes
-from stream_masker.core.random.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 
 DIGEST_BYTES = 64
 BLOCK_BYTES = 128

@@ -12,11 +12,11 @@ from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.random.draws import index_below
 from stream_masker.core.replacement.rule import (
     NO_REFERENCE,
@@ -137,7 +137,7 @@ def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
             yield LevelGroup(int(task.codes[part[0]]), int(references[part[0]]), part)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def admitted(levels, to_reference, own, sign, j, k):  # type: ignore[no-untyped-def]
     """The admissible candidates on level j: their number up to k + 1, and the k-th of them or -1."""
     found = 0
@@ -150,7 +150,7 @@ def admitted(levels, to_reference, own, sign, j, k):  # type: ignore[no-untyped-
     return found, np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def seek(levels, to_reference, own, sign, start, step):  # type: ignore[no-untyped-def]
     """The first level from ``start`` on, by ``step``, that holds an admissible candidate; -1 for none."""
     j = start
@@ -161,7 +161,7 @@ def seek(levels, to_reference, own, sign, start, step):  # type: ignore[no-untyp
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replace_row(levels, to_reference, rule, noise, rounding, tie):  # type: ignore[no-untyped-def]
     """(a* or -1 for the value itself, its distance, flags) of one value."""
     signed, own, stays, calibrated = rule
@@ -186,7 +186,7 @@ def replace_row(levels, to_reference, rule, noise, rounding, tie):  # type: igno
     return admitted(levels, to_reference, own, sign, j, index_below(tie, size))[1], level, flags | dropped
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replace_rows(  # type: ignore[no-untyped-def]
     levels, to_reference, rule, rows, noise, rounding, ties, codes, distances, flags
 ):

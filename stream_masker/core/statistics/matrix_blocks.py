@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
 
 PREFETCH_COLUMNS = 8
 """What a pair needs is asked for so many pairs before."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[no-untyped-def]
     """``result``: each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
 
@@ -26,7 +26,7 @@ def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[n
             add_scaled_lanes(result, b * VECTOR_LANES, block, rows[p] * VECTOR_LANES, counts[p], shift)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def row_products(held, block, shift, first, second, counts):  # type: ignore[no-untyped-def]
     """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r · 32,) and (k · 32,), row after row."""
     sums = np.zeros(VECTOR_LANES, np.float64)
@@ -38,7 +38,7 @@ def row_products(held, block, shift, first, second, counts):  # type: ignore[no-
     return sums.sum()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def order_by(column, offsets):  # type: ignore[no-untyped-def]
     """(p,) int64: the indices of the entries of ``column`` from the least on, equal ones as they come."""
     next_of = offsets[:-1].copy()

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.many import Sources, tile_offsets
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 
 SEARCH_HUBS = (16, 64, 256)
 """How many hubs the bounds come from: few for all concepts, more for those that remain."""
@@ -161,7 +161,7 @@ def equal_rows(words: NDArray[np.uint64]) -> Int64Array:
     return np.unique(rows, return_inverse=True)[1].astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def look_up(concepts, bit, top_weights, offsets, ancestors, signatures):  # type: ignore[no-untyped-def]
     """(k,) float64: the weight of the tops that subsume each concept; sets the bits of the hubs that do."""
     slack = np.zeros(concepts.size, np.float64)
@@ -174,7 +174,7 @@ def look_up(concepts, bit, top_weights, offsets, ancestors, signatures):  # type
     return slack
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def least_paths(concepts, group, hubs, bit, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
     """(groups, hubs): the least path from a concept of a group to each hub, FAR for none; (groups,) least ancestors."""
     groups = group.max() + 1 if group.size else 0

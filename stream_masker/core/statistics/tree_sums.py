@@ -8,12 +8,12 @@ ancestors of their values. Neither needs a distance matrix.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from stream_masker.core.distance.kernels import tree_distance
+from stream_masker.core.kernels.jit import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_weights_below(weights, parent, level_offsets):  # type: ignore[no-untyped-def]
     """``below[level_offsets[s] + k]``: the weight of the values k levels below s. ``weights``: (m,) float64."""
     below = np.zeros(level_offsets[-1], np.float64)
@@ -27,7 +27,7 @@ def tree_weights_below(weights, parent, level_offsets):  # type: ignore[no-untyp
     return below
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distance_sums(kind, targets, below, parent, depth, level_offsets, shift):  # type: ignore[no-untyped-def]
     """Of each target c: Σ w·x and Σ w·x² over the weighted values, x = sd(c, value) - shift; O(H²) each.
 
@@ -55,7 +55,7 @@ def distance_sums(kind, targets, below, parent, depth, level_offsets, shift):  #
     return sums, squares
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def paths_from_root(positions, parent, depth, height):  # type: ignore[no-untyped-def]
     """(k, height) int32: the ancestor of each position at depth 1, 2, …, itself last; -1 beyond."""
     paths = np.full((positions.size, height), -1, np.int32)
@@ -67,7 +67,7 @@ def paths_from_root(positions, parent, depth, height):  # type: ignore[no-untype
     return paths
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def level_terms(kind, height, shift):  # type: ignore[no-untyped-def]
     """(height, height, height) float64: what a common ancestor at a depth adds to the distance of values of two depths.
 
@@ -83,7 +83,7 @@ def level_terms(kind, height, shift):  # type: ignore[no-untyped-def]
     return terms
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_product_sum(groups, a_depth, b_depth, b_paths, counts, a_terms, b_terms):  # type: ignore[no-untyped-def]
     """Σ over pairs of rows below the same ancestor of A, and each common ancestor of B, of both terms' product.
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
+from stream_masker.core.kernels.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 from stream_masker.core.kernels.intrinsics import word_at
 from stream_masker.core.kernels.jit import inlined, kernel
 from stream_masker.core.random.blake2b import BLOCK_BYTES, mix_block
-from stream_masker.core.random.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 from stream_masker.pipeline.codec.scanner.tokens import ALL, ENDS
 
 HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from stream_masker.core.kernels.jit import kernel
 
 SKIPPED, FLAG, NUMBER, TEXT, LANGUAGE = range(5)
 """What a column holds."""
@@ -16,7 +17,7 @@ NEWLINE = 10
 RETURN = 13
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_lines(data, start):  # type: ignore[no-untyped-def]
     """The lines from ``start`` on, one without an end included."""
     lines = 0
@@ -25,7 +26,7 @@ def count_lines(data, start):  # type: ignore[no-untyped-def]
     return lines + (data.size > start and data[data.size - 1] != NEWLINE)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decimal(data, start, end):  # type: ignore[no-untyped-def]
     """The decimal number in ``data[start:end]``, -1 where it is none or has more than 18 digits."""
     if end <= start or end - start > 18:
@@ -39,7 +40,7 @@ def decimal(data, start, end):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def language(data, start, end):  # type: ignore[no-untyped-def]
     """Up to eight ASCII characters in small letters as one number (the first has most weight), -1 for others."""
     if end - start < 2 or end - start > 8:
@@ -53,7 +54,7 @@ def language(data, start, end):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tokenise(data, start, roles, lines):  # type: ignore[no-untyped-def]
     """Splits ``data[start:]`` into rows of ``roles.size`` columns.
 
@@ -91,7 +92,7 @@ def tokenise(data, start, roles, lines):  # type: ignore[no-untyped-def]
     return values, starts, ends, row, column, FINE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_rows(data, starts, offsets):  # type: ignore[no-untyped-def]
     """(b,) uint8: pieces of ``data`` from these starts on, copied to these offsets."""
     copy = np.empty(offsets[-1], np.uint8)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 
 WU_PALMER = 0
 LOG_TAXONOMIC = 1
@@ -17,19 +18,19 @@ PREFETCH_TARGETS = 8
 
 
 @inlined
-def wu_palmer(depth, links):  # type: ignore[no-untyped-def]
+def wu_palmer(depth: int, links: int) -> float:
     """2017: equations 11 and 12, of the subsumer's depth and the sum of both paths to it."""
     return 1.0 - (2.0 * depth) / (2.0 * depth + links)
 
 
 @inlined
-def log_taxonomic(union, common):  # type: ignore[no-untyped-def]
+def log_taxonomic(union: int, common: int) -> float:
     """2013: equation 1, of the numbers of all and of common ancestors."""
     return math.log2(1.0 + (union - common) / union)
 
 
 @kernel
-def tree_distance(kind, lcs_depth, depth_a, depth_c):  # type: ignore[no-untyped-def]
+def tree_distance(kind: int, lcs_depth: int, depth_a: int, depth_c: int) -> float:
     """The distance in a tree, where it depends on three depths alone."""
     if kind == WU_PALMER:
         return wu_palmer(lcs_depth, depth_a + depth_c - 2 * lcs_depth)
@@ -37,7 +38,15 @@ def tree_distance(kind, lcs_depth, depth_a, depth_c):  # type: ignore[no-untyped
 
 
 @kernel
-def tree_pairs(kind, a, b, chosen, parent, depth, result):  # type: ignore[no-untyped-def]
+def tree_pairs(
+    kind: int,
+    a: Int32Array,
+    b: Int32Array,
+    chosen: Int32Array,
+    parent: Int32Array,
+    depth: Int32Array,
+    result: Float64Array,
+) -> None:
     """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a tree."""
     for i in chosen:
         lcs = a[i]
@@ -51,7 +60,7 @@ def tree_pairs(kind, a, b, chosen, parent, depth, result):  # type: ignore[no-un
 
 
 @kernel
-def tree_to_all(kind, a, parent, depth):  # type: ignore[no-untyped-def]
+def tree_to_all(kind: int, a: int, parent: Int32Array, depth: Int32Array) -> Float64Array:
     """(m,) float64: the distances of one position to every concept of a tree; one pass, parents first."""
     m = parent.size
     lcs_depth = np.zeros(m, np.int32)
@@ -68,19 +77,29 @@ def tree_to_all(kind, a, parent, depth):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # type: ignore[no-untyped-def]
+def dag_pairs(
+    kind: int,
+    a: Int32Array,
+    b: Int32Array,
+    chosen: Int32Array,
+    depth: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+    result: Float64Array,
+) -> None:
     """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a DAG.
 
     Merges the ancestors of both (descending, so deepest first). Each pair's lists are asked for some pairs before.
     """
     for j in range(chosen.size):
         if j + 2 * PREFETCH_TARGETS < chosen.size:
-            prefetch(offsets, np.int64(a[chosen[j + 2 * PREFETCH_TARGETS]]))
-            prefetch(offsets, np.int64(b[chosen[j + 2 * PREFETCH_TARGETS]]))
+            prefetch(offsets, int64(a[chosen[j + 2 * PREFETCH_TARGETS]]))
+            prefetch(offsets, int64(b[chosen[j + 2 * PREFETCH_TARGETS]]))
             for c in (a[chosen[j + PREFETCH_TARGETS]], b[chosen[j + PREFETCH_TARGETS]]):
-                prefetch(ancestors, np.int64(offsets[c]))
-                prefetch(ancestors, np.int64(offsets[c + 1]) - 1)
-                prefetch(paths, np.int64(offsets[c + 1]) - 1)
+                prefetch(ancestors, int64(offsets[c]))
+                prefetch(ancestors, int64(offsets[c + 1]) - 1)
+                prefetch(paths, int64(offsets[c + 1]) - 1)
         p = offsets[a[chosen[j]]]
         q = offsets[b[chosen[j]]]
         end_p = offsets[a[chosen[j]] + 1]
@@ -88,7 +107,7 @@ def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # 
         both = end_p - p + end_q - q
         common = 0
         deepest = 0
-        links = np.int64(0)
+        links = int64(0)
         while p < end_p and q < end_q:
             first = ancestors[p]
             second = ancestors[q]
@@ -96,7 +115,7 @@ def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # 
                 here = depth[first]
                 if kind == WU_PALMER and here < deepest:
                     break
-                total = np.int64(paths[p]) + np.int64(paths[q])
+                total = int64(paths[p]) + int64(paths[q])
                 if common == 0 or (here == deepest and total < links):
                     deepest = here
                     links = total
@@ -110,7 +129,15 @@ def dag_pairs(kind, a, b, chosen, depth, offsets, ancestors, paths, result):  # 
 
 
 @kernel
-def dag_wu_palmer_to_all(a, depth, parent_offsets, parents, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
+def dag_wu_palmer_to_all(
+    a: int,
+    depth: Int32Array,
+    parent_offsets: Int64Array,
+    parents: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> Float64Array:
     """(m,) float64: Wu–Palmer of one position to every concept of a DAG, in one pass over its links.
 
     A concept that subsumes a is its own least common subsumer with a. Any other shares with a just what its parents
@@ -136,7 +163,7 @@ def dag_wu_palmer_to_all(a, depth, parent_offsets, parents, offsets, ancestors, 
 
 
 @kernel
-def dag_log_taxonomic_to_all(a, offsets, ancestors):  # type: ignore[no-untyped-def]
+def dag_log_taxonomic_to_all(a: int, offsets: Int64Array, ancestors: Int32Array) -> Float64Array:
     """(m,) float64: the logarithmic taxonomic distance of one position to every concept of a DAG."""
     m = offsets.size - 1
     mine = np.zeros(m, np.bool_)

@@ -2,24 +2,40 @@
 
 Nothing else in the package calls ``numba.njit``. All kernels run without the interpreter lock, divide as NumPy does
 (x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``.
+
+A kernel states its signature. numba ignores the annotations; a test compares them with every type that numba has
+inferred. They are written in one way:
+
+* ``int``: an integer of any width, except uint64; ``np.uint64``: exactly that;
+* ``float``: float64; ``bool``;
+* an alias of ``core.dtypes`` for an array: its element type and its number of dimensions;
+* the class of a named tuple; ``tuple[...]`` for other tuples; ``None``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from numba import njit
-from numba.core.dispatcher import Dispatcher
+import numpy as np
+from numba import config, extending, njit
 
 from stream_masker.core.kernels.disk_cache import KernelCache
 
+F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 
-def kernel(function: Any) -> Any:
+int32 = cast(Callable[[Any], int], np.int32)
+int64 = cast(Callable[[Any], int], np.int64)
+"""NumPy's scalar types under the type that signatures give to integers of any width."""
+
+
+def kernel(function: F) -> F:
     """A kernel that Python or other kernels call."""
     return _compiled(function)
 
 
-def part(function: Any) -> Any:
+def part(function: F) -> F:
     """A kernel that only kernels call and that creates no array.
 
     It does not count references to the arrays that it receives. Counting them would cost several times what most parts
@@ -28,13 +44,22 @@ def part(function: Any) -> Any:
     return _compiled(function, _nrt=False)
 
 
-def inlined(function: Any) -> Any:
+def inlined(function: F) -> F:
     """A part whose machine code is inserted at each call."""
     return _compiled(function, _nrt=False, forceinline=True)
 
 
-def _compiled(function: Any, **options: bool) -> Any:
-    compiled = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    if isinstance(compiled, Dispatcher):
+def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
+    """A function for kernels that generates its own machine code, as ``numba.extending.intrinsic`` describes.
+
+    Kernels call it without its first parameter, the typing context.
+    """
+    generated: Callable[P, Any] = extending.intrinsic(function)
+    return generated
+
+
+def _compiled(function: F, **options: bool) -> F:
+    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    if not config.DISABLE_JIT:
         compiled._cache = KernelCache(compiled)
-    return compiled
+    return cast(F, compiled)

@@ -109,7 +109,7 @@ def _eligible(taxonomy: Taxonomy, which: str) -> NDArray[np.bool_]:
 
 
 @kernel
-def is_admissible(sign, distance, own):  # type: ignore[no-untyped-def]
+def is_admissible(sign: int, distance: float, own: float) -> bool:
     """The sign condition: of a candidate ``distance`` from the reference, where the value is ``own``; none if 0."""
     if sign == 0:
         return True
@@ -117,7 +117,9 @@ def is_admissible(sign, distance, own):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def choose_level(target, below, above, stays, calibrated, word):  # type: ignore[no-untyped-def]
+def choose_level(
+    target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
+) -> tuple[float, int]:
     """The level to take: (distance, flags); distance 0 keeps the value.
 
     target: |ε| > 0; below: the greatest admissible level < target, -1 for none; above: the least ≥ target, inf for

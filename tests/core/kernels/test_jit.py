@@ -62,7 +62,7 @@ class Bounds(NamedTuple):
 """
 INTRINSICS = """
 from numba import types
-from numba.extending import intrinsic
+from stream_masker.core.kernels.jit import intrinsic
 
 from tiny.machine.answers import ANSWER
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.random.keys import Keys
@@ -147,7 +147,7 @@ def _dot(a: Float64Array, b: Float64Array) -> float:
 
 
 @kernel
-def normals(words):  # type: ignore[no-untyped-def]
+def normals(words: UInt64Matrix) -> Float64Array:
     """(k,) float64 standard normal variates of (k, 2) words: Box and Muller's first one."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):
@@ -157,7 +157,7 @@ def normals(words):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def exponential_roots(words):  # type: ignore[no-untyped-def]
+def exponential_roots(words: UInt64Array) -> Float64Array:
     """(k,) float64 √W of (k,) words, W ~ Exp(1)."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):

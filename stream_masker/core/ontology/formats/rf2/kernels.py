@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.dtypes import Int64Array, Int64Matrix, UInt8Array
+from stream_masker.core.kernels.jit import int64, kernel
 
 SKIPPED, FLAG, NUMBER, TEXT, LANGUAGE = range(5)
 """What a column holds."""
@@ -18,7 +19,7 @@ RETURN = 13
 
 
 @kernel
-def count_lines(data, start):  # type: ignore[no-untyped-def]
+def count_lines(data: UInt8Array, start: int) -> int:
     """The lines from ``start`` on, one without an end included."""
     lines = 0
     for i in range(start, data.size):
@@ -27,13 +28,13 @@ def count_lines(data, start):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def decimal(data, start, end):  # type: ignore[no-untyped-def]
+def decimal(data: UInt8Array, start: int, end: int) -> int:
     """The decimal number in ``data[start:end]``, -1 where it is none or has more than 18 digits."""
     if end <= start or end - start > 18:
         return -1
-    value = np.int64(0)
+    value = int64(0)
     for i in range(start, end):
-        digit = np.int64(data[i]) - 48
+        digit = int64(data[i]) - 48
         if digit < 0 or digit > 9:
             return -1
         value = 10 * value + digit
@@ -41,13 +42,13 @@ def decimal(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def language(data, start, end):  # type: ignore[no-untyped-def]
+def language(data: UInt8Array, start: int, end: int) -> int:
     """Up to eight ASCII characters in small letters as one number (the first has most weight), -1 for others."""
     if end - start < 2 or end - start > 8:
         return -1
-    value = np.int64(0)
+    value = int64(0)
     for i in range(8):
-        byte = np.int64(data[start + i]) | 32 if start + i < end else np.int64(0)
+        byte = int64(data[start + i]) | 32 if start + i < end else int64(0)
         if byte > 127:
             return -1
         value = value << 8 | byte
@@ -55,7 +56,9 @@ def language(data, start, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tokenise(data, start, roles, lines):  # type: ignore[no-untyped-def]
+def tokenise(
+    data: UInt8Array, start: int, roles: Int64Array, lines: int
+) -> tuple[Int64Matrix, Int64Array, Int64Array, int, int, int]:
     """Splits ``data[start:]`` into rows of ``roles.size`` columns.
 
     Returns flags, numbers and languages (kept columns, lines), starts and ends of texts (lines,), and the row, the
@@ -93,7 +96,7 @@ def tokenise(data, start, roles, lines):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gather_rows(data, starts, offsets):  # type: ignore[no-untyped-def]
+def gather_rows(data: UInt8Array, starts: Int64Array, offsets: Int64Array) -> UInt8Array:
     """(b,) uint8: pieces of ``data`` from these starts on, copied to these offsets."""
     copy = np.empty(offsets[-1], np.uint8)
     for k in range(starts.size):

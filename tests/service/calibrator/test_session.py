@@ -288,10 +288,10 @@ def test_versions_in_parts_are_read_back_whole(world: World) -> None:
     message = published(world)
     pieces = in_parts(message)
     history = read_back(world, *pieces)
-    assert (history.latest, history.parts, history.refused) == (message, {1: len(pieces) - 1}, 0)
+    assert (history.latest, history.chunks, history.refused) == (message, {1: len(pieces) - 1}, 0)
     removed = [piece.key for piece in history.removal([1])]
     assert sorted(removed) == sorted(key for key, _ in pieces)
-    assert read_back(world, *pieces, (b"1", None)).parts == {}
+    assert read_back(world, *pieces, (b"1", None)).chunks == {}
 
 
 def test_versions_without_all_their_parts_are_refused_and_their_number_stays_taken(
@@ -300,7 +300,7 @@ def test_versions_without_all_their_parts_are_refused_and_their_number_stays_tak
     first, *rest = in_parts(published(world))
     for pieces in (rest, [(first[0], b"x" * 512), *rest], [first, (first[0], None), *rest]):
         history = read_back(world, *pieces)
-        assert (history.latest, history.newest, history.refused, history.parts) == (None, 1, 1, {1: len(rest)})
+        assert (history.latest, history.newest, history.refused, history.chunks) == (None, 1, 1, {1: len(rest)})
     assert "not all there" in caplog.text
 
 
@@ -363,7 +363,7 @@ def test_a_version_larger_than_a_message_goes_out_in_parts_and_its_head_last(
 def test_how_many_parts_were_written_is_remembered_until_they_are_removed(world: World) -> None:
     world.publisher.parts = 3
     published(world)
-    assert world.session.history.parts == {1: 3}
+    assert world.session.history.chunks == {1: 3}
 
 
 def test_a_publisher_that_failed_must_be_opened_again(

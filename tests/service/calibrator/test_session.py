@@ -283,10 +283,10 @@ def test_chunked_versions_are_read_back(world: World) -> None:
     message = published(world)
     pieces = in_chunks(message)
     history = read_back(world, *pieces)
-    assert (history.latest, history.parts, history.refused) == (message, {1: len(pieces) - 1}, 0)
+    assert (history.latest, history.chunks, history.refused) == (message, {1: len(pieces) - 1}, 0)
     removed = [piece.key for piece in history.removal([1])]
     assert sorted(removed) == sorted(key for key, _ in pieces)
-    assert read_back(world, *pieces, (b"1", None)).parts == {}
+    assert read_back(world, *pieces, (b"1", None)).chunks == {}
 
 
 def test_incomplete_version_is_refused_and_its_number_stays_used(
@@ -295,7 +295,7 @@ def test_incomplete_version_is_refused_and_its_number_stays_used(
     first, *rest = in_chunks(published(world))
     for pieces in (rest, [(first[0], b"x" * 512), *rest], [first, (first[0], None), *rest]):
         history = read_back(world, *pieces)
-        assert (history.latest, history.newest, history.refused, history.parts) == (None, 1, 1, {1: len(rest)})
+        assert (history.latest, history.newest, history.refused, history.chunks) == (None, 1, 1, {1: len(rest)})
     assert "not all there" in caplog.text
 
 
@@ -358,7 +358,7 @@ def test_large_version_is_written_in_chunks_with_the_head_last(
 def test_history_records_the_number_of_chunks(world: World) -> None:
     world.publisher.parts = 3
     published(world)
-    assert world.session.history.parts == {1: 3}
+    assert world.session.history.chunks == {1: 3}
 
 
 def test_failed_publisher_must_be_opened_again(

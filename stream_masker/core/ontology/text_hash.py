@@ -1,4 +1,4 @@
-"""Compiled hash tables over texts (``Texts``): 64-bit hashes, and open addressing with linear probing."""
+"""Compiled hash tables over texts (``TextTable``): 64-bit hashes, and open addressing with linear probing."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class InternTable:
         """Has the codes among many texts looked up at once."""
         for attribute, concepts in enumerate(self._concepts):
             whose = (attribute, attribute + len(self._concepts))
-            concepts.learn({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
+            concepts.prefetch({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
 
     def _meaning(self, owner: int, text: bytes) -> int:
         try:

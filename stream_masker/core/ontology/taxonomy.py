@@ -165,13 +165,15 @@ class Taxonomy:
     @cached_property
     def closure(self) -> Closure:
         """The ancestors of every concept, and the shortest paths to them."""
-        return Closure(*map(frozen_array, graph.closure(self.parent_offsets, self.parents)))
+        offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents)
+        return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
     @cached_property
     def tree(self) -> TreeTable:
         """The arrays of a tree. Only for trees (``is_tree``)."""
         parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
-        return TreeTable(parent, *map(frozen_array, graph.level_ranges(parent)))
+        offsets, lo, hi = graph.level_ranges(parent)
+        return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
 
     def position(self, concept: str) -> int:
         """The position of a concept. Raises UnknownConceptError."""

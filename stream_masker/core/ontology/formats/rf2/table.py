@@ -20,6 +20,7 @@ from stream_masker.core.ontology.formats.rf2.kernels import (
     SKIPPED,
     TEXT,
     TOO_FEW,
+    TokenisedRows,
 )
 from stream_masker.errors import EmptyOntologyError, SourceFormatError
 
@@ -81,11 +82,11 @@ def read_table(file: ReleaseFile, header: str, wanted: Mapping[str, ColumnKind])
     _check_end(file, data, start)
     roles = np.array([ROLES[wanted[name]] if name in wanted else SKIPPED for name in columns])
     lines = kernels.count_lines(data, start)
-    values, starts, ends, row, column, problem = kernels.tokenise(data, start, roles, lines)
-    if problem != FINE:
-        raise SourceFormatError(_problem(file, row + 2, column, problem, columns, wanted))
+    rows = kernels.tokenise(data, start, roles, lines)
+    if rows.problem != FINE:
+        raise SourceFormatError(_problem(file, rows, columns, wanted))
     kept = [name for name in columns if wanted.get(name, "text") != "text"]
-    return RowTable(data, dict(zip(kept, values, strict=True)), starts, ends)
+    return RowTable(data, dict(zip(kept, rows.values, strict=True)), rows.starts, rows.ends)
 
 
 def pack_language(language: str) -> int:
@@ -93,14 +94,13 @@ def pack_language(language: str) -> int:
     return int.from_bytes(language.lower().encode().ljust(8, b"\0"), "big")
 
 
-def _problem(
-    file: ReleaseFile, line: int, column: int, problem: int, columns: list[str], wanted: Mapping[str, ColumnKind]
-) -> str:
-    if problem == MALFORMED:
-        name = columns[column]
-        return f"{file.name}: line {line}: {name} is not {EXPECTED[wanted[name]]}"
-    count = f"only {column}" if problem == TOO_FEW else f"more than {len(columns)}"
-    return f"{file.name}: line {line} has {count} of {len(columns)} columns: the file is truncated or damaged"
+def _problem(file: ReleaseFile, rows: TokenisedRows, columns: list[str], wanted: Mapping[str, ColumnKind]) -> str:
+    line = f"{file.name}: line {rows.row + 2}"
+    if rows.problem == MALFORMED:
+        name = columns[rows.column]
+        return f"{line}: {name} is not {EXPECTED[wanted[name]]}"
+    count = f"only {rows.column}" if rows.problem == TOO_FEW else f"more than {len(columns)}"
+    return f"{line} has {count} of {len(columns)} columns: the file is truncated or damaged"
 
 
 def _check_encoding(file: ReleaseFile, data: memoryview) -> None:

@@ -26,7 +26,7 @@ def least_class(batch: Batch) -> int:
 
 
 def _rows(batch: Batch) -> NDArray[np.int64]:
-    """(n, 1 + p + q) int64: equal rows are equal records. Numbers are compared by their bits, with one NaN and one 0."""
+    """(n, 1 + p + q) int64: equal rows are equal records. Numbers are compared by their bits; −0 equals 0."""
     scalars = [column.codes.astype(np.int64) for column in batch.columns if not column.is_array]
     numbers = [] if batch.numeric is None else list(batch.numeric.T)
     bits = [np.where(np.isnan(column), np.nan, column + 0.0).view(np.int64) for column in numbers]

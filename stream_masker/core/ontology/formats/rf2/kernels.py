@@ -9,8 +9,8 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array, Int64Matrix, UInt8Array
 from stream_masker.core.kernels.jit import int64, kernel
 
-SKIPPED, FLAG, NUMBER, TEXT, LANGUAGE = range(5)
-"""The kinds of columns; ``SKIPPED`` columns are not read."""
+SKIPPED_COLUMN, FLAG_COLUMN, NUMBER_COLUMN, TEXT_COLUMN, LANGUAGE_COLUMN = range(5)
+"""The kinds of columns; ``SKIPPED_COLUMN`` columns are not read."""
 
 FINE, TOO_FEW, TOO_MANY, MALFORMED = range(4)
 """The problems of a line: none, too few columns, too many columns, or a value that does not match its column."""
@@ -79,8 +79,8 @@ def tokenise(data: UInt8Array, start: int, roles: Int64Array, lines: int) -> Tok
 
     ``roles``: the kind of each column. ``lines``: from ``count_lines``.
     """
-    values = np.empty((np.sum((roles != SKIPPED) & (roles != TEXT)), lines), np.int64)
-    texts = lines if np.any(roles == TEXT) else 0
+    values = np.empty((np.sum((roles != SKIPPED_COLUMN) & (roles != TEXT_COLUMN)), lines), np.int64)
+    texts = lines if np.any(roles == TEXT_COLUMN) else 0
     starts, ends = np.empty(texts, np.int64), np.empty(texts, np.int64)
     row = column = kept = 0
     begin = start
@@ -94,12 +94,12 @@ def tokenise(data: UInt8Array, start: int, roles: Int64Array, lines: int) -> Tok
             return TokenisedRows(values, starts, ends, row, column + 1, TOO_FEW if ends_line else TOO_MANY)
         end = i - 1 if ends_line and i > begin and data[i - 1] == RETURN else i
         role = roles[column]
-        if role == TEXT:
+        if role == TEXT_COLUMN:
             starts[row], ends[row] = begin, end
-        elif role != SKIPPED:
-            value = language(data, begin, end) if role == LANGUAGE else decimal(data, begin, end)
+        elif role != SKIPPED_COLUMN:
+            value = language(data, begin, end) if role == LANGUAGE_COLUMN else decimal(data, begin, end)
             values[kept, row] = value
-            if value < 0 or (role == FLAG and value > 1):
+            if value < 0 or (role == FLAG_COLUMN and value > 1):
                 return TokenisedRows(values, starts, ends, row, column, MALFORMED)
             kept += 1
         column += 1

@@ -13,12 +13,12 @@ from stream_masker.core.dtypes import Int64Array, UInt8Array
 from stream_masker.core.ontology.formats.rf2 import kernels
 from stream_masker.core.ontology.formats.rf2.kernels import (
     FINE,
-    FLAG,
-    LANGUAGE,
+    FLAG_COLUMN,
+    LANGUAGE_COLUMN,
     MALFORMED,
-    NUMBER,
-    SKIPPED,
-    TEXT,
+    NUMBER_COLUMN,
+    SKIPPED_COLUMN,
+    TEXT_COLUMN,
     TOO_FEW,
     TokenisedRows,
 )
@@ -26,7 +26,12 @@ from stream_masker.errors import EmptyOntologyError, SourceFormatError
 
 ColumnKind: TypeAlias = Literal["flag", "number", "text", "language"]
 
-ROLES: Final[Mapping[str, int]] = {"flag": FLAG, "number": NUMBER, "text": TEXT, "language": LANGUAGE}
+ROLES: Final[Mapping[str, int]] = {
+    "flag": FLAG_COLUMN,
+    "number": NUMBER_COLUMN,
+    "text": TEXT_COLUMN,
+    "language": LANGUAGE_COLUMN,
+}
 EXPECTED: Final[Mapping[str, str]] = {
     "flag": "0 or 1",
     "number": "a number of at most 18 digits",
@@ -80,7 +85,7 @@ def read_table(file: ReleaseFile, header: str, wanted: Mapping[str, ColumnKind])
     data = np.frombuffer(raw, np.uint8)
     start = _check_header(file, data, columns)
     _check_end(file, data, start)
-    roles = np.array([ROLES[wanted[name]] if name in wanted else SKIPPED for name in columns])
+    roles = np.array([ROLES[wanted[name]] if name in wanted else SKIPPED_COLUMN for name in columns])
     lines = kernels.count_lines(data, start)
     rows = kernels.tokenise(data, start, roles, lines)
     if rows.problem != FINE:

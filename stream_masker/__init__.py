@@ -1,7 +1,7 @@
 """stream-masker: semantic noise for nominal health data in Kafka.
 
-The names below are the public interface of the library; they load on first use, so that importing the package (as
-every command does) stays cheap.
+The names in ``__all__`` are the public interface of the library. Their modules are imported on first use, so that
+importing the package, which every command does, is cheap.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ __all__ = [
     "semantic_variance",
 ]
 
-_HOMES = {
+_MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
     "core.mechanisms.swapping.data": ("DataSwapping",),
     "core.mechanisms.exponential.mechanism": ("Exponential",),
@@ -88,7 +88,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from support.graphs import dags, edges, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.distance.many import Sources, Targets
-from stream_masker.core.distance.pair_index import PairIndex, hub_descendants
+from stream_masker.core.distance.pair_index import PairIndex, descendant_counts
 from stream_masker.core.ontology import Ontology
 
 
@@ -140,7 +140,7 @@ def test_rows_of_hubs_tell_distances_or_leave_them_to_others(measure, tau, hubs)
 def test_rows_of_hubs_leave_every_pair_that_shares_more_than_hubs(tau, hubs):
     a, b = all_pairs(tau)
     left = PairIndex.of(tau, hubs=hubs).pairs(WuPalmer.kind, a, b)[1]
-    chosen = set(np.argsort(-hub_descendants(tau), kind="stable")[:hubs].tolist())
+    chosen = set(np.argsort(-descendant_counts(tau), kind="stable")[:hubs].tolist())
     ancestors = [{tau.position(s) for s in tau.ancestors_of(c)} for c in tau.ids]
     expected = [i for i in range(a.size) if a[i] != b[i] and (ancestors[a[i]] & ancestors[b[i]]) - chosen]
     assert set(left.tolist()) >= set(expected)

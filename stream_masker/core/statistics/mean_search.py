@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.many import Sources, tile_offsets
+from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, UInt64Matrix
 from stream_masker.core.kernels.jit import int32, kernel
 

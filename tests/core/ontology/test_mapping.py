@@ -57,17 +57,17 @@ def test_values_find_their_concepts(value, expected, how):
 def test_what_is_looked_up_at_once_is_found_as_one_by_one(unknown):
     values = ["A00.0", "a000", "38", "Cholera", "twin", "A00.99", "", "038", "E001", "E001", "root\0", "\ud800"]
     options = {"ontology": ICD, "unknown": unknown, "mapping": {"038": "389", "my own": "A00"}}
-    learned, other = ConceptMap(ICD.taxonomy(), **options), ConceptMap(ICD.taxonomy(), **options)
-    learned.learn([*values, "my own"])
-    assert [learned.find(value) for value in values] == [other.find(value) for value in values]
-    assert learned.find("038") == Match(ICD.taxonomy().position("389"), "mapping")
+    prefetched, other = ConceptMap(ICD.taxonomy(), **options), ConceptMap(ICD.taxonomy(), **options)
+    prefetched.prefetch([*values, "my own"])
+    assert [prefetched.find(value) for value in values] == [other.find(value) for value in values]
+    assert prefetched.find("038") == Match(ICD.taxonomy().position("389"), "mapping")
 
 
 def test_looking_up_at_once_keeps_to_the_bound_of_the_cache(monkeypatch):
     monkeypatch.setattr(mapping, "CACHED_VALUES", 2)
     concepts = ConceptMap(ICD.taxonomy(), ontology=ICD)
-    concepts.learn(["A00", "A00.0", "038", "038.9", "389"])
-    assert len(concepts._found) <= 2
+    concepts.prefetch(["A00", "A00.0", "038", "038.9", "389"])
+    assert len(concepts._cache) <= 2
     assert concepts.find("A00") == Match(ICD.taxonomy().position("A00"), "exact")
 
 
@@ -222,4 +222,4 @@ def test_only_so_many_values_are_kept(monkeypatch):
     concepts = ConceptMap(ICD.taxonomy(), ontology=ICD)
     values = ["A00", "a000", "38", "nothing", "cholera", "A00"]
     assert [concepts.find(value) for value in values] * 2 == [concepts.find(value) for value in values * 2]
-    assert len(concepts._found) <= 3
+    assert len(concepts._cache) <= 3

@@ -122,7 +122,7 @@ def test_moments_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxo
         ((), "", None, "numeric is missing or not of the configured numeric attributes"),
         (("age", "charge"), "numeric", ..., "numeric is missing or not of the configured numeric attributes"),
         (("age", "charge"), "numeric.masked", ..., "numeric.masked is missing"),
-        (("age", "charge"), "numeric.original.count", [[1]], "moments are square matrices of one size"),
+        (("age", "charge"), "numeric.original.count", [[1]], "moments must be square matrices of the same size"),
         (
             ("age", "charge"),
             "numeric.original",

@@ -112,7 +112,7 @@ OWL = (
     <rdfs:label rdf:datatype="http://www.w3.org/2001/XMLSchema#string">All</rdfs:label>
     <rdfs:subClassOf rdf:resource="http://www.w3.org/2002/07/owl#Thing"/>
   </owl:Class>
-  <!-- an anonymous superclass is no is-a link, nor is an equivalent class -->
+  <!-- an anonymous superclass is not an is-a link, neither is an equivalent class -->
   <owl:Class rdf:about="HP_0000118">
     <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
     <rdfs:subClassOf rdf:resource="HP_0000001"/>
@@ -224,9 +224,9 @@ class TestOwl:
     @pytest.mark.parametrize(
         ("body", "error", "message"),
         [
-            ("<owl:Class", SourceFormatError, r"x.owl: line 5 is no well-formed XML"),
-            ("<owl:Class></owl:Thing>", SourceFormatError, "line 5 is no well-formed XML: mismatched tag"),
-            ("&owl;", SourceFormatError, "line 5 is no well-formed XML: undefined entity"),
+            ("<owl:Class", SourceFormatError, r"x.owl: line 5 is not well-formed XML"),
+            ("<owl:Class></owl:Thing>", SourceFormatError, "line 5 is not well-formed XML: mismatched tag"),
+            ("&owl;", SourceFormatError, "line 5 is not well-formed XML: undefined entity"),
             ("", OntologyError, "no concept"),
         ],
     )
@@ -260,7 +260,7 @@ class TestOwl:
     def test_another_serialisation(self, tmp_path):
         with pytest.raises(SourceFormatError, match="outermost element must be rdf:RDF"):
             load(tmp_path / "x.owl", "<Ontology xmlns='http://www.w3.org/2002/07/owl#'/>")
-        with pytest.raises(SourceFormatError, match="line 1 is no well-formed XML"):
+        with pytest.raises(SourceFormatError, match="line 1 is not well-formed XML"):
             load(tmp_path / "x.owl", "Prefix(:=<http://x.org/>)")
 
 
@@ -268,19 +268,19 @@ class TestGraphs:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("{", r"x.json: line 1 is no JSON"),
-            ("[]", "no OBO Graph: it must be an object with a list of graphs"),
-            ("{}", "no OBO Graph: it must be an object with a list of graphs"),
+            ("{", r"x.json: line 1 is not valid JSON"),
+            ("[]", "not an OBO Graph: it must be an object with a list of graphs"),
+            ("{}", "not an OBO Graph: it must be an object with a list of graphs"),
             ('{"graphs": {"a": 1}}', "graphs must be a list"),
             ('{"graphs": [1]}', "a graph must be an object"),
-            ('{"graphs": [{"nodes": [{"type": "CLASS"}]}]}', "id must be a text"),
-            ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "id must be a text"),
-            ('{"graphs": [{"nodes": [{"type": "CLASS", "id": "a", "lbl": 3}]}]}', "lbl must be a text"),
+            ('{"graphs": [{"nodes": [{"type": "CLASS"}]}]}', "id must be a string"),
+            ('{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}', "id must be a string"),
+            ('{"graphs": [{"nodes": [{"type": "CLASS", "id": "a", "lbl": 3}]}]}', "lbl must be a string"),
             (
                 '{"graphs": [{"nodes": [{"type": "CLASS", "id": "a", "meta": {"synonyms": ["b"]}}]}]}',
                 "must be an object",
             ),
-            ('{"graphs": [{"edges": [{"pred": "is_a"}]}]}', "sub must be a text"),
+            ('{"graphs": [{"edges": [{"pred": "is_a"}]}]}', "sub must be a string"),
             ("[" * 100_000, "nested too deeply"),
         ],
     )

@@ -213,4 +213,4 @@ class TestCompiling:
     def test_what_is_parsed_is_used_as_it_was_compiled(self, source):
         ontology = Ontology.load(source)
         assert isinstance(origin(ontology.taxonomy().parents), mmap.mmap)
-        assert cache.cache_path(sources.find_source(source).key).exists()
+        assert cache.cache_path(sources.resolve_source(source).key).exists()

@@ -12,7 +12,7 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology.draft import IndexedDraft
 from stream_masker.core.ontology.formats.rf2.table import ColumnKind, ReleaseFile, read_table
 from stream_masker.core.ontology.formats.rf2.terms import labels_and_synonyms, read_terms
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import (
     DuplicateConceptError,
     EmptyOntologyError,
@@ -90,7 +90,7 @@ def read_release(release: Release) -> IndexedDraft:
         _check_roots(concepts.active, children)
     terms = read_terms(concepts.index, release.descriptions)
     labels, synonym_offsets, synonyms = labels_and_synonyms(terms, concepts.active.size)
-    ids = Texts.of(map(str, concepts.active.tolist()))
+    ids = TextTable.of(map(str, concepts.active.tolist()))
     return IndexedDraft(ids, labels, children, parents, synonym_offsets, synonyms)
 
 

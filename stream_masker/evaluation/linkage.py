@@ -96,11 +96,11 @@ def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
     return np.where(codes < 0, values.size, np.searchsorted(values, codes))
 
 
-def _with_none(levels: ValueDistances) -> NDArray[np.int32]:
+def _with_none(distances: ValueDistances) -> NDArray[np.int32]:
     """The distances, with a last row and column for no value."""
-    size = len(levels.ranks)
+    size = len(distances.levels)
     table = np.full((size + 1, size + 1), UNIT, np.int32)
-    table[:size, :size] = levels.distances
+    table[:size, :size] = distances.distances
     table[size, size] = 0
     return table
 

@@ -61,15 +61,24 @@ def reason_table() -> str:
 
 
 def methods() -> str:
-    """Every mechanism's declaration: 2017's Table 9, extended to all methods."""
+    """Every mechanism's method card: 2017's Table 9, extended to all methods."""
     head = ["`mechanism.name`", "of", "attributes", "taxonomies", "keeps", "guarantees", "latency", "cost per record"]
-    rows = [["---"] * len(head), *(_method(name, kind.declaration) for name, kind in MECHANISMS.items())]
+    rows = [["---"] * len(head), *(_method(name, kind.method_card) for name, kind in MECHANISMS.items())]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in [head, *rows])
 
 
-def _method(name: str, told: MethodCard) -> list[str]:
-    kept = "; ".join(told.preserves)
-    return [f"`{name}`", told.source, told.attributes, told.taxonomies, kept, told.guarantee, told.latency, told.cost]
+def _method(name: str, card: MethodCard) -> list[str]:
+    preserves = "; ".join(card.preserves)
+    return [
+        f"`{name}`",
+        card.source,
+        card.attributes,
+        card.taxonomies,
+        preserves,
+        card.guarantee,
+        card.latency,
+        card.cost,
+    ]
 
 
 PARTS = {

@@ -155,7 +155,7 @@ class VersionPlanner:
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
-        self._following = IncrementalStatistics(self._distances)
+        self._incremental = IncrementalStatistics(self._distances)
         try:
             self._restore()
         except StatisticsError:
@@ -227,7 +227,7 @@ class VersionPlanner:
             version=self.history.newest + 1,
             rollup_depth=depth,
             numeric=subject.numeric,
-            following=self._following,
+            incremental=self._incremental,
         )
 
     @property

@@ -104,8 +104,8 @@ def fitting_mechanism(configuration: Configuration) -> Problems:
 
     given = configuration.mechanism
     for name, attribute in configuration.attributes.items():
-        if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
-            able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
+        if name in configuration.numeric and not MECHANISMS[given.name].method_card.numeric:
+            able = [other for other, kind in MECHANISMS.items() if kind.method_card.numeric]
             yield ("attributes", name), f"{given.name} masks nominal attributes only: use {listed_words(able)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} knows no noise level: leave it out"

@@ -137,7 +137,7 @@ class TestProblems:
         assert with_settings(configuration, settings_of(configuration)) == configuration
 
     def test_numbers_for_a_mechanism_that_masks_none(self, problems):
-        able = [name for name, kind in MECHANISMS.items() if kind.declaration.numeric]
+        able = [name for name, kind in MECHANISMS.items() if kind.method_card.numeric]
         (problem,) = problems(
             mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
         )

@@ -14,8 +14,8 @@ class Bench:
     """Serving ends the step after ``lasting`` times."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lasting: int = 3) -> None:
-        monkeypatch.setattr(background, "PATIENCE", 0.001)
-        monkeypatch.setattr(background, "SERVE_EVERY", 0.001)
+        monkeypatch.setattr(background, "POLL_AFTER_SECONDS", 0.001)
+        monkeypatch.setattr(background, "POLL_EVERY_SECONDS", 0.001)
         self.now, self.served, self.turns, self.lasting = 0.0, 0, 0, lasting
         self.over = threading.Event()
         self.aside = BackgroundRunner(serve=self.serve, turn=self.turn, clock=lambda: self.now)

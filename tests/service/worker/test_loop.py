@@ -195,9 +195,9 @@ def test_partitions_are_given_up_when_the_last_batch_is_settled(bench: Bench) ->
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "PATIENCE", 0.01)
-    monkeypatch.setattr(loop, "STUCK", 0.0)
-    monkeypatch.setattr(loop, "STUCK_IN_A_HURRY", 0.01)
+    monkeypatch.setattr(background, "POLL_AFTER_SECONDS", 0.01)
+    monkeypatch.setattr(loop, "COMMIT_STUCK_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "EXPEDITED_STUCK_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -215,7 +215,7 @@ def test_a_commit_that_never_ends_is_given_up_and_its_batch_read_again(bench: Be
 def test_a_stop_does_not_wait_for_long_for_a_commit_that_never_ends(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "STUCK", 3600.0)
+    monkeypatch.setattr(loop, "COMMIT_STUCK_SECONDS", 3600.0)
     bench.in_force.version, bench.lanes.slow = 1, True
     bench.worker.turn()
     threading.Timer(0.2, bench.stop.set).start()

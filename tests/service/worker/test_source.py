@@ -106,7 +106,7 @@ def test_reading_ahead_ends_with_what_it_is_done_beside(client: FakeClient, sour
 def test_reading_ahead_is_in_small_reads(
     client: FakeClient, source: PartitionSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.worker.source.AHEAD_RECORDS", 2)
+    monkeypatch.setattr("stream_masker.service.worker.source.READ_AHEAD_RECORDS", 2)
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(4)]
     left: list[int] = []

@@ -270,12 +270,12 @@ def test_tombstones_take_back_a_version_in_parts() -> None:
 
 
 def test_beside_large_versions_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics_consumer, "KEPT_BYTES", 3 * len(BIG))
+    monkeypatch.setattr(statistics_consumer, "BUFFERED_BYTES", 3 * len(BIG))
     newest = VersionBuffer()
     for version in range(1, 9):
         offer(newest, split_message(version, BIG, 4_096))
     assert [p.version for p in newest.take()] == [8, 7]
-    monkeypatch.setattr(statistics_consumer, "KEPT_BYTES", 1)
+    monkeypatch.setattr(statistics_consumer, "BUFFERED_BYTES", 1)
     offer(newest, split_message(9, BIG, 4_096))
     assert [p.version for p in newest.take()] == [9]
 

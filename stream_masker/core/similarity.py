@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array, Int64Matrix
 from stream_masker.core.kernels.jit import kernel, part
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 
@@ -108,7 +108,9 @@ def _bounds(firsts: Int64Array) -> Int64Array:
 
 
 @kernel
-def direct_similarity(x, firsts, starts, neighbours, roots, degrees):  # type: ignore[no-untyped-def]
+def direct_similarity(
+    x: int, firsts: Int64Array, starts: Int64Matrix, neighbours: Int32Array, roots: Float64Array, degrees: Float64Array
+) -> Float64Matrix:
     """S' of attribute x's values; ``roots``: of the numbers of edges."""
     first = firsts[x]
     size = firsts[x + 1] - first
@@ -127,7 +129,7 @@ def direct_similarity(x, firsts, starts, neighbours, roots, degrees):  # type: i
 
 
 @part
-def find_root(parent, c):  # type: ignore[no-untyped-def]
+def find_root(parent: Int64Array, c: int) -> int:
     """The vertex that c is merged into."""
     while parent[c] != c:
         parent[c] = parent[parent[c]]
@@ -136,7 +138,19 @@ def find_root(parent, c):  # type: ignore[no-untyped-def]
 
 
 @part
-def shared_neighbours(u, w, y, firsts, starts, neighbours, edges, similar, corner, parent, mass):  # type: ignore[no-untyped-def]
+def shared_neighbours(
+    u: int,
+    w: int,
+    y: int,
+    firsts: Int64Array,
+    starts: Int64Matrix,
+    neighbours: Int32Array,
+    edges: Float64Array,
+    similar: BoolArray,
+    corner: int,
+    parent: Int64Array,
+    mass: Float64Matrix,
+) -> float:
     """Σ over the merged vertices of attribute y of √(edges to u · edges to w). ``parent``, ``mass``: room."""
     first = firsts[y]
     size = firsts[y + 1] - first
@@ -163,7 +177,16 @@ def shared_neighbours(u, w, y, firsts, starts, neighbours, edges, similar, corne
 
 
 @kernel
-def transitive_similarity(x, firsts, starts, neighbours, edges, similar, corners, degrees):  # type: ignore[no-untyped-def]
+def transitive_similarity(
+    x: int,
+    firsts: Int64Array,
+    starts: Int64Matrix,
+    neighbours: Int32Array,
+    edges: Float64Array,
+    similar: BoolArray,
+    corners: Int64Array,
+    degrees: Float64Array,
+) -> Float64Matrix:
     """S'' of attribute x's values; ``similar``: of each attribute from ``corners`` on, whether S' > T, row by row."""
     first = firsts[x]
     size = firsts[x + 1] - first

@@ -15,17 +15,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+)
+from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_lanes, raise_lanes
 from stream_masker.core.ontology.taxonomy import Taxonomy
 
-SortKeys = NDArray[np.int16 | np.int64]
+FlatSortKeys: TypeAlias = NDArray[np.int16 | np.int64]
+SortKeys: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int16 | np.int64]]
 
 BY_COUNTS = 2
 """How distances are told where it is not by keys: LogTaxonomic in a DAG, by numbers of common ancestors."""
@@ -190,8 +198,8 @@ def _lane_sizes(sources: Sources, start: int, stop: int) -> Int64Array:
     return sources.sizes[np.minimum(np.arange(start, start + VECTOR_LANES), stop - 1)]
 
 
-@njit(cache=True, nogil=True)
-def walk_up(positions, offsets, parent):  # type: ignore[no-untyped-def]
+@kernel
+def walk_up(positions: Int32Array, offsets: Int64Array, parent: Int32Array) -> tuple[Int32Array, Int32Array]:
     """In a tree: the ancestors of each position, itself first, and the links up to each of them."""
     ancestors = np.empty(offsets[-1], np.int32)
     paths = np.empty(offsets[-1], np.int32)
@@ -204,8 +212,8 @@ def walk_up(positions, offsets, parent):  # type: ignore[no-untyped-def]
     return ancestors, paths
 
 
-@njit(cache=True, nogil=True)
-def mark_above(marked, parent_offsets, parents):  # type: ignore[no-untyped-def]
+@kernel
+def mark_above(marked: BoolArray, parent_offsets: Int64Array, parents: Int32Array) -> None:
     """Marks all ancestors of what is marked."""
     for c in range(marked.size - 1, 0, -1):
         if marked[c]:
@@ -213,8 +221,19 @@ def mark_above(marked, parent_offsets, parents):  # type: ignore[no-untyped-def]
                 marked[parents[k]] = True
 
 
-@njit(cache=True, nogil=True)
-def place_source(how, keys, local, depth, bits, start, stop, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
+@kernel
+def place_source(
+    how: int,
+    keys: SortKeys,
+    local: Int32Array,
+    depth: Int32Array,
+    bits: int,
+    start: int,
+    stop: int,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> None:
     """Puts the sources from ``start`` to ``stop`` into the lanes: what subsumes one has a key in its row, or a one.
 
     Lanes beyond the last source repeat it.
@@ -225,23 +244,31 @@ def place_source(how, keys, local, depth, bits, start, stop, offsets, ancestors,
         for k in range(offsets[source], offsets[source + 1]):
             row = local[ancestors[k]]
             if row >= 0:
-                key = (np.int64(depth[ancestors[k]]) << bits) - paths[k]
+                key = (int64(depth[ancestors[k]]) << bits) - paths[k]
                 keys[row, lane] = 1 if how == BY_COUNTS else key
 
 
-@njit(cache=True, nogil=True)
-def spread(how, keys, first, offsets, above):  # type: ignore[no-untyped-def]
+@kernel
+def spread(how: int, keys: FlatSortKeys, first: int, offsets: Int64Array, above: Int32Array) -> None:
     """Fills the rows from ``first`` on by what is above them; ``keys``: rows of lanes one after the other."""
     for c in range(offsets.size - 1):
         for k in range(offsets[c], offsets[c + 1]):
             if how == BY_COUNTS:
-                add_lanes(keys, (first + c) * VECTOR_LANES, np.int64(above[k]) * VECTOR_LANES)
+                add_lanes(keys, (first + c) * VECTOR_LANES, int64(above[k]) * VECTOR_LANES)
             else:
-                raise_lanes(keys, (first + c) * VECTOR_LANES, np.int64(above[k]) * VECTOR_LANES)
+                raise_lanes(keys, (first + c) * VECTOR_LANES, int64(above[k]) * VECTOR_LANES)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def fill_block(how, keys, rows, bits, target_sizes, source_sizes, block):  # type: ignore[no-untyped-def]
+@kernel
+def fill_block(
+    how: int,
+    keys: SortKeys,
+    rows: Int64Array,
+    bits: int,
+    target_sizes: Int64Array,
+    source_sizes: Int64Array,
+    block: Float64Matrix,
+) -> None:
     """``block``: (targets, 32), the distances that the keys tell."""
     beyond = (1 << bits) - 1
     for t in range(rows.size):
@@ -249,22 +276,31 @@ def fill_block(how, keys, rows, bits, target_sizes, source_sizes, block):  # typ
         size = target_sizes[t]
         if how == WU_PALMER:
             for lane in range(VECTOR_LANES):
-                key = np.int64(keys[row, lane])
+                key = int64(keys[row, lane])
                 depth = (key + beyond) >> bits
                 block[t, lane] = wu_palmer(depth, (depth << bits) - key)
         elif how == BY_COUNTS:
             for lane in range(VECTOR_LANES):
-                key = np.int64(keys[row, lane])
+                key = int64(keys[row, lane])
                 block[t, lane] = log_taxonomic(size + source_sizes[lane] - key, key)
         else:
             for lane in range(VECTOR_LANES):
-                key = np.int64(keys[row, lane])
+                key = int64(keys[row, lane])
                 depth = (key + beyond) >> bits
                 block[t, lane] = log_taxonomic(depth + (depth << bits) - key, depth)
 
 
-@njit(cache=True, nogil=True)
-def lane_sums(how, keys, rows, bits, target_sizes, source_sizes, weights, shift):  # type: ignore[no-untyped-def]
+@kernel
+def lane_sums(
+    how: int,
+    keys: SortKeys,
+    rows: Int64Array,
+    bits: int,
+    target_sizes: Int64Array,
+    source_sizes: Int64Array,
+    weights: Float64Array,
+    shift: float,
+) -> Float64Matrix:
     """(2, 32): Σ w·x and Σ w·x² over the targets, x = distance - shift; by tiles, so that rounding stays small."""
     result = np.zeros((2, VECTOR_LANES), np.float64)
     part = np.empty((2, VECTOR_LANES), np.float64)

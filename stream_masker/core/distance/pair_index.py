@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
-from stream_masker.core.dtypes import Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import highest_bit, on_lines, popcount, prefetch
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError
 
@@ -106,8 +106,8 @@ def _levels(depths: NDArray[np.int64]) -> UInt64Array:
     return np.asarray(((depths[:, None] == depths) * powers).sum(axis=1, dtype=np.uint64))
 
 
-@njit(cache=True, nogil=True)
-def subtree_sizes(parent):  # type: ignore[no-untyped-def]
+@kernel
+def subtree_sizes(parent: Int32Array) -> Int64Array:
     """(m,) int64: how many concepts each one of a tree subsumes, itself included."""
     sizes = np.ones(parent.size, np.int64)
     for c in range(parent.size - 1, 0, -1):
@@ -115,26 +115,33 @@ def subtree_sizes(parent):  # type: ignore[no-untyped-def]
     return sizes
 
 
-@njit(cache=True, nogil=True, inline="always")
-def links_in(word, bit):  # type: ignore[no-untyped-def]
+@inlined
+def links_in(word: np.uint64, bit: np.uint64) -> int:
     """The links to the hub of that bit, from the word that holds them; ``MAX_COUNTED_LINKS`` for that many."""
-    return np.int64((word >> ((bit & NIBBLE) << TWO)) & NIBBLE)
+    return int64((word >> ((bit & NIBBLE) << TWO)) & NIBBLE)
 
 
-@njit(cache=True, nogil=True)
-def fill_rows(rows, hub_bit, top_bit, parent_offsets, parents, ancestors):  # type: ignore[no-untyped-def]
+@kernel
+def fill_rows(
+    rows: UInt64Array,
+    hub_bit: Int32Array,
+    top_bit: Int32Array,
+    parent_offsets: Int64Array,
+    parents: Int32Array,
+    ancestors: Int64Array,
+) -> None:
     """Fills rows of zeros, parents first: what subsumes a parent subsumes its children, one link farther."""
     links = np.empty(INDEXED_HUBS, np.int64)
     for c in range(hub_bit.size):
         row = c * WORDS
         links[:] = MAX_COUNTED_LINKS
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
-            above = np.int64(parents[k]) * WORDS
+            above = int64(parents[k]) * WORDS
             hubs = rows[above]
             while hubs != NONE:
                 bit = highest_bit(hubs)
                 hubs ^= ONE_BIT << bit
-                links[bit] = min(links[bit], links_in(rows[above + 4 + np.int64(bit >> FOUR)], bit) + 1)
+                links[bit] = min(links[bit], links_in(rows[above + 4 + int64(bit >> FOUR)], bit) + 1)
             for word in range(4):
                 rows[row + word] |= rows[above + word]
         if hub_bit[c] >= 0:
@@ -147,11 +154,20 @@ def fill_rows(rows, hub_bit, top_bit, parent_offsets, parents, ancestors):  # ty
         while hubs != NONE:
             bit = highest_bit(hubs)
             hubs ^= ONE_BIT << bit
-            rows[row + 4 + np.int64(bit >> FOUR)] |= np.uint64(links[bit]) << ((bit & NIBBLE) << TWO)
+            rows[row + 4 + int64(bit >> FOUR)] |= np.uint64(links[bit]) << ((bit & NIBBLE) << TWO)
 
 
-@njit(cache=True, nogil=True)
-def row_distances(kind, first, second, rows, depths, levels, result, left):  # type: ignore[no-untyped-def]
+@kernel
+def row_distances(
+    kind: int,
+    first: Int32Array,
+    second: Int32Array,
+    rows: UInt64Array,
+    depths: Int64Array,
+    levels: UInt64Array,
+    result: Float64Array,
+    left: Int32Array,
+) -> int:
     """Fills ``result``; the pairs that rows cannot tell go to ``left``. Returns their number.
 
     All in one loop: arrays handed to a function, even an inlined one, are counted as references, which costs more than
@@ -160,10 +176,10 @@ def row_distances(kind, first, second, rows, depths, levels, result, left):  # t
     size = 0
     for i in range(first.size):
         if i + PREFETCH_PAIRS < first.size:
-            prefetch(rows, np.int64(first[i + PREFETCH_PAIRS]) * WORDS)
-            prefetch(rows, np.int64(second[i + PREFETCH_PAIRS]) * WORDS)
-        a = np.int64(first[i]) * WORDS
-        b = np.int64(second[i]) * WORDS
+            prefetch(rows, int64(first[i + PREFETCH_PAIRS]) * WORDS)
+            prefetch(rows, int64(second[i + PREFETCH_PAIRS]) * WORDS)
+        a = int64(first[i]) * WORDS
+        b = int64(second[i]) * WORDS
         tops = (rows[a + 1] & rows[b + 1]) | (rows[a + 2] & rows[b + 2]) | (rows[a + 3] & rows[b + 3] & TOPS_OF_LAST)
         common = rows[a] & rows[b]
         distance = UNTOLD
@@ -177,7 +193,7 @@ def row_distances(kind, first, second, rows, depths, levels, result, left):  # t
             while deepest != NONE:
                 bit = highest_bit(deepest)
                 deepest ^= ONE_BIT << bit
-                word = 4 + np.int64(bit >> FOUR)
+                word = 4 + int64(bit >> FOUR)
                 up = links_in(rows[a + word], bit)
                 down = links_in(rows[b + word], bit)
                 least = min(least, up + down)
@@ -185,9 +201,9 @@ def row_distances(kind, first, second, rows, depths, levels, result, left):  # t
             if longest < MAX_COUNTED_LINKS:
                 distance = wu_palmer(depths[bit], least)
         elif tops == NONE:
-            ancestors_a = np.int64(rows[a + 3] >> COUNT_SHIFT)
-            ancestors_b = np.int64(rows[b + 3] >> COUNT_SHIFT)
-            both = np.int64(popcount(common))
+            ancestors_a = int64(rows[a + 3] >> COUNT_SHIFT)
+            ancestors_b = int64(rows[b + 3] >> COUNT_SHIFT)
+            both = int64(popcount(common))
             if max(ancestors_a, ancestors_b) < MANY_ANCESTORS:
                 distance = log_taxonomic(ancestors_a + ancestors_b - both, both)
         result[i] = distance

@@ -7,9 +7,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from stream_masker.core.kernels.intrinsics import LINE_BYTES
+from stream_masker.core.kernels.jit import intrinsic
 
 ROW_WORDS = 8
 """Words of a row of bits: one cache line."""
@@ -26,7 +26,7 @@ SIDES_OF_LINE = ir.VectorType(BYTE, 2 * ANCESTOR_LINE)
 
 
 @intrinsic
-def has_common_bit(_typing, words, _at, mask):  # type: ignore[no-untyped-def]
+def has_common_bit(_typing: Any, words: Any, _at: Any, mask: Any) -> Any:
     """Whether the row of eight words from ``at`` on and the eight words of a mask have a bit in common."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -40,7 +40,7 @@ def has_common_bit(_typing, words, _at, mask):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def marked_on_line(_typing, lines, _at, marks):  # type: ignore[no-untyped-def]
+def marked_on_line(_typing: Any, lines: Any, _at: Any, marks: Any) -> Any:
     """Which concepts of the line of ancestors from ``at`` on are marked: bit 2 · i + side tells of the i-th; uint64.
 
     marks: two bytes for each concept, one for each side.

@@ -6,14 +6,14 @@ Concepts are numbered so that every parent comes before its children; see ``Taxo
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.ontology.arrays import offsets_from_lengths
 
 
-@njit(cache=True, nogil=True)
-def longest_depths(parent_counts, child_offsets, children):  # type: ignore[no-untyped-def]
+@kernel
+def longest_depths(parent_counts: Int64Array, child_offsets: Int64Array, children: Int32Array) -> Int32Array:
     """(m,) int32: nodes on the longest path from a root to each concept, roots 1; 0 in or below a cycle."""
     m = parent_counts.size
     depth = np.zeros(m, np.int32)
@@ -41,8 +41,8 @@ def longest_depths(parent_counts, child_offsets, children):  # type: ignore[no-u
     return depth
 
 
-@njit(cache=True, nogil=True)
-def breadth_first(depth, child_offsets, children):  # type: ignore[no-untyped-def]
+@kernel
+def breadth_first(depth: Int32Array, child_offsets: Int64Array, children: Int32Array) -> Int64Array:
     """(m,) int64: the concepts by depth, then by the place of their first parent in this order, then by number.
 
     ``depth``: of ``longest_depths``, with one root. All parents of a concept have lesser depths, so their places are
@@ -67,8 +67,8 @@ def breadth_first(depth, child_offsets, children):  # type: ignore[no-untyped-de
     return order
 
 
-@njit(cache=True, nogil=True)
-def descendants_of(start, child_offsets, children):  # type: ignore[no-untyped-def]
+@kernel
+def descendants_of(start: int, child_offsets: Int64Array, children: Int32Array) -> BoolArray:
     """(m,) bool: ``start`` and everything below it."""
     m = child_offsets.size - 1
     below = np.zeros(m, np.bool_)
@@ -88,8 +88,8 @@ def descendants_of(start, child_offsets, children):  # type: ignore[no-untyped-d
     return below
 
 
-@njit(cache=True, nogil=True)
-def closure(parent_offsets, parents):  # type: ignore[no-untyped-def]
+@kernel
+def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
     """Ancestors of every concept, itself included: offsets (m + 1,), positions (descending) and shortest paths.
 
     A concept's ancestors are itself and its parents' ancestors, one link farther: exact because the concepts are
@@ -133,8 +133,8 @@ def closure(parent_offsets, parents):  # type: ignore[no-untyped-def]
     return offsets, positions[: offsets[m]].copy(), paths[: offsets[m]].copy()
 
 
-@njit(cache=True, nogil=True)
-def level_ranges(parent):  # type: ignore[no-untyped-def]
+@kernel
+def level_ranges(parent: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
     """For every concept s of a tree and every k up to its height: the positions of its descendants k levels below.
 
     The numbering (by depth, then by the parent's position) makes each of these one contiguous range.

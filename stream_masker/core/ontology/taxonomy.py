@@ -163,13 +163,15 @@ class Taxonomy:
     @cached_property
     def closure(self) -> Closure:
         """Every concept's ancestors and the shortest paths to them."""
-        return Closure(*map(frozen_array, graph.closure(self.parent_offsets, self.parents)))
+        offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents)
+        return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
     @cached_property
     def tree(self) -> TreeTable:
         """The tree's tables. Only for trees (``is_tree``)."""
         parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
-        return TreeTable(parent, *map(frozen_array, graph.level_ranges(parent)))
+        offsets, lo, hi = graph.level_ranges(parent)
+        return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
 
     def position(self, concept: str) -> int:
         """The concept's position. Raises UnknownConceptError."""

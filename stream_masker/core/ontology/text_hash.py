@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from stream_masker.core.dtypes import Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import lowest_bit, word_at
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.kernels.jit import inlined, int32, int64, kernel
 
 SHORT = 16
 """The most bytes of a short text, which is looked up by its two words."""
@@ -15,8 +15,8 @@ LOW_BITS = np.uint64(0x0101010101010101)
 HIGH_BITS = np.uint64(0x8080808080808080)
 
 
-@njit(cache=True, nogil=True)
-def text_hash(data, start, end):  # type: ignore[no-untyped-def]
+@kernel
+def text_hash(data: UInt8Array, start: int, end: int) -> np.uint64:
     """uint64: FNV-1a of ``data[start:end]``, its bits mixed so that the low ones alone may choose a slot."""
     value = np.uint64(14695981039346656037)
     for k in range(start, end):
@@ -25,8 +25,8 @@ def text_hash(data, start, end):  # type: ignore[no-untyped-def]
     return value ^ (value >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
-def text_hashes(data, offsets, gap):  # type: ignore[no-untyped-def]
+@kernel
+def text_hashes(data: UInt8Array, offsets: Int64Array, gap: int) -> UInt64Array:
     """(n,) uint64: of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
     hashes = np.empty(offsets.size - 1, np.uint64)
     for i in range(hashes.size):
@@ -34,8 +34,8 @@ def text_hashes(data, offsets, gap):  # type: ignore[no-untyped-def]
     return hashes
 
 
-@njit(cache=True, nogil=True)
-def piece_offsets(data, most):  # type: ignore[no-untyped-def]
+@kernel
+def piece_offsets(data: UInt8Array, most: int) -> tuple[Int64Array, int]:
     """Where the pieces of ``data`` begin that zero bytes end: (most + 1,) int64, and how many pieces there are."""
     offsets = np.zeros(most + 1, np.int64)
     pieces = 0
@@ -47,8 +47,8 @@ def piece_offsets(data, most):  # type: ignore[no-untyped-def]
     return offsets, pieces
 
 
-@njit(cache=True, nogil=True)
-def fill_slots(size, data, starts, ends):  # type: ignore[no-untyped-def]
+@kernel
+def fill_slots(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> Int32Array:
     """(size,) int32, a power of two greater than n: the index of the text in each slot, -1 for an empty one."""
     slots = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
@@ -60,8 +60,8 @@ def fill_slots(size, data, starts, ends):  # type: ignore[no-untyped-def]
     return slots
 
 
-@njit(cache=True, nogil=True)
-def same_text(data, start, end, other, first, last):  # type: ignore[no-untyped-def]
+@kernel
+def same_text(data: UInt8Array, start: int, end: int, other: UInt8Array, first: int, last: int) -> bool:
     """Whether ``data[start:end]`` and ``other[first:last]`` are equal."""
     if end - start != last - first:
         return False
@@ -71,8 +71,10 @@ def same_text(data, start, end, other, first, last):  # type: ignore[no-untyped-
     return same
 
 
-@njit(cache=True, nogil=True)
-def find_text(wanted, first, last, slots, data, starts, ends):  # type: ignore[no-untyped-def]
+@kernel
+def find_text(
+    wanted: UInt8Array, first: int, last: int, slots: Int32Array, data: UInt8Array, starts: Int64Array, ends: Int64Array
+) -> int:
     """The index of the text ``wanted[first:last]``, -1 if it is not there."""
     mask = np.uint64(slots.size - 1)
     slot = text_hash(wanted, first, last) & mask
@@ -81,11 +83,19 @@ def find_text(wanted, first, last, slots, data, starts, ends):  # type: ignore[n
         if same_text(wanted, first, last, data, starts[index], ends[index]):
             return index
         slot = (slot + np.uint64(1)) & mask
-    return np.int32(-1)
+    return int32(-1)
 
 
-@njit(cache=True, nogil=True)
-def find_text_indices(wanted, offsets, gap, slots, data, starts, ends):  # type: ignore[no-untyped-def]
+@kernel
+def find_text_indices(
+    wanted: UInt8Array,
+    offsets: Int64Array,
+    gap: int,
+    slots: Int32Array,
+    data: UInt8Array,
+    starts: Int64Array,
+    ends: Int64Array,
+) -> Int32Array:
     """(n,) int32: the indices of the texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, -1 for those not there."""
     found = np.empty(offsets.size - 1, np.int32)
     for i in range(found.size):
@@ -94,14 +104,14 @@ def find_text_indices(wanted, offsets, gap, slots, data, starts, ends):  # type:
 
 
 @inlined
-def short_slot(low, high, mask):  # type: ignore[no-untyped-def]
+def short_slot(low: np.uint64, high: np.uint64, mask: np.uint64) -> np.uint64:
     """Where to look for a short text of two words first."""
     value = (low ^ (high * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
     return (value ^ (value >> np.uint64(32))) & mask
 
 
 @inlined
-def before_zero(data, at):  # type: ignore[no-untyped-def]
+def before_zero(data: UInt8Array, at: int) -> tuple[np.uint64, int]:
     """The word of the bytes from a place up to a zero byte, and how many there are: 8 if none of them is zero."""
     word = word_at(data, at)
     zeros = (word - LOW_BITS) & ~word & HIGH_BITS
@@ -112,7 +122,7 @@ def before_zero(data, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_short(size, data, starts, ends):  # type: ignore[no-untyped-def]
+def fill_short(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> UInt64Array:
     """(3 · size,) uint64, size a power of two greater than n: the two words of a text of at most 16 bytes, none zero,
     and its index plus 1, of each slot; zeros of an empty one."""
     table = np.zeros(3 * size, np.uint64)
@@ -131,27 +141,35 @@ def fill_short(size, data, starts, ends):  # type: ignore[no-untyped-def]
             slot = short_slot(low, high, mask)
             while table[np.uint64(3) * slot + np.uint64(2)] != 0:
                 slot = (slot + np.uint64(1)) & mask
-            at = np.int64(slot) * 3
+            at = int64(slot) * 3
             table[at], table[at + 1], table[at + 2] = low, high, np.uint64(i + 1)
     return table
 
 
 @inlined
-def find_short(table, low, high):  # type: ignore[no-untyped-def]
+def find_short(table: UInt64Array, low: np.uint64, high: np.uint64) -> int:
     """The index of the text of two words, -1 if it is not there."""
     mask = np.uint64(table.size // 3 - 1)
     slot = short_slot(low, high, mask)
     while True:
-        at = np.int64(slot) * 3
+        at = int64(slot) * 3
         if table[at + 2] == 0:
-            return np.int64(-1)
+            return int64(-1)
         if table[at] == low and table[at + 1] == high:
-            return np.int64(table[at + 2]) - 1
+            return int64(table[at + 2]) - 1
         slot = (slot + np.uint64(1)) & mask
 
 
 @kernel
-def find_joined(wanted, count, table, slots, data, starts, ends):  # type: ignore[no-untyped-def]
+def find_joined(
+    wanted: UInt8Array,
+    count: int,
+    table: UInt64Array,
+    slots: Int32Array,
+    data: UInt8Array,
+    starts: Int64Array,
+    ends: Int64Array,
+) -> tuple[Int32Array, int]:
     """(count,) int32, and where the last one ends: the indices of the texts that ``wanted`` holds, a zero byte after
     each and ``SHORT`` more after all; table: ``fill_short`` of the texts."""
     found = np.full(count, -1, np.int32)

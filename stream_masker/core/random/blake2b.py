@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_masker.core.dtypes import UInt64Array
+from stream_masker.core.dtypes import Int64Array, UInt8Array, UInt64Array, UInt64Matrix
+from stream_masker.core.kernels import blake2b_simd as lanes
+from stream_masker.core.kernels.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 from stream_masker.core.kernels.intrinsics import word_at
 from stream_masker.core.kernels.jit import inlined, kernel
-from stream_masker.core.random import blake2b_simd as lanes
-from stream_masker.core.random.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 
 DIGEST_BYTES = 64
 BLOCK_BYTES = 128
@@ -46,13 +46,15 @@ def digests(state: UInt64Array, prefix: int, messages: Sequence[bytes]) -> UInt6
 
 
 @inlined
-def turned(word, bits):  # type: ignore[no-untyped-def]
+def turned(word: np.uint64, bits: int) -> np.uint64:
     """The word rotated to the right."""
     return (word >> np.uint64(bits)) | (word << np.uint64(64 - bits))
 
 
 @inlined
-def mixed(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
+def mixed(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """RFC 7693: section 3.1."""
     a = a + b + x
     d = turned(d ^ a, 32)
@@ -66,7 +68,7 @@ def mixed(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def mix_block(state, words, length, last):  # type: ignore[no-untyped-def]
+def mix_block(state: UInt64Array, words: UInt64Array, length: int, last: bool) -> None:
     """Takes a block of 16 words into the state; ``length``: bytes so far, its own included (RFC 7693: section 3.2)."""
     v0, v1, v2, v3 = state[0], state[1], state[2], state[3]
     v4, v5, v6, v7 = state[4], state[5], state[6], state[7]
@@ -95,7 +97,7 @@ def mix_block(state, words, length, last):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_all(start, prefix, data, ends):  # type: ignore[no-untyped-def]
+def hash_all(start: UInt64Array, prefix: np.uint64, data: UInt8Array, ends: Int64Array) -> UInt64Matrix:
     """(n, 8) uint64: the states at the ends of n messages that stand in ``data`` one after another, eight bytes more
     after the last."""
     result = np.empty((ends.size, 8), np.uint64)
@@ -120,7 +122,7 @@ def hash_all(start, prefix, data, ends):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def are_short(ends, first, at):  # type: ignore[no-untyped-def]
+def are_short(ends: Int64Array, first: int, at: int) -> bool:
     """Whether there are as many messages as lanes from ``first`` on, which begins at ``at``, each in one block."""
     if first + MESSAGE_LANES > ends.size:
         return False
@@ -132,7 +134,9 @@ def are_short(ends, first, at):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fill_vector_lanes(prefix, data, ends, first, at, words, lengths):  # type: ignore[no-untyped-def]
+def fill_vector_lanes(
+    prefix: np.uint64, data: UInt8Array, ends: Int64Array, first: int, at: int, words: UInt64Array, lengths: UInt64Array
+) -> None:
     """Writes the blocks of messages into lanes."""
     for i in range(words.size):
         words[i] = prefix if i < MESSAGE_LANES else np.uint64(0)
@@ -151,7 +155,9 @@ def fill_vector_lanes(prefix, data, ends, first, at, words, lengths):  # type: i
 
 
 @kernel
-def hash_one(start, prefix, data, at, end, words, state):  # type: ignore[no-untyped-def]
+def hash_one(
+    start: UInt64Array, prefix: np.uint64, data: UInt8Array, at: int, end: int, words: UInt64Array, state: UInt64Array
+) -> None:
     """Writes the state after the message between two places; words: room for a block."""
     block = words.view(np.uint8)
     state[:] = start

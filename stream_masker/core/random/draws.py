@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from stream_masker.core.kernels.jit import int64, kernel
 
 
-@njit(cache=True, nogil=True)
-def uniform(word):  # type: ignore[no-untyped-def]
+@kernel
+def uniform(word: np.uint64) -> float:
     """A float64 in [0, 1) of the 53 high bits of a random word."""
     return (word >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)
-def index_below(word, size):  # type: ignore[no-untyped-def]
+@kernel
+def index_below(word: np.uint64, size: int) -> int:
     """A random integer in 0 … size − 1, for sizes up to 2³¹; its bias is below size / 2³²."""
-    return np.int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+    return int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Int64Array, UInt64Array
+from stream_masker.core.dtypes import Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.ontology.arrays import frozen_array
 from stream_masker.core.random.keys import Keys, stream_words
@@ -98,7 +98,9 @@ def _element_words(keys: Keys, j: int, batch: Batch, offsets: Int64Array, layout
 
 
 @kernel
-def put_words(words, offsets, rows, k, found, start):  # type: ignore[no-untyped-def]
+def put_words(
+    words: UInt64Matrix, offsets: Int64Array, rows: Int64Array, k: int, found: UInt64Matrix, start: int
+) -> None:
     """Writes the words of all elements k, from column ``start`` on of those that were found for some records."""
     for i in range(rows.size):
         at = offsets[rows[i]] + k

@@ -13,7 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import (
+    Float64Matrix,
+    Int64Array,
+    Int64Cube,
+    Int64Matrix,
+    UInt64Array4D,
+    UInt64Matrix,
+)
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.replacement.levels import is_beyond, level_of
 
@@ -43,13 +50,13 @@ class LevelBitsets(NamedTuple):
     lengths: (h + 1, 2·h + 1) the distance of two concepts, by their subsumer's depth and the links from both up to it.
     """
 
-    links: Int64Array
-    distances: Float64Array
-    equal: UInt64Array
-    starts: Int64Array
-    over: UInt64Array
-    beyond: UInt64Array
-    lengths: Float64Array
+    links: Int64Cube
+    distances: Float64Matrix
+    equal: UInt64Matrix
+    starts: Int64Matrix
+    over: UInt64Matrix
+    beyond: UInt64Array4D
+    lengths: Float64Matrix
 
 
 def level_bitsets(distance: Distance) -> LevelBitsets:
@@ -97,7 +104,7 @@ def _write(rungs: LevelBitsets, depth: int, ordered: list[tuple[float, int, int]
 
 
 @kernel
-def write_beyond(links, counts, lengths, beyond):  # type: ignore[no-untyped-def]
+def write_beyond(links: Int64Cube, counts: Int64Array, lengths: Float64Matrix, beyond: UInt64Array4D) -> None:
     """Fills in which rungs can meet a sign condition."""
     height = counts.size - 1
     for depth in range(1, height + 1):

@@ -19,8 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.dtypes import (
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int32Matrix,
+    Int64Matrix,
+    UInt8Array,
+    UInt64Array,
+)
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.levels import NONE_ADMISSIBLE, first_links, is_beyond, level_of, slope, takes_upper
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
@@ -43,8 +51,8 @@ class TreeArrays(NamedTuple):
     """
 
     kind: int
-    concepts: Int32Array
-    spans: Int32Array
+    concepts: Int32Matrix
+    spans: Int32Matrix
     positions: Int32Array
     rank: Int32Array
 
@@ -56,8 +64,8 @@ class AncestorWalk(NamedTuple):
     concept to look at, and those of the levels at hand. levels: (height, 2) these levels, inf and -1 for none.
     """
 
-    steps: Int64Array
-    levels: Float64Array
+    steps: Int64Matrix
+    levels: Float64Matrix
 
 
 class TreeReplacer:
@@ -86,40 +94,40 @@ def _tree(distance: Distance, eligible: Candidates) -> TreeArrays:
 
 
 @inlined
-def subtree_span(tree, s, level):  # type: ignore[no-untyped-def]
+def subtree_span(tree: TreeArrays, s: int, level: int) -> tuple[int, int]:
     """The candidates ``level`` levels below s: the rank of the first and their number; none for s = -1."""
     k = tree.concepts[s, SPANS] + level
     if s < 0 or level < 0 or k >= tree.concepts[s + 1, SPANS]:
-        return np.int64(0), np.int64(0)
-    return np.int64(tree.spans[k, 0]), np.int64(tree.spans[k, 1])
+        return int64(0), int64(0)
+    return int64(tree.spans[k, 0]), int64(tree.spans[k, 1])
 
 
 @inlined
-def climb(tree, steps, a):  # type: ignore[no-untyped-def]
+def climb(tree: TreeArrays, steps: Int64Matrix, a: int) -> int:
     """Writes the way from a up to the root; returns its number of steps."""
     count = 0
     s = a
     while s >= 0:
         steps[count, SELF], steps[count, AT], steps[count, PATH] = s, tree.concepts[s, DEPTH], count
-        s = np.int64(tree.concepts[s, PARENT])
+        s = int64(tree.concepts[s, PARENT])
         count += 1
     return count
 
 
 @inlined
-def meeting(tree, steps, r):  # type: ignore[no-untyped-def]
+def meeting(tree: TreeArrays, steps: Int64Matrix, r: int) -> int:
     """The step that is the least common subsumer of the value and r."""
     i = 0
     while steps[i, SELF] != r:
         if steps[i, SELF] > r:
             i += 1
         else:
-            r = np.int64(tree.concepts[r, PARENT])
+            r = int64(tree.concepts[r, PARENT])
     return i
 
 
 @part
-def level_bound(tree, steps, count, case):  # type: ignore[no-untyped-def]
+def level_bound(tree: TreeArrays, steps: Int64Matrix, count: int, case: tuple[int, int, int, float]) -> None:
     """Writes between how many links in all each step's regions are to be looked at: at least 1, and at most as many as
     lead down to its lowest descendants; with a sign, those that can be admissible.
 
@@ -146,11 +154,11 @@ def level_bound(tree, steps, count, case):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def rank_place(kind, walk, i, target, ratio):  # type: ignore[no-untyped-def]
+def rank_place(kind: int, walk: AncestorWalk, i: int, target: float, ratio: float) -> None:
     """Puts step i where its distances reach the target."""
     steps = walk.steps
     depth, least, most = steps[i, AT], steps[i, LEAST], steps[i, MOST]
-    links = max(np.int64(min(depth * ratio, np.float64(max(most, 0)))) + 1, least)
+    links = max(int64(min(depth * ratio, np.float64(max(most, 0)))) + 1, least)
     above = level_of(kind, depth, links)
     below = level_of(kind, depth, links - 1)
     while links > least and below >= target:
@@ -167,7 +175,7 @@ def rank_place(kind, walk, i, target, ratio):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def next_level(walk, count, side):  # type: ignore[no-untyped-def]
+def next_level(walk: AncestorWalk, count: int, side: int) -> float:
     """The least level above the target, or the greatest below it."""
     found = walk.levels[0, side]
     for i in range(1, count):
@@ -178,7 +186,7 @@ def next_level(walk, count, side):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def advance(kind, walk, count, side, level):  # type: ignore[no-untyped-def]
+def advance(kind: int, walk: AncestorWalk, count: int, side: int, level: float) -> None:
     """Takes the steps that are on a level to their next one."""
     steps = walk.steps
     for i in range(count):
@@ -194,7 +202,7 @@ def advance(kind, walk, count, side, level):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def passing(first, one, other, index):  # type: ignore[no-untyped-def]
+def passing(first: int, one: tuple[int, int], other: tuple[int, int], index: int) -> int:
     """The index-th rank from ``first`` on that lies in neither of two ranges (first, size)."""
     if one[0] > other[0]:
         one, other = other, one
@@ -205,18 +213,20 @@ def passing(first, one, other, index):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def pick(tree, steps, i, links, case, index):  # type: ignore[no-untyped-def]
+def pick(
+    tree: TreeArrays, steps: Int64Matrix, i: int, links: int, case: tuple[int, int, int, float], index: int
+) -> tuple[int, int]:
     """(the number of admissible candidates so many links from the value over step i, the rank of the index-th)."""
     sign, r, meet, own = case
     s = steps[i, SELF]
     depth = steps[i, AT]
     level = links - steps[i, PATH]
     first, size = subtree_span(tree, s, level)
-    nearer = subtree_span(tree, steps[i - 1, SELF] if i > 0 else np.int64(-1), level - 1)
-    beside = (np.int64(0), np.int64(0))
-    total, found = np.int64(0), np.int64(-1)
+    nearer = subtree_span(tree, steps[i - 1, SELF] if i > 0 else int64(-1), level - 1)
+    beside = (int64(0), int64(0))
+    total, found = int64(0), int64(-1)
     if sign != 0 and i == meet and r != s:
-        t, child = r, np.int64(-1)
+        t, child = r, int64(-1)
         down = tree.concepts[r, DEPTH] - depth
         links_to_r = level + down
         while t != s:
@@ -225,9 +235,9 @@ def pick(tree, steps, i, links, case, index):  # type: ignore[no-untyped-def]
             there -= inner[1]
             if there > 0 and is_beyond(sign, level_of(tree.kind, depth + down, links_to_r - 2 * down), own):
                 if total <= index < total + there:
-                    found = passing(start, inner, (np.int64(0), np.int64(0)), index - total)
+                    found = passing(start, inner, (int64(0), int64(0)), index - total)
                 total += there
-            child, t, down = t, np.int64(tree.concepts[t, PARENT]), down - 1
+            child, t, down = t, int64(tree.concepts[t, PARENT]), down - 1
         beside = subtree_span(tree, child, level - 1)
     there = size - nearer[1] - beside[1]
     if there > 0 and not (sign < 0 and i == meet and level >= steps[i, PATH]):
@@ -238,13 +248,21 @@ def pick(tree, steps, i, links, case, index):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def draw_in_tree_levels(tree, walk, count, side, level, case, tie):  # type: ignore[no-untyped-def]
+def draw_in_tree_levels(
+    tree: TreeArrays,
+    walk: AncestorWalk,
+    count: int,
+    side: int,
+    level: float,
+    case: tuple[int, int, int, float],
+    tie: np.uint64,
+) -> int:
     """The rank of one of the admissible candidates on a level, uniformly; -1 if there is none."""
-    total = np.int64(0)
+    total = int64(0)
     for i in range(count):
         if walk.levels[i, side] == level:
-            total += pick(tree, walk.steps, i, walk.steps[i, UP + side], case, np.int64(-1))[0]
-    found = np.int64(-1)
+            total += pick(tree, walk.steps, i, walk.steps[i, UP + side], case, int64(-1))[0]
+    found = int64(-1)
     if total > 0:
         index = index_below(tie, total)
         for i in range(count):
@@ -257,7 +275,9 @@ def draw_in_tree_levels(tree, walk, count, side, level, case, tie):  # type: ign
 
 
 @inlined
-def is_any_above(tree, walk, count, level, case):  # type: ignore[no-untyped-def]
+def is_any_above(
+    tree: TreeArrays, walk: AncestorWalk, count: int, level: float, case: tuple[int, int, int, float]
+) -> bool:
     """Whether any level from ``level`` up has an admissible candidate; moves steps."""
     while level < np.inf and draw_in_tree_levels(tree, walk, count, ABOVE, level, case, np.uint64(0)) < 0:
         advance(tree.kind, walk, count, ABOVE, level)
@@ -266,7 +286,14 @@ def is_any_above(tree, walk, count, level, case):  # type: ignore[no-untyped-def
 
 
 @part
-def choose_tree_level(tree, walk, count, case, rule, words):  # type: ignore[no-untyped-def]
+def choose_tree_level(
+    tree: TreeArrays,
+    walk: AncestorWalk,
+    count: int,
+    case: tuple[int, int, int, float],
+    rule: tuple[float, bool, bool],
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """(rank of a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
 
     The two levels next to the target are supposed to have admissible candidates until the one that is chosen proves not
@@ -289,20 +316,28 @@ def choose_tree_level(tree, walk, count, case, rule, words):  # type: ignore[no-
             advance(tree.kind, walk, count, ABOVE, above)
             above = next_level(walk, count, ABOVE)
         elif below < 0.0:
-            return np.int64(-1), 0.0, 0 if is_any_above(tree, walk, count, above, case) else NONE_ADMISSIBLE
+            return int64(-1), 0.0, 0 if is_any_above(tree, walk, count, above, case) else NONE_ADMISSIBLE
         else:
             found = draw_in_tree_levels(tree, walk, count, BELOW, below, case, words[1])
             if found >= 0:
                 return found, lo, 0 if is_any_above(tree, walk, count, above, case) else TRUNCATED
             advance(tree.kind, walk, count, BELOW, below)
             below = next_level(walk, count, BELOW)
-    return np.int64(-1), 0.0, NONE_ADMISSIBLE
+    return int64(-1), 0.0, NONE_ADMISSIBLE
 
 
 @inlined
-def replace_in_tree(tree, walk, a, r, noise, calibrated, words):  # type: ignore[no-untyped-def]
+def replace_in_tree(
+    tree: TreeArrays,
+    walk: AncestorWalk,
+    a: int,
+    r: int,
+    noise: float,
+    calibrated: bool,
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """(rank of a* or -1 for a itself, sd(a, a*), flags) of one value; r = a for no sign condition."""
-    sign = np.int64(0) if r == a else (np.int64(1) if noise > 0.0 else np.int64(-1))
+    sign = int64(0) if r == a else (int64(1) if noise > 0.0 else int64(-1))
     count = climb(tree, walk.steps, a)
     meet, own = 0, 0.0
     if sign != 0:
@@ -312,22 +347,31 @@ def replace_in_tree(tree, walk, a, r, noise, calibrated, words):  # type: ignore
     rule = (abs(noise), calibrated, tree.rank[a + 1] > tree.rank[a])
     found, distance, flags = choose_tree_level(tree, walk, count, (sign, r, meet, own), rule, words)
     if flags == NONE_ADMISSIBLE and sign != 0:
-        found, distance, flags = choose_tree_level(tree, walk, count, (np.int64(0), r, meet, own), rule, words)
+        found, distance, flags = choose_tree_level(tree, walk, count, (int64(0), r, meet, own), rule, words)
         flags = flags if flags == NONE_ADMISSIBLE else flags | SIGN_DROPPED
     return found, distance, TRUNCATED if flags == NONE_ADMISSIBLE else flags
 
 
 @kernel
-def replace_all_in_tree(tree, height, calibrated, codes, references, noise, rounding, ties):  # type: ignore[no-untyped-def]
+def replace_all_in_tree(
+    tree: TreeArrays,
+    height: int,
+    calibrated: bool,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
     """Replaces k values: their new positions, distances and flags."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     walk = AncestorWalk(np.empty((height, 7), np.int64), np.empty((height, 2), np.float64))
     for n in range(codes.size):
-        a = np.int64(codes[n])
+        a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
-            r = np.int64(references[n]) if references[n] >= 0 else a
+            r = int64(references[n]) if references[n] >= 0 else a
             words = (rounding[n], ties[n])
             found, distances[n], flags[n] = replace_in_tree(tree, walk, a, r, noise[n], calibrated, words)
             if found >= 0:

@@ -16,12 +16,20 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, UInt8Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels.intrinsics import highest_bit, lowest_bit, prefetch
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import index_below, uniform
-from stream_masker.core.replacement.level_bitsets import DOWN, FARTHER, LEVEL_BUCKETS, NEARER, UP, level_bitsets
+from stream_masker.core.replacement.level_bitsets import (
+    DOWN,
+    FARTHER,
+    LEVEL_BUCKETS,
+    NEARER,
+    UP,
+    LevelBitsets,
+    level_bitsets,
+)
 from stream_masker.core.replacement.levels import NONE_ADMISSIBLE, is_beyond, takes_upper
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
 from stream_masker.core.replacement.tree import passing
@@ -48,10 +56,10 @@ class LevelTable(NamedTuple):
     and their number. positions: of candidates. levels: h.
     """
 
-    rows: Int32Array
-    held: UInt64Array
+    rows: Int32Matrix
+    held: UInt64Matrix
     lines: Int32Array
-    spans: Int32Array
+    spans: Int32Matrix
     positions: Int32Array
     levels: int
 
@@ -93,7 +101,7 @@ def _spans(tau: Taxonomy, eligible: Candidates, width: int) -> Int32Array:
 
 
 @kernel
-def write_paths(rows, parent):  # type: ignore[no-untyped-def]
+def write_paths(rows: Int32Matrix, parent: Int32Array) -> None:
     """Fills in every concept's ancestors; a parent's row is complete before its children's."""
     m = parent.size
     for c in range(m):
@@ -106,10 +114,10 @@ def write_paths(rows, parent):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write_held(ladders, rungs):  # type: ignore[no-untyped-def]
+def write_held(ladders: LevelTable, rungs: LevelBitsets) -> None:
     """Fills in which of every concept's rungs hold candidates."""
     for a in range(ladders.held.shape[0] - 1):
-        depth = np.int64(ladders.rows[a, DEPTH])
+        depth = int64(ladders.rows[a, DEPTH])
         word = NO_LEVEL
         rung = 0
         while rungs.distances[depth, rung + 1] < np.inf:
@@ -120,43 +128,52 @@ def write_held(ladders, rungs):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def region_span(ladders, s, level):  # type: ignore[no-untyped-def]
+def region_span(ladders: LevelTable, s: int, level: int) -> tuple[int, int]:
     """The candidates ``level`` ≥ -1 levels below s: the rank of the first and their number."""
     place = s * (ladders.levels + 1) + level + 1
-    return np.int64(ladders.spans[place, 0]), np.int64(ladders.spans[place, 1])
+    return int64(ladders.spans[place, 0]), int64(ladders.spans[place, 1])
 
 
 @inlined
-def region(ladders, rungs, value, rung):  # type: ignore[no-untyped-def]
+def region(
+    ladders: LevelTable, rungs: LevelBitsets, value: tuple[int, int], rung: int
+) -> tuple[int, int, tuple[int, int]]:
     """The candidates on a rung of a value (a, depth): the rank of the first, their number, and the range of ranks
     (first, size) that is to be passed over, since it lies below the child on the way to the value."""
     a, depth = value
     up, down = rungs.links[depth, rung, UP], rungs.links[depth, rung, DOWN]
     column = PATH + depth - 1 - up
-    first, size = region_span(ladders, np.int64(ladders.rows[a, column]), down)
-    inner = region_span(ladders, np.int64(ladders.rows[a, column + 1]), down - 1)
+    first, size = region_span(ladders, int64(ladders.rows[a, column]), down)
+    inner = region_span(ladders, int64(ladders.rows[a, column + 1]), down - 1)
     return first, size - inner[1], inner
 
 
 @part
-def split_region(ladders, rungs, value, rung, case, index):  # type: ignore[no-untyped-def]
+def split_region(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    value: tuple[int, int],
+    rung: int,
+    case: tuple[int, int, int, float],
+    index: int,
+) -> tuple[int, int]:
     """(the number of admissible candidates on a rung over the subsumer of the value and a reference below it, the rank
     of the index-th): of each subsumer of candidate and reference, from the reference upwards, either all or none."""
     sign, r, meeting, own = case
     down = rungs.links[value[1], rung, DOWN]
-    deepest = np.int64(ladders.rows[r, DEPTH])
-    total, found = np.int64(0), np.int64(-1)
+    deepest = int64(ladders.rows[r, DEPTH])
+    total, found = int64(0), int64(-1)
     for depth in range(min(deepest, meeting + down), meeting, -1):
         level = down - (depth - meeting)
-        first, there = region_span(ladders, np.int64(ladders.rows[r, PATH + depth - 1]), level)
-        inner = region_span(ladders, np.int64(ladders.rows[r, PATH + depth]), level - 1)
+        first, there = region_span(ladders, int64(ladders.rows[r, PATH + depth - 1]), level)
+        inner = region_span(ladders, int64(ladders.rows[r, PATH + depth]), level - 1)
         there -= inner[1]
         if there > 0 and is_beyond(sign, rungs.lengths[depth, deepest - depth + level], own):
             if total <= index < total + there:
-                found = passing(first, inner, (np.int64(0), np.int64(0)), index - total)
+                found = passing(first, inner, (int64(0), int64(0)), index - total)
             total += there
     first, there, nearer = region(ladders, rungs, value, rung)
-    beside = region_span(ladders, np.int64(ladders.rows[r, PATH + meeting]), down - 1)
+    beside = region_span(ladders, int64(ladders.rows[r, PATH + meeting]), down - 1)
     there -= beside[1]
     if there > 0 and is_beyond(sign, rungs.lengths[meeting, deepest - meeting + down], own):
         if total <= index < total + there:
@@ -166,7 +183,14 @@ def split_region(ladders, rungs, value, rung, case, index):  # type: ignore[no-u
 
 
 @inlined
-def on_level(ladders, rungs, value, rung, case, index):  # type: ignore[no-untyped-def]
+def on_level(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    value: tuple[int, int],
+    rung: int,
+    case: tuple[tuple[int, int, int, float], np.uint64],
+    index: int,
+) -> tuple[int, int]:
     """(the number of admissible candidates on a rung, the rank of the index-th)."""
     if (case[1] >> np.uint64(rung)) & np.uint64(1):
         return split_region(ladders, rungs, value, rung, case[0], index)
@@ -176,15 +200,22 @@ def on_level(ladders, rungs, value, rung, case, index):  # type: ignore[no-untyp
 
 
 @inlined
-def draw_on_level(ladders, rungs, value, word, case, tie):  # type: ignore[no-untyped-def]
+def draw_on_level(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    value: tuple[int, int],
+    word: np.uint64,
+    case: tuple[tuple[int, int, int, float], np.uint64],
+    tie: np.uint64,
+) -> int:
     """The rank of one of the admissible candidates on some rungs, uniformly; -1 if there is none."""
-    total = np.int64(0)
+    total = int64(0)
     left = word
     while left != NO_LEVEL:
-        total += on_level(ladders, rungs, value, lowest_bit(left), case, np.int64(0))[0]
+        total += on_level(ladders, rungs, value, lowest_bit(left), case, int64(0))[0]
         left &= left - np.uint64(1)
     if total == 0:
-        return np.int64(-1)
+        return int64(-1)
     index = index_below(tie, total)
     there, found = on_level(ladders, rungs, value, lowest_bit(word), case, index)
     while index >= there:
@@ -195,28 +226,42 @@ def draw_on_level(ladders, rungs, value, word, case, tie):  # type: ignore[no-un
 
 
 @inlined
-def is_any_on_level(ladders, rungs, value, word, case):  # type: ignore[no-untyped-def]
+def is_any_on_level(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    value: tuple[int, int],
+    word: np.uint64,
+    case: tuple[tuple[int, int, int, float], np.uint64],
+) -> bool:
     """Whether any of some rungs has an admissible candidate."""
     if word & ~case[1]:
         return True
     while word != NO_LEVEL:
-        if on_level(ladders, rungs, value, lowest_bit(word), case, np.int64(0))[0] > 0:
+        if on_level(ladders, rungs, value, lowest_bit(word), case, int64(0))[0] > 0:
             return True
         word &= word - np.uint64(1)
     return False
 
 
 @inlined
-def nearer_levels(rungs, depth, target):  # type: ignore[no-untyped-def]
+def nearer_levels(rungs: LevelBitsets, depth: int, target: float) -> int:
     """How many of a depth's rungs are nearer than the target."""
-    rung = rungs.starts[depth, min(np.int64(min(target, 1.0) * LEVEL_BUCKETS), LEVEL_BUCKETS - 1)]
+    rung = rungs.starts[depth, min(int64(min(target, 1.0) * LEVEL_BUCKETS), LEVEL_BUCKETS - 1)]
     while rungs.distances[depth, rung + 1] < target:
         rung += 1
     return rung
 
 
 @inlined
-def choose_bitset_level(ladders, rungs, value, word, case, rule, words):  # type: ignore[no-untyped-def]
+def choose_bitset_level(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    value: tuple[int, int],
+    word: np.uint64,
+    case: tuple[tuple[int, int, int, float], np.uint64],
+    rule: tuple[float, bool, bool],
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """(rank of a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
 
     word: the rungs that can have admissible candidates. They are supposed to until the level that is chosen proves not
@@ -228,7 +273,7 @@ def choose_bitset_level(ladders, rungs, value, word, case, rule, words):  # type
     below = (np.uint64(1) << np.uint64(nearer_levels(rungs, depth, target))) - np.uint64(1)
     while word != NO_LEVEL:
         far, near = word & ~below, word & below
-        rung = np.int64(highest_bit(near)) if near != NO_LEVEL else np.int64(-1)
+        rung = int64(highest_bit(near)) if near != NO_LEVEL else int64(-1)
         lo = rungs.distances[depth, rung + 1]
         if far != NO_LEVEL:
             up = lowest_bit(far)
@@ -241,16 +286,16 @@ def choose_bitset_level(ladders, rungs, value, word, case, rule, words):  # type
                 word &= ~rungs.equal[depth, up]
                 continue
         if near == NO_LEVEL:
-            return np.int64(-1), 0.0, 0 if is_any_on_level(ladders, rungs, value, far, case) else NONE_ADMISSIBLE
+            return int64(-1), 0.0, 0 if is_any_on_level(ladders, rungs, value, far, case) else NONE_ADMISSIBLE
         found = draw_on_level(ladders, rungs, value, word & rungs.equal[depth, rung], case, words[1])
         if found >= 0:
             return found, lo, 0 if is_any_on_level(ladders, rungs, value, far, case) else TRUNCATED
         word &= ~rungs.equal[depth, rung]
-    return np.int64(-1), 0.0, NONE_ADMISSIBLE
+    return int64(-1), 0.0, NONE_ADMISSIBLE
 
 
 @inlined
-def meeting_depth(ladders, a, r):  # type: ignore[no-untyped-def]
+def meeting_depth(ladders: LevelTable, a: int, r: int) -> int:
     """The depth of the least common subsumer of two concepts that differ."""
     depth = 1
     while ladders.rows[a, PATH + depth] == ladders.rows[r, PATH + depth]:
@@ -259,15 +304,23 @@ def meeting_depth(ladders, a, r):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def replace_by_bitset(ladders, rungs, a, r, noise, calibrated, words):  # type: ignore[no-untyped-def]
+def replace_by_bitset(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    a: int,
+    r: int,
+    noise: float,
+    calibrated: bool,
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """(rank of a* or -1 for a itself, sd(a, a*), flags) of one value; r = a for no sign condition."""
-    value = (a, np.int64(ladders.rows[a, DEPTH]))
+    value = (a, int64(ladders.rows[a, DEPTH]))
     rule = (abs(noise), calibrated, ladders.rows[a, STAYS] != 0)
     held = ladders.held[a, 0]
-    unsigned = ((np.int64(0), r, np.int64(0), 0.0), NO_LEVEL)
+    unsigned = ((int64(0), r, int64(0), 0.0), NO_LEVEL)
     if r != a:
-        depth, meeting = np.int64(ladders.rows[r, DEPTH]), meeting_depth(ladders, a, r)
-        sign, side = (np.int64(1), FARTHER) if noise > 0.0 else (np.int64(-1), NEARER)
+        depth, meeting = int64(ladders.rows[r, DEPTH]), meeting_depth(ladders, a, r)
+        sign, side = (int64(1), FARTHER) if noise > 0.0 else (int64(-1), NEARER)
         own = rungs.lengths[meeting, value[1] + depth - 2 * meeting]
         unsure = rungs.over[value[1], value[1] - meeting] if meeting < depth else NO_LEVEL
         word = held & rungs.beyond[side, value[1], meeting, depth]
@@ -282,18 +335,27 @@ def replace_by_bitset(ladders, rungs, a, r, noise, calibrated, words):  # type: 
 
 
 @kernel
-def replace_all_by_bitset(ladders, rungs, calibrated, codes, references, noise, rounding, ties):  # type: ignore[no-untyped-def]
+def replace_all_by_bitset(
+    ladders: LevelTable,
+    rungs: LevelBitsets,
+    calibrated: bool,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
     """Replaces k values: their new positions, distances and flags."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     for n in range(codes.size):
         if n + PREFETCH_VALUES < codes.size:
-            prefetch(ladders.lines, BITSET_ROW * np.int64(max(codes[n + PREFETCH_VALUES], 0)))
-            prefetch(ladders.lines, BITSET_ROW * np.int64(max(references[n + PREFETCH_VALUES], 0)))
-        a = np.int64(codes[n])
+            prefetch(ladders.lines, BITSET_ROW * int64(max(codes[n + PREFETCH_VALUES], 0)))
+            prefetch(ladders.lines, BITSET_ROW * int64(max(references[n + PREFETCH_VALUES], 0)))
+        a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
-            r = np.int64(references[n]) if references[n] >= 0 else a
+            r = int64(references[n]) if references[n] >= 0 else a
             words = (rounding[n], ties[n])
             found, distances[n], flags[n] = replace_by_bitset(ladders, rungs, a, r, noise[n], calibrated, words)
             if found >= 0:

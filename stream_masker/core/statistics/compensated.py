@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.kernels.jit import inlined, kernel
 
 SPLITTER = 134217729.0
@@ -40,7 +40,7 @@ class CompensatedSums:
 
 
 @inlined
-def exact_product(x, y):  # type: ignore[no-untyped-def]
+def exact_product(x: float, y: float | int) -> tuple[float, float]:
     """Dekker's product: x·y rounded, and what it is off."""
     product = x * y
     x_high = SPLITTER * x - (SPLITTER * x - x)
@@ -51,7 +51,7 @@ def exact_product(x, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def exact_sum(x, y):  # type: ignore[no-untyped-def]
+def exact_sum(x: float, y: float) -> tuple[float, float]:
     """Knuth's sum: x + y rounded, and what it is off."""
     total = x + y
     part = total - x
@@ -59,7 +59,7 @@ def exact_sum(x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_products(parts, matrix, factors):  # type: ignore[no-untyped-def]
+def add_products(parts: Float64Matrix, matrix: Float64Matrix, factors: Float64Array) -> None:
     """Adds each product, and what it is off, to ``parts``: (k, 2), sums and errors."""
     for i in range(matrix.shape[0]):
         total = parts[i, 0]

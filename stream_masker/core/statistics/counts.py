@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.numeric import Moments, merge_moments, subtract_moments
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -106,7 +106,7 @@ def count_keys(keys: Int64Array) -> SparseCounts:
 
 
 @kernel
-def run_lengths(ordered):  # type: ignore[no-untyped-def]
+def run_lengths(ordered: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The different keys of a sorted (n,) int64 array, and how often each occurs."""
     keys = np.empty(ordered.size, np.int64)
     counts = np.zeros(ordered.size, np.int64)
@@ -120,7 +120,9 @@ def run_lengths(ordered):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_counts(first_keys, first_counts, second_keys, second_counts, factor):  # type: ignore[no-untyped-def]
+def add_counts(
+    first_keys: Int64Array, first_counts: Int64Array, second_keys: Int64Array, second_counts: Int64Array, factor: int
+) -> tuple[Int64Array, Int64Array]:
     """The keys, ascending, and counts of the first with ``factor`` times the second, without keys whose sum is 0.
 
     (m,) and (n,) int64 each, keys ascending.
@@ -135,7 +137,7 @@ def add_counts(first_keys, first_counts, second_keys, second_counts, factor):  #
         first = i < first_keys.size and (j == second_keys.size or first_keys[i] <= second_keys[j])
         second = j < second_keys.size and (i == first_keys.size or second_keys[j] <= first_keys[i])
         keys[size] = first_keys[i] if first else second_keys[j]
-        total = np.int64(0)
+        total = int64(0)
         if first:
             total += first_counts[i]
             i += 1

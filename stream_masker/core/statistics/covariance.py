@@ -140,8 +140,10 @@ class PairTable:
             groups = paths_a[table.first, level].astype(np.int64)
             order = np.argsort(groups * len(rank) + rank[table.second])
             order = order[np.count_nonzero(groups < 0) :]
-            columns = (groups, depth_a, depth_b, paths_b[table.second], table.counts)
-            total += tree_sums.tree_product_sum(*(column[order] for column in columns), terms, terms_b)
+            paths = paths_b[table.second[order]]
+            total += tree_sums.tree_product_sum(
+                groups[order], depth_a[order], depth_b[order], paths, table.counts[order], terms, terms_b
+            )
         return total
 
 

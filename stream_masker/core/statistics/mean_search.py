@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.many import Sources, tile_offsets
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import int32, kernel
 
 SEARCH_HUBS = (16, 64, 256)
 """The number of hubs in each round: few for all concepts, more for those that remain."""
@@ -172,8 +172,15 @@ def equal_rows(words: NDArray[np.uint64]) -> Int64Array:
     return np.unique(rows, return_inverse=True)[1].astype(np.int64)
 
 
-@njit(cache=True, nogil=True)
-def look_up(concepts, bit, top_weights, offsets, ancestors, signatures):  # type: ignore[no-untyped-def]
+@kernel
+def look_up(
+    concepts: Int32Array,
+    bit: Int32Array,
+    top_weights: Float64Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    signatures: UInt64Matrix,
+) -> Float64Array:
     """(k,) float64: the weight of the tops that subsume each concept; sets the bits of the hubs that do."""
     slack = np.zeros(concepts.size, np.float64)
     for i in range(concepts.size):
@@ -185,8 +192,16 @@ def look_up(concepts, bit, top_weights, offsets, ancestors, signatures):  # type
     return slack
 
 
-@njit(cache=True, nogil=True)
-def least_paths(concepts, group, hubs, bit, offsets, ancestors, paths):  # type: ignore[no-untyped-def]
+@kernel
+def least_paths(
+    concepts: Int32Array,
+    group: Int64Array,
+    hubs: int,
+    bit: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> tuple[Int32Matrix, Int64Array]:
     """(groups, hubs): the least path from a concept of a group to each hub, FAR for none; (groups,) least ancestors."""
     groups = group.max() + 1 if group.size else 0
     least = np.full((groups, hubs), FAR, np.int32)
@@ -199,5 +214,5 @@ def least_paths(concepts, group, hubs, bit, offsets, ancestors, paths):  # type:
         for k in range(start, end):
             hub = bit[ancestors[k]]
             if hub >= 0:
-                least[g, hub] = min(least[g, hub], np.int32(paths[k]))
+                least[g, hub] = min(least[g, hub], int32(paths[k]))
     return least, sizes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.draws import index_below
@@ -14,7 +14,9 @@ MARGINALITY_TIE = 1e-12
 
 
 @kernel
-def least_marginal_value(codes, members, offsets, words, table):  # type: ignore[no-untyped-def]
+def least_marginal_value(
+    codes: Int32Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, table: Float64Matrix
+) -> Int32Array:
     """(n,) int32: of every record the least marginal value of its group (2013: equation 3).
 
     codes: (n,) int32 values, as rows of the (v, v) distances ``table``; members: (n,) the records by group, group g's
@@ -38,7 +40,9 @@ def least_marginal_value(codes, members, offsets, words, table):  # type: ignore
 
 
 @kernel
-def within_radius(codes, members, offsets, words, table):  # type: ignore[no-untyped-def]
+def within_radius(
+    codes: Int32Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, table: Float64Matrix
+) -> Int32Array:
     """(n,) int32: of every record a random one of the v values that are no farther from its own than its group's
     farthest value is (2013: Algorithm 1). Arguments as of ``least_marginal_value``; a record's word chooses."""
     result = np.empty(codes.size, np.int32)

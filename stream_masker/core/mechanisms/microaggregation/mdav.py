@@ -16,9 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import inlined, kernel
 
 MDAV_TIE = 1e-9
@@ -37,8 +36,8 @@ class Types(NamedTuple):
     * ``weights``: (p,) float64, the weight of each attribute's distance.
     """
 
-    codes: Int32Array
-    numbers: Float64Array
+    codes: Int32Matrix
+    numbers: Float64Matrix
     starts: Int64Array
     words: UInt64Array
     tables: Float64Array
@@ -69,11 +68,11 @@ class MdavState(NamedTuple):
     sums: Float64Array
     near: Float64Array
     best: Int64Array
-    group: NDArray[np.int32]
+    group: Int32Array
 
 
 @kernel
-def mdav_partition(types, k):  # type: ignore[no-untyped-def]
+def mdav_partition(types: Types, k: int) -> Int32Array:
     """(n,) int32: the group of every member, numbered in the order in which they were made."""
     state = begin(types, k)
     while state.size[1] >= 3 * k:
@@ -86,7 +85,7 @@ def mdav_partition(types, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def begin(types, k):  # type: ignore[no-untyped-def]
+def begin(types: Types, k: int) -> MdavState:
     """The state of all members left."""
     u, q = types.numbers.shape
     n = types.words.size
@@ -108,7 +107,7 @@ def begin(types, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def change(types, state, t, members):  # type: ignore[no-untyped-def]
+def change(types: Types, state: MdavState, t: int, members: int) -> None:
     """Adds members of a type to counts, totals and sums; a negative number takes them away."""
     for j in range(types.sizes.size):
         first = types.firsts[j]
@@ -121,7 +120,7 @@ def change(types, state, t, members):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def squared(types, codes, numbers, t):  # type: ignore[no-untyped-def]
+def squared(types: Types, codes: Int32Array | Int64Array, numbers: Float64Array, t: int) -> float:
     """δ² of a record and a type's members (2013: equation 7)."""
     total = 0.0
     for j in range(types.sizes.size):
@@ -134,7 +133,7 @@ def squared(types, codes, numbers, t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def farthest_from_mean(types, state):  # type: ignore[no-untyped-def]
+def farthest_from_mean(types: Types, state: MdavState) -> int:
     """The type farthest from the mean record of what is left (2013: equation 3, and numeric means)."""
     codes = np.empty(types.sizes.size, np.int64)
     for j in range(codes.size):
@@ -144,7 +143,7 @@ def farthest_from_mean(types, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def least_marginal_record(types, state, j):  # type: ignore[no-untyped-def]
+def least_marginal_record(types: Types, state: MdavState, j: int) -> int:
     """The value of attribute j, of those left, with the least total distance to them."""
     first, last = types.firsts[j], types.firsts[j] + types.sizes[j]
     least = np.inf
@@ -158,7 +157,7 @@ def least_marginal_record(types, state, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def look_from(types, state, codes, numbers):  # type: ignore[no-untyped-def]
+def look_from(types: Types, state: MdavState, codes: Int32Array | Int64Array, numbers: Float64Array) -> None:
     """Puts the distances of all active types to a record into ``near``."""
     for a in range(state.size[0]):
         t = state.active[a]
@@ -166,7 +165,7 @@ def look_from(types, state, codes, numbers):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def farthest(types, state):  # type: ignore[no-untyped-def]
+def farthest(types: Types, state: MdavState) -> int:
     """The active type that was farthest from the record last looked from."""
     found = state.active[0]
     for a in range(1, state.size[0]):
@@ -179,21 +178,21 @@ def farthest(types, state):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def head(types, state, t):  # type: ignore[no-untyped-def]
+def head(types: Types, state: MdavState, t: int) -> np.uint64:
     """The random word of the type's first member left."""
     return types.words[state.next[t]]
 
 
 @inlined
-def nearer(types, state, t, other):  # type: ignore[no-untyped-def]
+def nearer(types: Types, state: MdavState, t: int, other: int) -> bool:
     """Whether a type comes before another: by distance, then by random word."""
     if state.near[t] != state.near[other]:
         return state.near[t] < state.near[other]
-    return head(types, state, t) < head(types, state, other)
+    return bool(head(types, state, t) < head(types, state, other))
 
 
 @kernel
-def group_around(types, state, t, k):  # type: ignore[no-untyped-def]
+def group_around(types: Types, state: MdavState, t: int, k: int) -> None:
     """Makes a group of a type's first member and the k - 1 nearest to it, equal ones before any other.
 
     They are members of the k nearest types, as each of these has one at least.
@@ -215,7 +214,7 @@ def group_around(types, state, t, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def nearest_types(types, state, k):  # type: ignore[no-untyped-def]
+def nearest_types(types: Types, state: MdavState, k: int) -> int:
     """Fills ``best`` with the nearest types, nearest first, k at most; their number."""
     found = 0
     for a in range(state.size[0]):
@@ -232,7 +231,7 @@ def nearest_types(types, state, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take(types, state, t, members):  # type: ignore[no-untyped-def]
+def take(types: Types, state: MdavState, t: int, members: int) -> None:
     """Moves a type's first members left into the group that is being made."""
     change(types, state, t, -members)
     for _ in range(members):
@@ -242,7 +241,7 @@ def take(types, state, t, members):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def drop_empty(types, state):  # type: ignore[no-untyped-def]
+def drop_empty(types: Types, state: MdavState) -> None:
     """Keeps only types with members left among the active ones."""
     kept = 0
     for a in range(state.size[0]):
@@ -254,7 +253,7 @@ def drop_empty(types, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def group_rest(types, state):  # type: ignore[no-untyped-def]
+def group_rest(types: Types, state: MdavState) -> None:
     """Makes a group of all that is left."""
     for a in range(state.size[0]):
         t = state.active[a]

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import EXPONENTIALS, NORMAL, draw_words, record_words
@@ -158,8 +158,8 @@ def _dot(a: Float64Array, b: Float64Array) -> float:
     return math.fsum((a * b).tolist())
 
 
-@njit(cache=True, nogil=True)
-def normals(words):  # type: ignore[no-untyped-def]
+@kernel
+def normals(words: UInt64Matrix) -> Float64Array:
     """(k,) float64 standard normal variates of (k, 2) words: Box and Muller's first one."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):
@@ -168,8 +168,8 @@ def normals(words):  # type: ignore[no-untyped-def]
     return result
 
 
-@njit(cache=True, nogil=True)
-def exponential_roots(words):  # type: ignore[no-untyped-def]
+@kernel
+def exponential_roots(words: UInt64Array) -> Float64Array:
     """(k,) float64 √W of (k,) words, W ~ Exp(1)."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
@@ -91,7 +91,7 @@ def _normalized(
 
 
 @kernel
-def invariant(probabilities, shares):  # type: ignore[no-untyped-def]
+def invariant(probabilities: Float64Matrix, shares: Float64Array) -> Float64Matrix:
     """R = P·Q, (v, v), for which tR = t: P followed by its reversal, Qkl = plk·tl / Σj pjk·tj.
 
     probabilities: P; shares: (v,) float64, t. A value k that nothing of t becomes is reversed to values by t, which

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import inlined, kernel
-from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, Int64Matrix
+from stream_masker.core.kernels.jit import inlined, int64, kernel
+from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, GraphArrays, MemberLists
 from stream_masker.core.replacement.levels import wu_palmer_level
 
 VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND, BATCHES = range(7)
@@ -57,7 +57,7 @@ class CandidateCache(NamedTuple):
     sizes: Int32Array
     first_group: Int32Array
     groups: Int32Array
-    cases: Int64Array
+    cases: Int64Matrix
     flat: Int64Array
     statuses: Int32Array
     found: Int32Array
@@ -90,7 +90,7 @@ def new_candidate_cache(concepts: int, most: int, size: int) -> CandidateCache:
 
 
 @inlined
-def cache_has_room(memo):  # type: ignore[no-untyped-def]
+def cache_has_room(memo: CandidateCache) -> bool:
     """Whether the memo can take another value with two cases, and another list."""
     most = memo.most[0]
     used = memo.used
@@ -104,7 +104,7 @@ def cache_has_room(memo):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_value(graph, lists, memo, a):  # type: ignore[no-untyped-def]
+def add_value(graph: GraphArrays, lists: MemberLists, memo: CandidateCache, a: int) -> None:
     """Finds the levels of a and their groups, nearest first; groups of a level by descending ancestor."""
     distances = np.empty(memo.most[0], np.float64)
     groups = np.empty((memo.most[0], 2), np.int32)
@@ -112,7 +112,7 @@ def add_value(graph, lists, memo, a):  # type: ignore[no-untyped-def]
     offset = graph.offsets[a]
     for i in range(graph.offsets[a + 1] - offset):
         s = graph.ancestors[offset + i]
-        path = np.int64(graph.paths[offset + i])
+        path = int64(graph.paths[offset + i])
         for x in range(lists.first[s] + (1 if i == 0 else 0), lists.first[s + 1]):
             if lists.starts[x + 1] > lists.starts[x]:
                 distances[count] = wu_palmer_level(graph.depth[s], path + x - lists.first[s])
@@ -140,7 +140,7 @@ def add_value(graph, lists, memo, a):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def first_level_at(memo, first, stop, distance):  # type: ignore[no-untyped-def]
+def first_level_at(memo: CandidateCache, first: int, stop: int, distance: float) -> int:
     """The first of a value's levels that is not nearer; ``stop`` for none."""
     while first < stop:
         middle = (first + stop) >> 1
@@ -152,19 +152,19 @@ def first_level_at(memo, first, stop, distance):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def query_key(concepts, a, r, sign):  # type: ignore[no-untyped-def]
+def query_key(concepts: int, a: int, r: int, sign: int) -> int:
     """A number, not 0, for each case."""
     return ((a * (concepts + 1) + r + 1) * 3) + sign + 2
 
 
 @inlined
-def home_slot(memo, key):  # type: ignore[no-untyped-def]
+def home_slot(memo: CandidateCache, key: int) -> int:
     """Where the case of that key is, unless others were there before."""
-    return np.int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & (memo.cases.shape[0] - 1)
+    return int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & (memo.cases.shape[0] - 1)
 
 
 @inlined
-def query_slot(memo, key):  # type: ignore[no-untyped-def]
+def query_slot(memo: CandidateCache, key: int) -> int:
     """Where the case of that key is, or is to be put."""
     mask = memo.cases.shape[0] - 1
     slot = home_slot(memo, key)
@@ -174,7 +174,7 @@ def query_slot(memo, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def add_query(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-def]
+def add_query(memo: CandidateCache, slot: int, key: int, levels: int, own: tuple[int, int], ball: int) -> None:
     """Puts a case of so many levels, of which nothing is known. own: (depth, links)."""
     start = memo.used[STATUSES]
     memo.cases[slot, KEY] = key
@@ -188,51 +188,51 @@ def add_query(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-de
 
 
 @inlined
-def own_distance_of(memo, slot):  # type: ignore[no-untyped-def]
+def own_distance_of(memo: CandidateCache, slot: int) -> tuple[int, int]:
     """(depth, links) between a case's value and its reference."""
     own = memo.cases[slot, OWN]
     return (own >> DEPTH_SHIFT) & DEPTH_MASK, (own >> LINKS_SHIFT) & LINKS_MASK
 
 
 @inlined
-def this_batch(memo):  # type: ignore[no-untyped-def]
+def this_batch(memo: CandidateCache) -> int:
     """The batch's number, of which only the last bits are told."""
     return memo.used[BATCHES] & BATCH_MASK
 
 
 @inlined
-def mark_requested_again(memo, slot):  # type: ignore[no-untyped-def]
+def mark_requested_again(memo: CandidateCache, slot: int) -> None:
     """Marks a case that an earlier batch brought."""
     if memo.cases[slot, OWN] >> BATCH_SHIFT != this_batch(memo):
         memo.cases[slot, OWN] |= REQUESTED_AGAIN
 
 
 @inlined
-def clear_cache(memo, rows, i):  # type: ignore[no-untyped-def]
+def clear_cache(memo: CandidateCache, rows: Int64Matrix, i: int) -> None:
     """Makes a case of rows like those of ``CandidateCache.cases`` one of this batch, not marked."""
-    own = rows[i, OWN] & ((np.int64(1) << BATCH_SHIFT) - 1) & ~REQUESTED_AGAIN
+    own = rows[i, OWN] & ((int64(1) << BATCH_SHIFT) - 1) & ~REQUESTED_AGAIN
     rows[i, OWN] = own | (this_batch(memo) << BATCH_SHIFT)
 
 
 @inlined
-def cached_value(memo, key):  # type: ignore[no-untyped-def]
+def cached_value(memo: CandidateCache, key: int) -> int:
     """The number of the value of a case, by its key."""
-    return np.int64(memo.value_at[(key - 1) // 3 // (memo.value_at.size + 1)])
+    return int64(memo.value_at[(key - 1) // 3 // (memo.value_at.size + 1)])
 
 
 @inlined
-def has_place(memo, count):  # type: ignore[no-untyped-def]
+def has_place(memo: CandidateCache, count: int) -> bool:
     """Whether a list of so many has room."""
     return memo.used[FOUND] + count < memo.found.size
 
 
 @inlined
-def locate(lists, memo, level, place):  # type: ignore[no-untyped-def]
+def locate(lists: MemberLists, memo: CandidateCache, level: int, place: int) -> tuple[int, int]:
     """The group and the index in ``Lists.members`` of the member at a place of the level."""
-    g = np.int64(memo.first_group[level])
+    g = int64(memo.first_group[level])
     while True:
         x = memo.groups[2 * g]
-        start = np.int64(lists.starts[x])
+        start = int64(lists.starts[x])
         size = lists.starts[x + 1] - start
         if place < size:
             return g, start + place
@@ -241,9 +241,9 @@ def locate(lists, memo, level, place):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_enumerated(found, at, place):  # type: ignore[no-untyped-def]
+def is_enumerated(found: Int32Array, at: int, place: int) -> bool:
     """Whether a place is on the list at ``found[at]``."""
-    low = np.int64(at + 1)
+    low = int64(at + 1)
     high = low + found[at]
     while low < high:
         middle = (low + high) >> 1

@@ -14,7 +14,8 @@ from threading import Lock
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.replacement.dag.cache import (
     BATCHES,
@@ -23,6 +24,7 @@ from stream_masker.core.replacement.dag.cache import (
     START,
     THERE,
     UNKNOWN,
+    CandidateCache,
     add_query,
     add_value,
     cache_has_room,
@@ -35,7 +37,7 @@ from stream_masker.core.replacement.dag.cache import (
 )
 from stream_masker.core.replacement.dag.enumeration import near_set_size, reach
 from stream_masker.core.replacement.dag.eviction import evict
-from stream_masker.core.replacement.dag.index import graph_of, lists_of
+from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, graph_of, lists_of
 from stream_masker.core.replacement.dag.prefetch import (
     PREFETCH_DISTANCE,
     predicted_sign,
@@ -46,6 +48,7 @@ from stream_masker.core.replacement.dag.pruning import distance_bound
 from stream_masker.core.replacement.dag.sampling import draw_from_level
 from stream_masker.core.replacement.dag.scratch import (
     VALUE,
+    AncestorScratch,
     clean,
     common_subsumer,
     hold,
@@ -95,11 +98,11 @@ class DagReplacer:
 
 
 @kernel
-def most_groups(graph, lists):  # type: ignore[no-untyped-def]
+def most_groups(graph: GraphArrays, lists: MemberLists) -> int:
     """The most lists that the ancestors of any one concept have."""
-    most = np.int64(0)
+    most = int64(0)
     for a in range(graph.depth.size):
-        total = np.int64(0)
+        total = int64(0)
         for j in range(graph.offsets[a], graph.offsets[a + 1]):
             s = graph.ancestors[j]
             total += lists.first[s + 1] - lists.first[s]
@@ -108,14 +111,23 @@ def most_groups(graph, lists):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def query_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-untyped-def]
+def query_of(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    a: int,
+    r: int,
+    sign: int,
+    levels: int,
+) -> int:
     """The slot of the memo that has the case, which is put there if it is new."""
     key = query_key(graph.depth.size, a, r, sign)
     slot = query_slot(memo, key)
     if memo.cases[slot, KEY] == 0:
         hold(graph, work, a)
         _, depth, links = common_subsumer(graph, work, r if sign != 0 else a, VALUE)
-        ball = near_set_size(graph, lists, work, r, (depth, links)) if sign < 0 else np.int64(0)
+        ball = near_set_size(graph, lists, work, r, (depth, links)) if sign < 0 else int64(0)
         add_query(memo, slot, key, levels, (depth, links), ball)
     else:
         mark_requested_again(memo, slot)
@@ -123,7 +135,18 @@ def query_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-u
 
 
 @inlined
-def is_any_admissible(graph, lists, memo, work, case, slot, first, j, levels, target):  # type: ignore[no-untyped-def]
+def is_any_admissible(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+    j: int,
+    levels: int,
+    target: float,
+) -> bool:
     """Whether the levels from j on, those of ``target`` and beyond, have any admissible concept."""
     r, sign, own = case[1], case[2], case[3]
     if sign < 0 and wu_palmer_level(own[0], own[1]) >= target and lists.eligible[r]:
@@ -144,18 +167,38 @@ def is_any_admissible(graph, lists, memo, work, case, slot, first, j, levels, ta
 
 
 @part
-def is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
+def is_remote_admissible(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+    levels: int,
+    target: float,
+) -> bool:
     """Whether one of ``Lists.remote``, not nearer than the target, is admissible."""
     mark(graph, work, case)
     found, j = False, 0
     while j < lists.remote.size and not found:
-        found = is_witness(graph, memo, work, case, slot, first, levels, target, np.int64(lists.remote[j]))
+        found = is_witness(graph, memo, work, case, slot, first, levels, target, int64(lists.remote[j]))
         j += 1
     return found
 
 
 @part
-def is_near_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
+def is_near_admissible(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+    levels: int,
+    target: float,
+) -> bool:
     """Whether, for sign < 0, a concept not nearer than the target is admissible: of a few ancestors of the reference,
     the first and the last one of the farthest list that may hold such."""
     distance_bound(graph, work, case)
@@ -163,14 +206,24 @@ def is_near_admissible(graph, lists, memo, work, case, slot, first, levels, targ
     for j in range(begin, min(graph.offsets[case[1] + 1], begin + WITNESSES)):
         x = lists.first[graph.ancestors[j]] + reach(graph, lists, work, j) - 1
         if x >= lists.first[graph.ancestors[j]] and lists.starts[x + 1] > lists.starts[x]:
-            for y in (np.int64(lists.starts[x]), np.int64(lists.starts[x + 1]) - 1):
-                if is_witness(graph, memo, work, case, slot, first, levels, target, np.int64(lists.members[y])):
+            for y in (int64(lists.starts[x]), int64(lists.starts[x + 1]) - 1):
+                if is_witness(graph, memo, work, case, slot, first, levels, target, int64(lists.members[y])):
                     return True
     return False
 
 
 @inlined
-def is_witness(graph, memo, work, case, slot, first, levels, target, z):  # type: ignore[no-untyped-def]
+def is_witness(
+    graph: GraphArrays,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+    levels: int,
+    target: float,
+    z: int,
+) -> bool:
     """Whether a candidate is admissible and not nearer than the target; if so, its level is known to have some."""
     _, depth, links = common_subsumer(graph, work, z, VALUE)
     distance = wu_palmer_level(depth, links)
@@ -182,7 +235,16 @@ def is_witness(graph, memo, work, case, slot, first, levels, target, z):  # type
 
 
 @part
-def choose_dag_level(graph, lists, memo, work, case, slot, rule, words):  # type: ignore[no-untyped-def]
+def choose_dag_level(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    rule: tuple[float, bool, bool],
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """(a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
 
     The two levels next to the target are supposed to have admissible concepts until the one that is chosen proves not
@@ -195,7 +257,7 @@ def choose_dag_level(graph, lists, memo, work, case, slot, rule, words):  # type
     up = first_level_at(memo, first, first + levels, target) - first
     down = up - 1
     chance = uniform(words[0])
-    found, distance, is_up = np.int64(-1), 0.0, True
+    found, distance, is_up = int64(-1), 0.0, True
     while found < 0:
         above = memo.levels[first + up] if up < levels else np.inf
         lo = memo.levels[first + down] if down >= 0 else 0.0
@@ -217,7 +279,17 @@ def choose_dag_level(graph, lists, memo, work, case, slot, rule, words):  # type
 
 
 @inlined
-def resolve_query(graph, lists, memo, work, a, r, sign, rule, words):  # type: ignore[no-untyped-def]
+def resolve_query(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    a: int,
+    r: int,
+    sign: int,
+    rule: tuple[float, bool, bool],
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """``choose_dag_level`` for a case that may be new."""
     value = memo.value_at[a]
     slot = query_of(graph, lists, memo, work, a, r, sign, memo.first_level[value + 1] - memo.first_level[value])
@@ -228,35 +300,55 @@ def resolve_query(graph, lists, memo, work, a, r, sign, rule, words):  # type: i
 
 
 @inlined
-def replace_in_dag(graph, lists, memo, work, a, r, sign, rule, words):  # type: ignore[no-untyped-def]
+def replace_in_dag(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    a: int,
+    r: int,
+    sign: int,
+    rule: tuple[float, bool, bool],
+    words: tuple[np.uint64, np.uint64],
+) -> tuple[int, float, int]:
     """(a* or -1 for the value itself, its distance, flags): without the sign condition if nothing meets it."""
     unsigned = 0
     while True:
         found, distance, flags = resolve_query(
-            graph, lists, memo, work, a, r if sign != 0 else np.int64(-1), sign, rule, words
+            graph, lists, memo, work, a, r if sign != 0 else int64(-1), sign, rule, words
         )
         if flags >= 0:
             return found, distance, flags | unsigned
         if sign == 0:
             return found, distance, TRUNCATED
-        sign, unsigned = np.int64(0), SIGN_DROPPED
+        sign, unsigned = int64(0), SIGN_DROPPED
 
 
 @kernel
-def replace_all_in_dag(  # type: ignore[no-untyped-def]
-    graph, lists, memo, work, calibrated, order, codes, references, noise, rounding, ties
-):
+def replace_all_in_dag(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    calibrated: bool,
+    order: Int64Array,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
     """Replaces k values: their new positions, distances and flags. ``order``: the order in which they are looked at."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     task, result = (codes, references, noise, rounding, ties), (chosen, distances, flags)
     memo.used[BATCHES] += 1
-    at = np.int64(0)
+    at = int64(0)
     while at < order.size:
         if not cache_has_room(memo):
             evict(memo)
-        a = np.int64(codes[order[at]])
+        a = int64(codes[order[at]])
         if a >= 0 and memo.value_at[a] == 0:
             add_value(graph, lists, memo, a)
         at = replace_cached(graph, lists, memo, work, calibrated, order, at, task, result)
@@ -265,7 +357,17 @@ def replace_all_in_dag(  # type: ignore[no-untyped-def]
 
 
 @part
-def replace_cached(graph, lists, memo, work, calibrated, order, start, task, result):  # type: ignore[no-untyped-def]
+def replace_cached(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    calibrated: bool,
+    order: Int64Array,
+    start: int,
+    task: tuple[Int32Array, Int32Array, Float64Array, UInt64Array, UInt64Array],
+    result: tuple[Int32Array, Float64Array, UInt8Array],
+) -> int:
     """Replaces the value at ``start``, which is known, and those behind it, until one is not or there is no room; where
     it stopped. References to arrays are not counted here, as they would be for every value in a kernel."""
     codes, references, noise, rounding, ties = task
@@ -279,11 +381,11 @@ def replace_cached(graph, lists, memo, work, calibrated, order, start, task, res
             )
             prefetch_queries(graph, memo, order, stop, stop + PREFETCH_DISTANCE, codes, references, noise)
         n = order[at]
-        a = np.int64(codes[n])
+        a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
             if at > start and (memo.value_at[a] == 0 or not cache_has_room(memo)):
                 return at
-            r = np.int64(references[n])
+            r = int64(references[n])
             sign = predicted_sign(a, r, noise[n])
             rule = (abs(noise[n]), calibrated, lists.eligible[a])
             found, distances[n], flags[n] = replace_in_dag(

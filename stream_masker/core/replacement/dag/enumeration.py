@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, ROW_WORDS
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, part
+from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.replacement.dag.cache import (
     BALL,
     EMPTY,
@@ -21,10 +22,11 @@ from stream_masker.core.replacement.dag.cache import (
     MOST_LISTED,
     START,
     THERE,
+    CandidateCache,
     first_level_at,
     has_place,
 )
-from stream_masker.core.replacement.dag.index import BLOCK_BIT_WORDS, DEEPEST, MEMBER_BLOCK
+from stream_masker.core.replacement.dag.index import BLOCK_BIT_WORDS, DEEPEST, MEMBER_BLOCK, GraphArrays, MemberLists
 from stream_masker.core.replacement.dag.pruning import (
     distance_bound,
     fill_links,
@@ -45,6 +47,7 @@ from stream_masker.core.replacement.dag.scratch import (
     ROOT_PATH,
     SELF,
     VALUE,
+    AncestorScratch,
     common_subsumer,
     fits,
     mark,
@@ -62,20 +65,37 @@ FEW_TO_LIST = 2
 
 
 @inlined
-def prefetch_member(graph, c):  # type: ignore[no-untyped-def]
+def prefetch_member(graph: GraphArrays, c: int) -> None:
     """Asks for the ancestors of a concept that is to be looked at soon."""
-    prefetch(graph.up, ANCESTOR_LINE * np.int64(c))
+    prefetch(graph.up, ANCESTOR_LINE * int64(c))
 
 
 @inlined
-def is_level_member(graph, lists, memo, work, case, entry):  # type: ignore[no-untyped-def]
+def is_level_member(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    entry: int,
+) -> bool:
     """Whether a level's member is admissible. entry: its group · 2³² + its index in ``Lists.members``."""
     g = entry >> 32
-    return fits(graph, work, case, np.int64(lists.members[entry & LOW]), work.steps[memo.groups[2 * g + 1], SELF])
+    return fits(graph, work, case, int64(lists.members[entry & LOW]), work.steps[memo.groups[2 * g + 1], SELF])
 
 
 @part
-def list_admissible(graph, lists, memo, work, case, slot, first, level, at):  # type: ignore[no-untyped-def]
+def list_admissible(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+    level: int,
+    at: int,
+) -> None:
     """Lists the admissible members of a level, whose status is at ``at``."""
     if memo.sizes[level] <= FEW_MEMBERS and work.state[READY] == MARKED and has_place(memo, FEW_MEMBERS):
         list_few(graph, lists, memo, work, case, level, at)
@@ -86,14 +106,22 @@ def list_admissible(graph, lists, memo, work, case, slot, first, level, at):  # 
 
 
 @inlined
-def list_few(graph, lists, memo, work, case, level, at):  # type: ignore[no-untyped-def]
+def list_few(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    at: int,
+) -> None:
     """Looks at all members of a level of few."""
     begin = memo.used[FOUND]
     size, count = 0, 0
     for g in range(memo.first_group[level], memo.first_group[level + 1]):
         for y in range(lists.starts[memo.groups[2 * g]], lists.starts[memo.groups[2 * g] + 1]):
             prefetch_member(graph, lists.members[y])
-            work.few[size] = (np.int64(g) << 32) + y
+            work.few[size] = (int64(g) << 32) + y
             size += 1
     for place in range(size):
         if is_level_member(graph, lists, memo, work, case, work.few[place]):
@@ -103,7 +131,7 @@ def list_few(graph, lists, memo, work, case, level, at):  # type: ignore[no-unty
 
 
 @inlined
-def keep_list(memo, at, begin, count):  # type: ignore[no-untyped-def]
+def keep_list(memo: CandidateCache, at: int, begin: int, count: int) -> None:
     """Writes the status of a level that has been listed after ``begin``."""
     memo.statuses[at] = EMPTY
     if count > 0:
@@ -113,7 +141,15 @@ def keep_list(memo, at, begin, count):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def list_level(graph, lists, memo, work, case, level, at):  # type: ignore[no-untyped-def]
+def list_level(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    at: int,
+) -> None:
     """Sweeps a level. More than there is room for are only known to be there."""
     distance_bound(graph, work, case)
     begin = memo.used[FOUND]
@@ -126,26 +162,46 @@ def list_level(graph, lists, memo, work, case, level, at):  # type: ignore[no-un
 
 
 @part
-def sweep_level(graph, lists, memo, work, case, level, wanted, room):  # type: ignore[no-untyped-def]
+def sweep_level(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    wanted: int,
+    room: int,
+) -> tuple[int, int]:
     """(the number of admissible members, the place of the wanted-th); writes the first places, as many as have room,
     after ``memo.used[FOUND]``."""
-    count, place, before = np.int64(0), np.int64(-1), np.int64(0)
+    count, place, before = int64(0), int64(-1), int64(0)
     for g in range(memo.first_group[level], memo.first_group[level + 1]):
-        x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
+        x, i = int64(memo.groups[2 * g]), int64(memo.groups[2 * g + 1])
         if not is_list_prunable(graph, lists, work, case[2], x, i):
             count, place = sweep_list(graph, lists, memo, work, case, (g, before), count, place, wanted, room)
-        before += np.int64(lists.starts[x + 1]) - lists.starts[x]
+        before += int64(lists.starts[x + 1]) - lists.starts[x]
     return count, place
 
 
 @part
-def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room):  # type: ignore[no-untyped-def]
+def sweep_list(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    where: tuple[int, int],
+    count: int,
+    place: int,
+    wanted: int,
+    room: int,
+) -> tuple[int, int]:
     """As ``sweep_level``, of one list; goes on from count and place. Many members are asked for at a time."""
     g, before = where
     sign = case[2]
-    x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
+    x, i = int64(memo.groups[2 * g]), int64(memo.groups[2 * g + 1])
     k = x - lists.first[work.steps[i, SELF]]
-    start, stop = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+    start, stop = int64(lists.starts[x]), int64(lists.starts[x + 1])
     unsure = stop
     if sign < 0:
         unsure = first_after(graph, lists, start, stop, work.steps[i, ROOT_PATH])
@@ -167,7 +223,16 @@ def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room
 
 
 @inlined
-def gather_members(graph, lists, work, sign, where, y, stop, unsure):  # type: ignore[no-untyped-def]
+def gather_members(
+    graph: GraphArrays,
+    lists: MemberLists,
+    work: AncestorScratch,
+    sign: int,
+    where: tuple[int, int, int],
+    y: int,
+    stop: int,
+    unsure: int,
+) -> tuple[int, int]:
     """Keeps what blocks do not rule out of a list's members from y on, as many as have room; asks for the bits of those
     from ``unsure`` on. (Where it goes on, their number)."""
     g, i, k = where
@@ -176,7 +241,7 @@ def gather_members(graph, lists, work, sign, where, y, stop, unsure):  # type: i
         end = min(stop, (y // MEMBER_BLOCK + 1) * MEMBER_BLOCK)
         for z in range(y, last_viable_block(graph, lists, work, sign, i, k, y, end, unsure)):
             if z >= unsure:
-                prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z]))
+                prefetch(graph.rows, ROW_WORDS * int64(lists.members[z]))
             work.kept[size] = (g << 32) + z
             size += 1
         y = end
@@ -184,15 +249,22 @@ def gather_members(graph, lists, work, sign, where, y, stop, unsure):  # type: i
 
 
 @inlined
-def sift(graph, lists, memo, work, case, size):  # type: ignore[no-untyped-def]
+def sift(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    size: int,
+) -> int:
     """Of the first entries of ``Work.kept``, so many, keeps those that may be admissible, and asks for them; their
     number."""
     count = 0
     for n in range(size):
         g = work.kept[n] >> 32
-        i = np.int64(memo.groups[2 * g + 1])
+        i = int64(memo.groups[2 * g + 1])
         k = memo.groups[2 * g] - lists.first[work.steps[i, SELF]]
-        c = np.int64(lists.members[work.kept[n] & LOW])
+        c = int64(lists.members[work.kept[n] & LOW])
         if not is_prunable(graph, work, case[2], i, k, c):
             work.kept[count] = work.kept[n]
             prefetch_member(graph, c)
@@ -201,13 +273,23 @@ def sift(graph, lists, memo, work, case, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def last_viable_block(graph, lists, work, sign, i, k, y, end, unsure):  # type: ignore[no-untyped-def]
+def last_viable_block(
+    graph: GraphArrays,
+    lists: MemberLists,
+    work: AncestorScratch,
+    sign: int,
+    i: int,
+    k: int,
+    y: int,
+    end: int,
+    unsure: int,
+) -> int:
     """Up to where members of the block of y, which ends at ``end``, may be admissible: y if none. For sign < 0 those
     before ``unsure`` may, whatever they share."""
     block = (y // MEMBER_BLOCK) * BLOCK_BIT_WORDS
     last = end
     if sign != 0:
-        number = -np.int64(lists.blocks[block + DEEPEST]) if sign > 0 else np.int64(graph.root_path[lists.members[y]])
+        number = -int64(lists.blocks[block + DEEPEST]) if sign > 0 else int64(graph.root_path[lists.members[y]])
         touched = may_share(lists.blocks, block, work, number)
         if sign < 0 and not touched:
             last = max(y, min(end, unsure))
@@ -219,17 +301,17 @@ def last_viable_block(graph, lists, work, sign, i, k, y, end, unsure):  # type: 
 
 
 @inlined
-def reach(graph, lists, work, j):  # type: ignore[no-untyped-def]
+def reach(graph: GraphArrays, lists: MemberLists, work: AncestorScratch, j: int) -> int:
     """How many lists of an ancestor of r, entry j of the closure, may hold concepts nearer to r, by ``Work.links``."""
-    t = np.int64(graph.ancestors[j])
-    return max(min(work.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), np.int64(0))
+    t = int64(graph.ancestors[j])
+    return max(min(work.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), int64(0))
 
 
 @part
-def near_set_size(graph, lists, work, r, own):  # type: ignore[no-untyped-def]
+def near_set_size(graph: GraphArrays, lists: MemberLists, work: AncestorScratch, r: int, own: tuple[int, int]) -> int:
     """How many members of lists, at least, hold all concepts nearer to r than own."""
     fill_links(graph, work, own, False)
-    total = np.int64(0)
+    total = int64(0)
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         x = lists.first[graph.ancestors[j]]
         total += lists.starts[x + reach(graph, lists, work, j)] - lists.starts[x]
@@ -237,13 +319,21 @@ def near_set_size(graph, lists, work, r, own):  # type: ignore[no-untyped-def]
 
 
 @part
-def list_near_set(graph, lists, memo, work, case, slot, first):  # type: ignore[no-untyped-def]
+def list_near_set(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+) -> None:
     """Lists the admissible members of all levels of a case with sign < 0, by looking at what is near to r."""
     distance_bound(graph, work, case)
-    r, count, size = case[1], np.int64(0), 0
+    r, count, size = case[1], int64(0), 0
     stop = memo.first_level[memo.value_at[case[0]] + 1]
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
-        t = np.int64(graph.ancestors[j])
+        t = int64(graph.ancestors[j])
         start = lists.starts[lists.first[t]]
         for y in range(start, lists.starts[lists.first[t] + reach(graph, lists, work, j)]):
             work.kept[size] = (t << 32) + lists.members[y]
@@ -257,7 +347,16 @@ def list_near_set(graph, lists, memo, work, case, slot, first):  # type: ignore[
 
 
 @part
-def search_near_set(graph, memo, work, case, first, stop, size, count):  # type: ignore[no-untyped-def]
+def search_near_set(
+    graph: GraphArrays,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    first: int,
+    stop: int,
+    size: int,
+    count: int,
+) -> int:
     """Of so many entries of ``Work.kept``, each a member of a list of t and t, puts down those that are admissible and
     have t for their least common subsumer with r, so that each comes once, with its level; the number of all that are
     put down."""
@@ -273,7 +372,7 @@ def search_near_set(graph, memo, work, case, first, stop, size, count):  # type:
 
 
 @inlined
-def keep_lists(memo, work, start, levels, count):  # type: ignore[no-untyped-def]
+def keep_lists(memo: CandidateCache, work: AncestorScratch, start: int, levels: int, count: int) -> None:
     """Writes the lists of all levels from entries, level · 2³² + concept; what has no room is only known to be there.
     The number of a list of concepts is written with a minus."""
     entries, statuses, found = work.entries, memo.statuses, memo.found
@@ -282,7 +381,7 @@ def keep_lists(memo, work, start, levels, count):  # type: ignore[no-untyped-def
     for i in range(count):
         statuses[start + (entries[i] >> 32)] += 1
     for j in range(start, start + levels):
-        size = np.int64(statuses[j])
+        size = int64(statuses[j])
         begin = memo.used[FOUND]
         statuses[j] = EMPTY if size == 0 else THERE
         if 0 < size <= MOST_LISTED and has_place(memo, size):
@@ -290,20 +389,28 @@ def keep_lists(memo, work, start, levels, count):  # type: ignore[no-untyped-def
             statuses[j] = LISTED + begin
             found[begin] = 0
     for i in range(count):
-        begin = np.int64(statuses[start + (entries[i] >> 32)]) - LISTED
+        begin = int64(statuses[start + (entries[i] >> 32)]) - LISTED
         if begin >= 0:
             found[begin] -= 1
             found[begin - found[begin]] = entries[i] & LOW
 
 
 @part
-def put_in_order(graph, lists, memo, work, case, level, begin):  # type: ignore[no-untyped-def]
+def put_in_order(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    begin: int,
+) -> None:
     """Makes a list of concepts one of their places, ascending."""
     mark(graph, work, case)
     found = memo.found
-    count = -np.int64(found[begin])
+    count = -int64(found[begin])
     for i in range(begin + 1, begin + 1 + count):
-        c = np.int64(found[i])
+        c = int64(found[i])
         s, _, links = common_subsumer(graph, work, c, VALUE)
         found[i] = member_place(graph, lists, memo, level, s, links - work.marks[2 * s + VALUE] + 1, c)
     sort(found, begin + 1, count)
@@ -311,7 +418,7 @@ def put_in_order(graph, lists, memo, work, case, level, begin):  # type: ignore[
 
 
 @inlined
-def sort(entries, start, count):  # type: ignore[no-untyped-def]
+def sort(entries: Int32Array, start: int, count: int) -> None:
     """Sorts so many entries from ``start`` on, by the gaps of Shell and Knuth."""
     gap = 1
     while 3 * gap < count:
@@ -328,15 +435,17 @@ def sort(entries, start, count):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def member_place(graph, lists, memo, level, s, path, c):  # type: ignore[no-untyped-def]
+def member_place(
+    graph: GraphArrays, lists: MemberLists, memo: CandidateCache, level: int, s: int, path: int, c: int
+) -> int:
     """The place among the members of a level of c, so many links below s."""
     x = lists.first[s] + path
-    place = np.int64(0)
+    place = int64(0)
     g = memo.first_group[level]
     while memo.groups[2 * g] != x:
         place += lists.starts[memo.groups[2 * g] + 1] - lists.starts[memo.groups[2 * g]]
         g += 1
-    low, high = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+    low, high = int64(lists.starts[x]), int64(lists.starts[x + 1])
     while low < high:
         middle = (low + high) >> 1
         other = lists.members[middle]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.dtypes import Int64Array, Int64Matrix
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.replacement.dag.cache import (
     BATCHES,
     CASES,
@@ -21,6 +22,7 @@ from stream_masker.core.replacement.dag.cache import (
     START,
     STATUSES,
     THERE,
+    CandidateCache,
     cache_has_room,
     cached_value,
     clear_cache,
@@ -29,7 +31,7 @@ from stream_masker.core.replacement.dag.cache import (
 
 
 @kernel
-def evict(memo):  # type: ignore[no-untyped-def]
+def evict(memo: CandidateCache) -> None:
     """Forgets what did not come again; all of it, if that leaves less than half of any room."""
     kept = retained_queries(memo)
     lists = move_statuses(memo, kept)
@@ -44,7 +46,7 @@ def evict(memo):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def evict_queries(memo):  # type: ignore[no-untyped-def]
+def evict_queries(memo: CandidateCache) -> None:
     """Empties the memo."""
     memo.value_at[:] = 0
     memo.cases[:] = 0
@@ -52,7 +54,7 @@ def evict_queries(memo):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_half_free(memo):  # type: ignore[no-untyped-def]
+def is_half_free(memo: CandidateCache) -> bool:
     """Whether cases, statuses and lists fill no more than half of their room."""
     return (
         4 * memo.used[CASES] <= memo.cases.shape[0]
@@ -62,17 +64,17 @@ def is_half_free(memo):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def retained_queries(memo):  # type: ignore[no-untyped-def]
+def retained_queries(memo: CandidateCache) -> Int64Matrix:
     """(n, 4): the rows of the cases that came again, by where their statuses start."""
     rows = memo.cases[np.flatnonzero(memo.cases[:, OWN] & REQUESTED_AGAIN)]
     return rows[np.argsort(rows[:, START])]
 
 
 @kernel
-def move_statuses(memo, kept):  # type: ignore[no-untyped-def]
+def move_statuses(memo: CandidateCache, kept: Int64Matrix) -> Int64Array:
     """Moves the statuses of the cases that are kept to the front; the places there of those that tell of a list."""
     places = np.empty(memo.used[STATUSES], np.int64)
-    count, free = 0, np.int64(0)
+    count, free = 0, int64(0)
     for i in range(kept.shape[0]):
         start = kept[i, START]
         value = cached_value(memo, kept[i, KEY])
@@ -90,11 +92,11 @@ def move_statuses(memo, kept):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def move_lists(memo, places):  # type: ignore[no-untyped-def]
+def move_lists(memo: CandidateCache, places: Int64Array) -> None:
     """Moves the lists that statuses tell of to the front."""
-    free = np.int64(0)
+    free = int64(0)
     for place in places[np.argsort(memo.statuses[places])]:
-        begin = np.int64(memo.statuses[place]) - LISTED
+        begin = int64(memo.statuses[place]) - LISTED
         memo.statuses[place] = LISTED + free
         for at in range(begin, begin + 1 + memo.found[begin]):
             memo.found[free] = memo.found[at]

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int32Matrix, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, ROW_WORDS
 from stream_masker.core.kernels.intrinsics import on_lines
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.rule import Candidates
 
@@ -29,7 +29,7 @@ BLOCK_BIT_WORDS = ROW_WORDS + 2
 
 NO_MEMBER = -1
 """What stands in ``GraphArrays.up`` behind a concept's last ancestor, on the same line."""
-PATH_MASK = np.int64((1 << PATH_BITS) - 1)
+PATH_MASK = int64((1 << PATH_BITS) - 1)
 MOST_CONCEPTS, MOST_LEVELS = 1 << (31 - PATH_BITS), (1 << PATH_BITS) - 1
 """What a number of ``GraphArrays.up`` and one of ``Work.marks`` can hold; larger taxonomies are not for these
 kernels."""
@@ -57,7 +57,7 @@ class GraphArrays(NamedTuple):
 
     offsets: Int64Array
     ancestors: Int32Array
-    paths: NDArray[np.integer]
+    paths: Int32Array
     parent_offsets: Int64Array
     parents: Int32Array
     depth: Int32Array
@@ -65,7 +65,7 @@ class GraphArrays(NamedTuple):
     root_path: Int32Array
     longest: Int32Array
     up: Int32Array
-    bits: Int32Array
+    bits: Int32Matrix
     rows: UInt64Array
 
 
@@ -78,11 +78,11 @@ class MemberLists(NamedTuple):
     parents' tree. remote: a few candidates far from the root, each two with nothing but the root in common.
     """
 
-    eligible: NDArray[np.bool_]
+    eligible: BoolArray
     first: Int64Array
     starts: Int32Array
     members: Int32Array
-    deepest: NDArray[np.uint8]
+    deepest: UInt8Array
     preorder: Int32Array
     blocks: UInt64Array
     remote: Int32Array
@@ -115,7 +115,7 @@ def is_in_range(taxonomy: Taxonomy) -> bool:
     return len(taxonomy) <= MOST_CONCEPTS and int(taxonomy.depth.max()) <= MOST_LEVELS
 
 
-def _lines_of(offsets: Int64Array, ancestors: Int32Array, paths: NDArray[np.integer]) -> Int32Array:
+def _lines_of(offsets: Int64Array, ancestors: Int32Array, paths: Int32Array) -> Int32Array:
     counts = np.diff(offsets)
     behind = np.where(counts > ANCESTOR_LINE, (counts - 2) // (ANCESTOR_LINE - 1), 0).sum()
     up = on_lines(ANCESTOR_LINE * (counts.size + int(behind)), np.int32, fill=NO_MEMBER)
@@ -157,7 +157,7 @@ def bits_of(descendants: NDArray[np.integer]) -> Int32Array:
 
 
 @kernel
-def write_lines(offsets, ancestors, paths, up):  # type: ignore[no-untyped-def]
+def write_lines(offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, up: Int32Array) -> None:
     """Fills ``GraphArrays.up``: a number less than ``NO_MEMBER`` at the end of a line says where it goes on."""
     free = ANCESTOR_LINE * (offsets.size - 1)
     for c in range(offsets.size - 1):
@@ -169,30 +169,30 @@ def write_lines(offsets, ancestors, paths, up):  # type: ignore[no-untyped-def]
                 at = free
                 free += ANCESTOR_LINE
             j = offsets[c] + i
-            up[at] = (np.int64(ancestors[j]) << PATH_BITS) | np.int64(paths[j])
+            up[at] = (int64(ancestors[j]) << PATH_BITS) | int64(paths[j])
             at += 1
 
 
 @inlined
-def next_line(graph, at):  # type: ignore[no-untyped-def]
+def next_line(graph: GraphArrays, at: int) -> int:
     """Where the line of ``GraphArrays.up`` from ``at`` on goes on; 0 if it does not."""
-    last = np.int64(graph.up[at + ANCESTOR_LINE - 1])
-    return -last if last < NO_MEMBER else np.int64(0)
+    last = int64(graph.up[at + ANCESTOR_LINE - 1])
+    return -last if last < NO_MEMBER else int64(0)
 
 
 @inlined
-def next_above(graph, at):  # type: ignore[no-untyped-def]
+def next_above(graph: GraphArrays, at: int) -> tuple[int, int, int]:
     """(an ancestor, the path up to it, where the next one stands), from ``ANCESTOR_LINE`` · c on; the last is
     the root, 0."""
-    entry = np.int64(graph.up[at])
+    entry = int64(graph.up[at])
     if entry < 0:
         at = -entry
-        entry = np.int64(graph.up[at])
+        entry = int64(graph.up[at])
     return entry >> PATH_BITS, entry & PATH_MASK, at + 1
 
 
 @kernel
-def write_rows(bits, parent_offsets, parents, rows):  # type: ignore[no-untyped-def]
+def write_rows(bits: Int32Matrix, parent_offsets: Int64Array, parents: Int32Array, rows: UInt64Array) -> None:
     """Fills (m · 8,) zeros with the bits of each concept and of all that subsumes it."""
     for c in range(bits.shape[0]):
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
@@ -203,7 +203,7 @@ def write_rows(bits, parent_offsets, parents, rows):  # type: ignore[no-untyped-
 
 
 @kernel
-def apart(offsets, ancestors, order, most):  # type: ignore[no-untyped-def]
+def apart(offsets: Int64Array, ancestors: Int32Array, order: Int32Array, most: int) -> Int32Array:
     """The first concepts in that order, so many at most, that share nothing but the root with those before them."""
     taken = np.zeros(offsets.size - 1, np.bool_)
     found = np.empty(most, np.int32)
@@ -221,7 +221,7 @@ def apart(offsets, ancestors, order, most):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def greatest_below(parent_offsets, parents, numbers):  # type: ignore[no-untyped-def]
+def greatest_below(parent_offsets: Int64Array, parents: Int32Array, numbers: Int32Array) -> Int32Array:
     """(m,) int32: the greatest of the numbers of each concept's descendants, itself included."""
     greatest = numbers.copy()
     for c in range(numbers.size - 1, 0, -1):
@@ -231,7 +231,7 @@ def greatest_below(parent_offsets, parents, numbers):  # type: ignore[no-untyped
 
 
 @kernel
-def walk_order(above):  # type: ignore[no-untyped-def]
+def walk_order(above: Int32Array) -> Int32Array:
     """(m,) int32: each concept's place in a walk down a tree, given what is above each."""
     m = above.size
     size = np.ones(m, np.int32)
@@ -247,13 +247,15 @@ def walk_order(above):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def transposed(offsets, ancestors, paths, order, members):  # type: ignore[no-untyped-def]
+def transposed(
+    offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, order: Int32Array, members: Int32Array
+) -> tuple[Int64Array, Int32Array]:
     """(first, starts) of the closure by ancestor and path; writes the members, those of a list in the given order."""
     m = offsets.size - 1
     first = np.zeros(m + 1, np.int64)
     for c in order:
         for k in range(offsets[c], offsets[c + 1]):
-            s = np.int64(ancestors[k])
+            s = int64(ancestors[k])
             first[s + 1] = max(first[s + 1], paths[k] + 1)
     for i in range(m):
         first[i + 1] += first[i]
@@ -272,7 +274,7 @@ def transposed(offsets, ancestors, paths, order, members):  # type: ignore[no-un
 
 
 @kernel
-def greatest_of_lists(starts, members, numbers):  # type: ignore[no-untyped-def]
+def greatest_of_lists(starts: Int32Array, members: Int32Array, numbers: Int32Array) -> UInt8Array:
     """(lists,) uint8: the greatest of the numbers of each list's members, 0 for none."""
     greatest = np.zeros(starts.size - 1, np.uint8)
     for x in range(greatest.size):
@@ -282,7 +284,14 @@ def greatest_of_lists(starts, members, numbers):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write_blocks(members, rows, depth, preorder, above, blocks):  # type: ignore[no-untyped-def]
+def write_blocks(
+    members: Int32Array,
+    rows: UInt64Array,
+    depth: Int32Array,
+    preorder: Int32Array,
+    above: Int32Array,
+    blocks: UInt64Array,
+) -> None:
     """Fills zeros with the blocks' words. What covers a block is the least common concept above its members in the
     first parents' tree: every member is the same or below it."""
     for j in range(blocks.size // BLOCK_BIT_WORDS):

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, part
+from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.replacement.dag.cache import (
     CACHE_COLUMNS,
@@ -16,13 +17,16 @@ from stream_masker.core.replacement.dag.cache import (
     KEY,
     LISTED,
     START,
+    CandidateCache,
     first_level_at,
     home_slot,
     locate,
     query_key,
 )
 from stream_masker.core.replacement.dag.enumeration import prefetch_member
+from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists
 from stream_masker.core.replacement.dag.sampling import FEWEST_TRIES, offset_below, tries_of
+from stream_masker.core.replacement.dag.scratch import AncestorScratch
 from stream_masker.core.replacement.levels import takes_upper
 
 PREFETCH_DISTANCE = 32
@@ -30,26 +34,35 @@ PREFETCH_DISTANCE = 32
 
 
 @inlined
-def predicted_sign(a, r, noise):  # type: ignore[no-untyped-def]
+def predicted_sign(a: int, r: int, noise: float) -> int:
     """1 for farther, -1 for nearer, 0 for no sign condition."""
     if r < 0 or r == a:
-        return np.int64(0)
-    return np.int64(1) if noise > 0.0 else np.int64(-1)
+        return int64(0)
+    return int64(1) if noise > 0.0 else int64(-1)
 
 
 @inlined
-def predicted_key(graph, a, r, noise):  # type: ignore[no-untyped-def]
+def predicted_key(graph: GraphArrays, a: int, r: int, noise: float) -> int:
     """The key of the case of a value."""
     sign = predicted_sign(a, r, noise)
-    return query_key(graph.depth.size, a, r if sign != 0 else np.int64(-1), sign)
+    return query_key(graph.depth.size, a, r if sign != 0 else int64(-1), sign)
 
 
 @part
-def prefetch_queries(graph, memo, order, start, stop, codes, references, noise):  # type: ignore[no-untyped-def]
+def prefetch_queries(
+    graph: GraphArrays,
+    memo: CandidateCache,
+    order: Int64Array,
+    start: int,
+    stop: int,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+) -> None:
     """What is found by the codes of the values from ``start`` to ``stop`` of the order alone."""
     for at in range(start, min(stop, order.size)):
         n = order[at]
-        a, r = np.int64(codes[n]), np.int64(references[n])
+        a, r = int64(codes[n]), int64(references[n])
         if a >= 0:
             prefetch(memo.value_at, a)
             prefetch(memo.flat, CACHE_COLUMNS * home_slot(memo, predicted_key(graph, a, r, noise[n])))
@@ -59,27 +72,39 @@ def prefetch_queries(graph, memo, order, start, stop, codes, references, noise):
 
 
 @part
-def prefetch_draws(  # type: ignore[no-untyped-def]
-    graph, lists, memo, work, calibrated, order, start, stop, codes, references, noise, rounding, ties
-):
+def prefetch_draws(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    calibrated: bool,
+    order: Int64Array,
+    start: int,
+    stop: int,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> None:
     """What the first draw of these values will probably need, of those that are remembered."""
     ahead = work.ahead
     for at in range(start, stop):
         n = order[at]
-        a = np.int64(codes[n])
+        a = int64(codes[n])
         if a >= 0 and memo.value_at[a] > 0:
-            prefetch(memo.first_level, np.int64(memo.value_at[a]))
-            key = predicted_key(graph, a, np.int64(references[n]), noise[n])
+            prefetch(memo.first_level, int64(memo.value_at[a]))
+            key = predicted_key(graph, a, int64(references[n]), noise[n])
             home = home_slot(memo, key)
             if memo.cases[home, KEY] == key:
                 prefetch(memo.statuses, memo.cases[home, START])
                 prefetch(memo.statuses, memo.cases[home, START] + ANCESTOR_LINE - 1)
     for at in range(start, stop):
         n = order[at]
-        a = np.int64(codes[n])
+        a = int64(codes[n])
         ahead[at - start] = -1
         if a >= 0 and memo.value_at[a] > 0:
-            key = predicted_key(graph, a, np.int64(references[n]), noise[n])
+            key = predicted_key(graph, a, int64(references[n]), noise[n])
             ahead[at - start] = level_to_draw(memo, a, key, calibrated, noise[n], rounding[n])
         if ahead[at - start] >= 0:
             prefetch_members(lists, memo, ahead[at - start], ties[n])
@@ -89,38 +114,38 @@ def prefetch_draws(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def level_to_draw(memo, a, key, calibrated, noise, rounding):  # type: ignore[no-untyped-def]
+def level_to_draw(memo: CandidateCache, a: int, key: int, calibrated: bool, noise: float, rounding: np.uint64) -> int:
     """The level whose members a value will probably look at first; -1 for none, or for a list, which is asked for."""
     value = memo.value_at[a]
     first, stop = memo.first_level[value], memo.first_level[value + 1]
     level, step = predicted_level(memo, first, stop, calibrated, abs(noise), rounding)
     home = home_slot(memo, key)
     if memo.cases[home, KEY] != key:
-        return level if level >= first else np.int64(-1)
+        return level if level >= first else int64(-1)
     start = memo.cases[home, START] - first
     while first <= level < stop and memo.statuses[start + level] == EMPTY:
         level += step
     if not first <= level < stop:
-        return np.int64(-1)
-    status = np.int64(memo.statuses[start + level])
+        return int64(-1)
+    status = int64(memo.statuses[start + level])
     if status >= LISTED:
         prefetch(memo.found, status - LISTED)
-    return level if status < LISTED else np.int64(-1)
+    return level if status < LISTED else int64(-1)
 
 
 @inlined
-def prefetch_members(lists, memo, level, tie):  # type: ignore[no-untyped-def]
+def prefetch_members(lists: MemberLists, memo: CandidateCache, level: int, tie: np.uint64) -> None:
     """The numbers of a level's members: of all of few, of the first ones that are tried of many."""
     if tries_of(memo.sizes[level]) == 0:
         for g in range(memo.first_group[level], memo.first_group[level + 1]):
-            prefetch(lists.members, np.int64(lists.starts[memo.groups[2 * g]]))
+            prefetch(lists.members, int64(lists.starts[memo.groups[2 * g]]))
     else:
         for turn in range(FEWEST_TRIES):
             prefetch(lists.members, locate(lists, memo, level, offset_below(tie, turn, memo.sizes[level]))[1])
 
 
 @inlined
-def prefetch_lines(graph, lists, memo, level, tie):  # type: ignore[no-untyped-def]
+def prefetch_lines(graph: GraphArrays, lists: MemberLists, memo: CandidateCache, level: int, tie: np.uint64) -> None:
     """The lines of these members: of all of few, of the first one that is tried of many."""
     if tries_of(memo.sizes[level]) == 0:
         for g in range(memo.first_group[level], memo.first_group[level + 1]):
@@ -131,7 +156,9 @@ def prefetch_lines(graph, lists, memo, level, tie):  # type: ignore[no-untyped-d
 
 
 @inlined
-def predicted_level(memo, first, stop, calibrated, target, rounding):  # type: ignore[no-untyped-def]
+def predicted_level(
+    memo: CandidateCache, first: int, stop: int, calibrated: bool, target: float, rounding: np.uint64
+) -> tuple[int, int]:
     """(the level that is taken if all have admissible concepts, less than ``first`` for the value itself; 1 or -1, the
     way to go on from there)."""
     up = first_level_at(memo, first, stop, target)

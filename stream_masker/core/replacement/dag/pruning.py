@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_masker.core.dtypes import UInt64Array
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, ROW_WORDS, has_common_bit
-from stream_masker.core.kernels.jit import inlined, part
-from stream_masker.core.replacement.dag.index import COVER, DEEPEST, next_above
+from stream_masker.core.kernels.jit import inlined, int64, part
+from stream_masker.core.replacement.dag.cache import CandidateCache
+from stream_masker.core.replacement.dag.index import COVER, DEEPEST, GraphArrays, MemberLists, next_above
 from stream_masker.core.replacement.dag.scratch import (
     BOUNDED,
     BY_OTHERS,
@@ -43,6 +45,7 @@ from stream_masker.core.replacement.dag.scratch import (
     SELF,
     SHARED,
     VALUE,
+    AncestorScratch,
     common_subsumer,
     mark,
 )
@@ -52,7 +55,7 @@ BEYOND_REACH = np.int64(1 << 60)
 
 
 @part
-def distance_bound(graph, work, case):  # type: ignore[no-untyped-def]
+def distance_bound(graph: GraphArrays, work: AncestorScratch, case: tuple[int, int, int, tuple[int, int]]) -> None:
     """Marks a case, and fills what rules concepts out, unless that is done."""
     mark(graph, work, case)
     a, r, sign, own = case
@@ -71,10 +74,10 @@ def distance_bound(graph, work, case):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fill_links(graph, work, own, beyond):  # type: ignore[no-untyped-def]
+def fill_links(graph: GraphArrays, work: AncestorScratch, own: tuple[int, int], beyond: bool) -> None:
     """Writes for each depth the fewest links at a distance of at least ``own`` (``beyond``: of more)."""
-    links = np.int64(0)
-    rest = np.int64(0) if beyond else own[0] - 1
+    links = int64(0)
+    rest = int64(0) if beyond else own[0] - 1
     for depth in range(1, graph.begins.size - 1):
         rest += own[1]
         while rest >= own[0]:
@@ -84,16 +87,16 @@ def fill_links(graph, work, own, beyond):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def relate_block(graph, work, i):  # type: ignore[no-untyped-def]
+def relate_block(graph: GraphArrays, work: AncestorScratch, i: int) -> None:
     """Writes what step i shares with r, from what its parents do, which are later steps."""
     steps = work.steps
     s = steps[i, SELF]
-    links = np.int64(work.marks[2 * s + REFERENCE]) - 1
+    links = int64(work.marks[2 * s + REFERENCE]) - 1
     depth = steps[i, DEPTH]
     if links < 0:
-        depth = np.int64(0)
+        depth = int64(0)
         for j in range(graph.parent_offsets[s], graph.parent_offsets[s + 1]):
-            h = np.int64(work.step_of[graph.parents[j]])
+            h = int64(work.step_of[graph.parents[j]])
             above, more = steps[h, SHARED], steps[h, LINKS] + 1
             if above > depth or (above == depth and more < links):
                 depth, links = above, more
@@ -101,14 +104,14 @@ def relate_block(graph, work, i):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bound_depths(graph, work, count, r):  # type: ignore[no-untyped-def]
+def bound_depths(graph: GraphArrays, work: AncestorScratch, count: int, r: int) -> None:
     """Fills what sign > 0 needs."""
-    steps, shared_with_a = work.steps, np.int64(0)
+    steps, shared_with_a = work.steps, int64(0)
     for i in range(work.by_others.size):
         work.by_others[i] = BEYOND_REACH
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
-        u = np.int64(graph.ancestors[j])
-        depth = np.int64(graph.depth[u])
+        u = int64(graph.ancestors[j])
+        depth = int64(graph.depth[u])
         far = work.links[depth] - 1 + depth - graph.paths[j]
         if work.marks[2 * u + VALUE] == 0:
             add_other(graph, work, u, -far - 1)
@@ -129,16 +132,16 @@ def bound_depths(graph, work, count, r):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bound_root_paths(graph, work, count):  # type: ignore[no-untyped-def]
+def bound_root_paths(graph: GraphArrays, work: AncestorScratch, count: int) -> None:
     """Fills what sign < 0 needs: for each step the greatest over those that are not deeper."""
     steps = work.steps
-    greatest = np.int64(-1)
+    greatest = int64(-1)
     i = count - 1
     while i >= 0:
         h = i
         while h >= 0 and steps[h, DEPTH] == steps[i, DEPTH]:
             s = steps[h, SELF]
-            marked = np.int64(work.marks[2 * s + REFERENCE])
+            marked = int64(work.marks[2 * s + REFERENCE])
             most = work.links[steps[h, DEPTH]] - marked
             if marked > 0 and most >= 0:
                 greatest = max(greatest, min(most + graph.root_path[s], graph.longest[s]))
@@ -149,12 +152,12 @@ def bound_root_paths(graph, work, count):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def list_others(graph, work, r):  # type: ignore[no-untyped-def]
+def list_others(graph: GraphArrays, work: AncestorScratch, r: int) -> None:
     """Lists, for sign < 0, the ancestors of r that a has not, each with the greatest root_path with which a concept
     below it may be near enough over it."""
     work.state[LONGEST] = -1
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
-        u = np.int64(graph.ancestors[j])
+        u = int64(graph.ancestors[j])
         most = work.links[graph.depth[u]] - 1 - graph.paths[j]
         if work.marks[2 * u + VALUE] == 0 and most >= 0:
             limit = min(most + graph.root_path[u], graph.longest[u])
@@ -163,13 +166,13 @@ def list_others(graph, work, r):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def longest(work, i):  # type: ignore[no-untyped-def]
+def longest(work: AncestorScratch, i: int) -> int:
     """For sign < 0: the longest path up to the root that a member of a list of step i may have."""
     return max(work.steps[i, ROOT_PATH], work.state[LONGEST])
 
 
 @inlined
-def add_other(graph, work, u, limit):  # type: ignore[no-untyped-def]
+def add_other(graph: GraphArrays, work: AncestorScratch, u: int, limit: int) -> None:
     """Puts an ancestor of r that a has not on the list of those that a concept may be below."""
     count = work.others[0, COUNT]
     work.others[count, FIRST], work.others[count, SECOND] = graph.bits[u, 0], graph.bits[u, 1]
@@ -179,13 +182,13 @@ def add_other(graph, work, u, limit):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def has_bit(words, at, bit):  # type: ignore[no-untyped-def]
+def has_bit(words: UInt64Array, at: int, bit: int) -> bool:
     """Whether the words from ``at`` on have a bit."""
     return (words[at + (bit >> 6)] >> np.uint64(bit & 63)) & np.uint64(1) != np.uint64(0)
 
 
 @inlined
-def may_share(words, at, work, number):  # type: ignore[no-untyped-def]
+def may_share(words: UInt64Array, at: int, work: AncestorScratch, number: int) -> bool:
     """Whether what has these words from ``at`` on may be below one of the others, and be admissible for that.
 
     number: its root_path (sign < 0) or minus its depth, or what of several is the least.
@@ -201,16 +204,16 @@ def may_share(words, at, work, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_deep_enough(lists, work, i, k, block, touched):  # type: ignore[no-untyped-def]
+def is_deep_enough(lists: MemberLists, work: AncestorScratch, i: int, k: int, block: int, touched: bool) -> bool:
     """For sign > 0: whether any of a block's members with k links up to step i may be farther."""
     if k >= work.steps[i, ENOUGH]:
         return True
-    deepest = np.int64(lists.blocks[block + DEEPEST])
+    deepest = int64(lists.blocks[block + DEEPEST])
     return deepest > work.steps[i, BY_SHARED] or (touched and deepest > work.steps[i, BY_OTHERS])
 
 
 @inlined
-def is_prunable(graph, work, sign, i, k, c):  # type: ignore[no-untyped-def]
+def is_prunable(graph: GraphArrays, work: AncestorScratch, sign: int, i: int, k: int, c: int) -> bool:
     """Whether c, with k links up to step i, cannot be admissible, as its depths and bits tell."""
     steps = work.steps
     if sign == 0 or (sign > 0 and k >= steps[i, ENOUGH]):
@@ -220,17 +223,17 @@ def is_prunable(graph, work, sign, i, k, c):  # type: ignore[no-untyped-def]
         if depth > steps[i, BY_SHARED]:
             return False
         return depth <= steps[i, BY_OTHERS] or not may_share(graph.rows, ROW_WORDS * c, work, -depth)
-    root_path = np.int64(graph.root_path[c])
+    root_path = int64(graph.root_path[c])
     if root_path <= steps[i, ROOT_PATH]:
         return False
     return root_path > work.state[LONGEST] or not may_share(graph.rows, ROW_WORDS * c, work, root_path)
 
 
 @inlined
-def is_covered(graph, lists, work, i, block):  # type: ignore[no-untyped-def]
+def is_covered(graph: GraphArrays, lists: MemberLists, work: AncestorScratch, i: int, block: int) -> bool:
     """Whether all members of a block lie below an ancestor of a that is deeper than step i."""
     end = graph.begins[work.steps[i, DEPTH] + 1]
-    at, x = ANCESTOR_LINE * np.int64(lists.blocks[block + COVER]), end
+    at, x = ANCESTOR_LINE * int64(lists.blocks[block + COVER]), end
     while x >= end:
         x, _, at = next_above(graph, at)
         if x >= end and work.marks[2 * x + VALUE] > 0:
@@ -239,24 +242,31 @@ def is_covered(graph, lists, work, i, block):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_too_near(graph, lists, memo, work, case, level):  # type: ignore[no-untyped-def]
+def is_too_near(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+) -> bool:
     """For sign > 0: whether no member of a level can be farther, as what its lists share with r and their greatest
     depths tell."""
     mark(graph, work, case)
     _, r, sign, (own_depth, own_links) = case
     for g in range(memo.first_group[level], memo.first_group[level + 1]):
-        x = np.int64(memo.groups[2 * g])
+        x = int64(memo.groups[2 * g])
         s = work.steps[memo.groups[2 * g + 1], SELF]
         _, depth, links = common_subsumer(graph, work, s, REFERENCE)
         if passes(sign, depth, links + x - lists.first[s], case[3]):
             return False
-        if (np.int64(lists.deepest[x]) + graph.depth[r]) * own_depth > (2 * own_depth + own_links) * (depth + 1):
+        if (int64(lists.deepest[x]) + graph.depth[r]) * own_depth > (2 * own_depth + own_links) * (depth + 1):
             return False
     return True
 
 
 @inlined
-def is_list_prunable(graph, lists, work, sign, x, i):  # type: ignore[no-untyped-def]
+def is_list_prunable(graph: GraphArrays, lists: MemberLists, work: AncestorScratch, sign: int, x: int, i: int) -> bool:
     """Whether no member of a list x of step i can be admissible: all have too long a path up to the root (sign < 0), or
     none is deep enough to be farther over another subsumer (sign > 0)."""
     if sign == 0 or (sign > 0 and x - lists.first[work.steps[i, SELF]] >= work.steps[i, ENOUGH]):
@@ -267,7 +277,7 @@ def is_list_prunable(graph, lists, work, sign, x, i):  # type: ignore[no-untyped
 
 
 @inlined
-def first_after(graph, lists, start, stop, root_path):  # type: ignore[no-untyped-def]
+def first_after(graph: GraphArrays, lists: MemberLists, start: int, stop: int, root_path: int) -> int:
     """The first member of a list, from start to stop, with a longer path up to the root; stop for none."""
     while start < stop:
         middle = (start + stop) >> 1

@@ -11,11 +11,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.kernels.cache_lines import ROW_WORDS
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, part
+from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.random.draws import index_below
-from stream_masker.core.replacement.dag.cache import BALL, EMPTY, LISTED, START, THERE, UNKNOWN, is_enumerated, locate
+from stream_masker.core.replacement.dag.cache import (
+    BALL,
+    EMPTY,
+    LISTED,
+    START,
+    THERE,
+    UNKNOWN,
+    CandidateCache,
+    is_enumerated,
+    locate,
+)
 from stream_masker.core.replacement.dag.enumeration import (
     LOW,
     is_level_member,
@@ -26,9 +37,9 @@ from stream_masker.core.replacement.dag.enumeration import (
     sift,
     sweep_level,
 )
-from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER
+from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, GraphArrays, MemberLists
 from stream_masker.core.replacement.dag.pruning import distance_bound, is_list_prunable, is_too_near
-from stream_masker.core.replacement.dag.scratch import BOUNDED, READY, mark
+from stream_masker.core.replacement.dag.scratch import BOUNDED, READY, AncestorScratch, mark
 
 LEVEL_OF_FEW = 8
 FEWEST_TRIES, MOST_TRIES, MEMBERS_A_TRY = 4, 4096, 32
@@ -45,7 +56,7 @@ MANY_LISTED = 32
 
 
 @inlined
-def offset_below(seed, turn, size):  # type: ignore[no-untyped-def]
+def offset_below(seed: np.uint64, turn: int, size: int) -> int:
     """A random integer in 0 … size - 1, the turn-th from a record's word (splitmix64)."""
     word = seed + HASH_MULTIPLIER * np.uint64(turn + 1)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -54,23 +65,33 @@ def offset_below(seed, turn, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def tries_of(members):  # type: ignore[no-untyped-def]
+def tries_of(members: int) -> int:
     """How many members to try before all are listed."""
     return 0 if members <= LEVEL_OF_FEW else min(FEWEST_TRIES + members // MEMBERS_A_TRY, MOST_TRIES)
 
 
 @part
-def draw_from_level(graph, lists, memo, work, case, slot, first, j, seed):  # type: ignore[no-untyped-def]
+def draw_from_level(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    slot: int,
+    first: int,
+    j: int,
+    seed: np.uint64,
+) -> int:
     """An admissible concept of the case's level j, or -1 if there is none; ``first``: the value's first level."""
     at = memo.cases[slot, START] + j
     if memo.statuses[at] == UNKNOWN and case[2] < 0 and memo.cases[slot, BALL] <= SMALL_NEAR_SET:
         list_near_set(graph, lists, memo, work, case, slot, first)
     if memo.statuses[at] == EMPTY:
-        return np.int64(-1)
+        return int64(-1)
     level = first + j
     if memo.statuses[at] == UNKNOWN and case[2] > 0 and is_too_near(graph, lists, memo, work, case, level):
         memo.statuses[at] = EMPTY
-        return np.int64(-1)
+        return int64(-1)
     turns = tries_of(memo.sizes[level])
     if not is_cached_level(memo, at):
         found = try_members(graph, lists, memo, work, case, level, turns, seed)
@@ -80,18 +101,27 @@ def draw_from_level(graph, lists, memo, work, case, slot, first, j, seed):  # ty
     if memo.statuses[at] < LISTED:
         list_admissible(graph, lists, memo, work, case, slot, first, level, at)
     if memo.statuses[at] == EMPTY:
-        return np.int64(-1)
+        return int64(-1)
     return drawn(graph, lists, memo, work, case, level, at, turns, seed)
 
 
 @inlined
-def is_cached_level(memo, at):  # type: ignore[no-untyped-def]
+def is_cached_level(memo: CandidateCache, at: int) -> bool:
     """Whether a status tells of a list that is in order, or soon put in order."""
     return memo.statuses[at] >= LISTED and memo.found[memo.statuses[at] - LISTED] >= -MANY_LISTED
 
 
 @inlined
-def try_members(graph, lists, memo, work, case, level, turns, seed):  # type: ignore[no-untyped-def]
+def try_members(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    turns: int,
+    seed: np.uint64,
+) -> int:
     """The first admissible one of so many members tried; -1 if none is. Few tries need no bounds."""
     mark(graph, work, case)
     turn = min(turns, FEWEST_TRIES)
@@ -107,20 +137,30 @@ def try_members(graph, lists, memo, work, case, level, turns, seed):  # type: ig
 
 
 @part
-def try_members_together(graph, lists, memo, work, case, level, turn, stop, seed):  # type: ignore[no-untyped-def]
+def try_members_together(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    turn: int,
+    stop: int,
+    seed: np.uint64,
+) -> int:
     """As ``try_members``, of some turns, whose members are asked for together."""
     kept = work.kept
     bounded = work.state[READY] == BOUNDED and case[2] != 0
     count = 0
     for t in range(turn, stop):
         g, y = locate(lists, memo, level, offset_below(seed, t, memo.sizes[level]))
-        x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
+        x, i = int64(memo.groups[2 * g]), int64(memo.groups[2 * g + 1])
         if not (bounded and is_list_prunable(graph, lists, work, case[2], x, i)):
             prefetch(lists.members, y)
             kept[count] = (g << 32) + y
             count += 1
     for n in range(count):
-        c = np.int64(lists.members[kept[n] & LOW])
+        c = int64(lists.members[kept[n] & LOW])
         if bounded:
             prefetch(graph.rows, ROW_WORDS * c)
             prefetch(graph.root_path, c)
@@ -130,12 +170,12 @@ def try_members_together(graph, lists, memo, work, case, level, turn, stop, seed
         count = sift(graph, lists, memo, work, case, count)
     for n in range(count):
         if is_level_member(graph, lists, memo, work, case, kept[n]):
-            return np.int64(lists.members[kept[n] & LOW])
-    return np.int64(-1)
+            return int64(lists.members[kept[n] & LOW])
+    return int64(-1)
 
 
 @inlined
-def bits_of_places(found, at):  # type: ignore[no-untyped-def]
+def bits_of_places(found: Int32Array, at: int) -> np.uint64:
     """The bits ``bit_of`` of all places on the list at ``found[at]``; all bits for many."""
     bits = np.uint64(0)
     if found[at] > WORD_BITS:
@@ -147,17 +187,27 @@ def bits_of_places(found, at):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bit_of(place):  # type: ignore[no-untyped-def]
+def bit_of(place: int) -> np.uint64:
     """One of 64 bits for each place."""
     return np.uint64(1) << (np.uint64(place) & np.uint64(WORD_BITS - 1))
 
 
 @inlined
-def drawn(graph, lists, memo, work, case, level, at, turns, seed):  # type: ignore[no-untyped-def]
+def drawn(
+    graph: GraphArrays,
+    lists: MemberLists,
+    memo: CandidateCache,
+    work: AncestorScratch,
+    case: tuple[int, int, int, tuple[int, int]],
+    level: int,
+    at: int,
+    turns: int,
+    seed: np.uint64,
+) -> int:
     """The same draw, from the list of those that are admissible; from all of them after so many tries."""
-    place = np.int64(-1)
+    place = int64(-1)
     if memo.statuses[at] >= LISTED:
-        begin = np.int64(memo.statuses[at] - LISTED)
+        begin = int64(memo.statuses[at] - LISTED)
         if memo.found[begin] < 0:
             put_in_order(graph, lists, memo, work, case, level, begin)
         bits = bits_of_places(memo.found, begin)
@@ -167,8 +217,8 @@ def drawn(graph, lists, memo, work, case, level, at, turns, seed):  # type: igno
                 place = u
                 break
         if place < 0:
-            place = np.int64(memo.found[begin + 1 + offset_below(seed, turns, memo.found[begin])])
+            place = int64(memo.found[begin + 1 + offset_below(seed, turns, memo.found[begin])])
     else:
         size = sweep_level(graph, lists, memo, work, case, level, -1, 0)[0]
         place = sweep_level(graph, lists, memo, work, case, level, offset_below(seed, turns, size), 0)[1]
-    return np.int64(lists.members[locate(lists, memo, level, place)[1]])
+    return int64(lists.members[locate(lists, memo, level, place)[1]])

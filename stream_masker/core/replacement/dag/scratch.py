@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array, UInt64Array
+from stream_masker.core.dtypes import Int16Array, Int64Array, Int64Matrix, UInt8Array, UInt64Array
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, ROW_WORDS, marked_on_line
 from stream_masker.core.kernels.intrinsics import lowest_bit
-from stream_masker.core.kernels.jit import inlined, part
-from stream_masker.core.replacement.dag.index import MEMBER_BLOCK, PATH_MASK, next_above, next_line
+from stream_masker.core.kernels.jit import inlined, int64, part
+from stream_masker.core.replacement.dag.index import MEMBER_BLOCK, PATH_MASK, GraphArrays, next_above, next_line
 from stream_masker.core.replacement.levels import passes
 
 SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
@@ -63,15 +62,15 @@ class AncestorScratch(NamedTuple):
     depth, and common: by ancestor of r, what bounds are made of. entries, kept, few, ahead: room for lists.
     """
 
-    marks: NDArray[np.uint8]
-    step_of: NDArray[np.int16]
+    marks: UInt8Array
+    step_of: Int16Array
     state: Int64Array
-    steps: Int64Array
-    others: Int64Array
+    steps: Int64Matrix
+    others: Int64Matrix
     mask: UInt64Array
     links: Int64Array
     by_others: Int64Array
-    common: Int64Array
+    common: Int64Matrix
     entries: Int64Array
     kept: Int64Array
     few: Int64Array
@@ -98,10 +97,10 @@ def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, ahead: i
 
 
 @inlined
-def mark_value(graph, work, a):  # type: ignore[no-untyped-def]
+def mark_value(graph: GraphArrays, work: AncestorScratch, a: int) -> None:
     """Marks the ancestors of a value, and writes its steps."""
     work.state[HELD] = a
-    at, i, s = ANCESTOR_LINE * a, 0, np.int64(1)
+    at, i, s = ANCESTOR_LINE * a, 0, int64(1)
     while s > 0:
         s, path, at = next_above(graph, at)
         work.marks[2 * s + VALUE] = path + 1
@@ -111,16 +110,16 @@ def mark_value(graph, work, a):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def unmark(graph, work, c, side):  # type: ignore[no-untyped-def]
+def unmark(graph: GraphArrays, work: AncestorScratch, c: int, side: int) -> None:
     """Removes the marks of a concept's ancestors."""
-    at, s = ANCESTOR_LINE * c, np.int64(1)
+    at, s = ANCESTOR_LINE * c, int64(1)
     while s > 0:
         s, _, at = next_above(graph, at)
         work.marks[2 * s + side] = 0
 
 
 @part
-def release(graph, work):  # type: ignore[no-untyped-def]
+def release(graph: GraphArrays, work: AncestorScratch) -> None:
     """Removes the marks of the value that is held, if there is one."""
     if work.state[HELD] != NO_VALUE:
         unmark(graph, work, work.state[HELD], VALUE)
@@ -128,7 +127,7 @@ def release(graph, work):  # type: ignore[no-untyped-def]
 
 
 @part
-def hold(graph, work, a):  # type: ignore[no-untyped-def]
+def hold(graph: GraphArrays, work: AncestorScratch, a: int) -> None:
     """Marks the ancestors of a value instead of another one's, unless they are marked."""
     if work.state[HELD] != a:
         release(graph, work)
@@ -136,21 +135,21 @@ def hold(graph, work, a):  # type: ignore[no-untyped-def]
 
 
 @part
-def mark(graph, work, case):  # type: ignore[no-untyped-def]
+def mark(graph: GraphArrays, work: AncestorScratch, case: tuple[int, int, int, tuple[int, int]]) -> None:
     """Marks the ancestors of a case (a, r, sign, own), unless they are marked."""
     a, r, sign = case[0], case[1], case[2]
     if work.state[READY] == 0:
         work.state[READY] = MARKED
         hold(graph, work, a)
         if sign != 0:
-            at, s = ANCESTOR_LINE * r, np.int64(1)
+            at, s = ANCESTOR_LINE * r, int64(1)
             while s > 0:
                 s, path, at = next_above(graph, at)
                 work.marks[2 * s + REFERENCE] = path + 1
 
 
 @part
-def clean(graph, work, case):  # type: ignore[no-untyped-def]
+def clean(graph: GraphArrays, work: AncestorScratch, case: tuple[int, int, int, tuple[int, int]]) -> None:
     """Empties the room of a case, but for its value."""
     if work.state[READY] != 0:
         if case[2] != 0:
@@ -159,30 +158,30 @@ def clean(graph, work, case):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def marked(graph, work, at, side):  # type: ignore[no-untyped-def]
+def marked(graph: GraphArrays, work: AncestorScratch, at: int, side: int) -> np.uint64:
     """Bits of the marked ones of a line of ``Graph.up``, two apart, in its order."""
     return marked_on_line(graph.up, at, work.marks) & (BITS_OF_VALUE << np.uint64(side))
 
 
 @inlined
-def first_marked(graph, work, at, bits, side):  # type: ignore[no-untyped-def]
+def first_marked(graph: GraphArrays, work: AncestorScratch, at: int, bits: np.uint64, side: int) -> tuple[int, int]:
     """(the first one of these bits of a line, the links to it from the line's concept and from the marked one)."""
-    number = np.int64(graph.up[at + (lowest_bit(bits) >> 1)])
+    number = int64(graph.up[at + (lowest_bit(bits) >> 1)])
     x = number >> PATH_BITS
-    return x, np.int64(work.marks[2 * x + side]) - 1 + (number & PATH_MASK)
+    return x, int64(work.marks[2 * x + side]) - 1 + (number & PATH_MASK)
 
 
 @inlined
-def common_subsumer(graph, work, c, side):  # type: ignore[no-untyped-def]
+def common_subsumer(graph: GraphArrays, work: AncestorScratch, c: int, side: int) -> tuple[int, int, int]:
     """(position, depth, links) of the least common subsumer of c and the value or the reference, by marks: of the
     deepest ones that with the fewest links, and of these the last position."""
-    at = ANCESTOR_LINE * np.int64(c)
+    at = ANCESTOR_LINE * int64(c)
     bits = marked(graph, work, at, side)
     while bits == 0:
         at = next_line(graph, at)
         bits = marked(graph, work, at, side)
     found, links = first_marked(graph, work, at, bits, side)
-    depth = np.int64(graph.depth[found])
+    depth = int64(graph.depth[found])
     bits &= bits - np.uint64(1)
     while True:
         while bits != 0:
@@ -199,13 +198,15 @@ def common_subsumer(graph, work, c, side):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fits(graph, work, case, c, s):  # type: ignore[no-untyped-def]
+def fits(
+    graph: GraphArrays, work: AncestorScratch, case: tuple[int, int, int, tuple[int, int]], c: int, s: int
+) -> bool:
     """Whether c has s for its least common subsumer with a and is admissible."""
     return common_subsumer(graph, work, c, VALUE)[0] == s and meets_sign(graph, work, case, c)
 
 
 @inlined
-def meets_sign(graph, work, case, c):  # type: ignore[no-untyped-def]
+def meets_sign(graph: GraphArrays, work: AncestorScratch, case: tuple[int, int, int, tuple[int, int]], c: int) -> bool:
     """Whether c is farther from the reference, or nearer to it, than the value, as the case's sign demands."""
     if case[2] == 0:
         return True

@@ -67,9 +67,19 @@ class SlidingPair:
 
     def _slide_by_pairs(self, change: SparseCounts) -> bool:
         a, b = self.a, self.b
-        before = self.counts.keys, self.counts.counts
-        sides = self._concepts, a.size, a.known, b.size, b.known
-        return bool(slide_pairs(*before, change.keys, change.counts, *sides, self._products.sums_and_errors))
+        before, products = self.counts, self._products.sums_and_errors
+        return slide_pairs(
+            before.keys,
+            before.counts,
+            change.keys,
+            change.counts,
+            self._concepts,
+            a.size,
+            a.known,
+            b.size,
+            b.known,
+            products,
+        )
 
     def _slide_by_blocks(self, change: SparseCounts, new: SparseCounts) -> None:
         outer, inner = self._table(change), self._table(combine([self.counts, new]))

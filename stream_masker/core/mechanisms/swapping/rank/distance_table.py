@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.kernels.jit import kernel
 
 Levels: TypeAlias = NDArray[np.uint16] | Int32Array
@@ -116,7 +116,7 @@ class _DistanceIndex:
 
     def numbers(self, rows: Float64Array) -> Int32Array:
         """Return the numbers of the distances in ``rows``."""
-        numbers = np.empty(rows.shape, np.int32)
+        numbers = np.empty((rows.shape[0], rows.shape[1]), np.int32)
         while (count := number_rows(rows, numbers, self._keys, self._numbers, self._distances, self.found.size)) < 0:
             self._grow(2 * self._keys.size)
         self.found = self._distances[:count]
@@ -130,7 +130,14 @@ class _DistanceIndex:
 
 
 @kernel
-def number_rows(rows, numbers, keys, key_numbers, known, count):  # type: ignore[no-untyped-def]
+def number_rows(
+    rows: Float64Matrix,
+    numbers: Int32Matrix,
+    keys: Float64Array,
+    key_numbers: Int32Array,
+    known: Float64Array,
+    count: int,
+) -> int:
     """Numbers the distances of ``rows``; how many distinct ones there are then, or -1 when there is no room for more.
 
     ``keys``, ``key_numbers``: a hash table of 2**b slots, -1 where free; ``known``: the distances by number.

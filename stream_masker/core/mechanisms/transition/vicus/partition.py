@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int64Array
-from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
 
 GAIN = 1e-9
 """The smallest gain for which a step is taken, so that rounding alone moves nothing."""
@@ -144,14 +144,14 @@ class PartitionState(NamedTuple):
     """Parts while they change. weights: (v, v) of pairs; labels: (v,) parts; sizes: (k,), 0 for a label without values;
     ties: (k, v) float64, the sums of each value's weights to each part, itself left out."""
 
-    weights: Float64Array
+    weights: Float64Matrix
     labels: Int64Array
     sizes: Int64Array
-    ties: Float64Array
+    ties: Float64Matrix
 
 
 @kernel
-def fitness_of(weights, labels):  # type: ignore[no-untyped-def]
+def fitness_of(weights: Float64Matrix, labels: Int64Array) -> float:
     """Σ of ``weights`` over the pairs within parts."""
     total = 0.0
     for i in range(labels.size):
@@ -162,18 +162,18 @@ def fitness_of(weights, labels):  # type: ignore[no-untyped-def]
 
 
 @part
-def best_other(state, i, with_empty):  # type: ignore[no-untyped-def]
+def best_other(state: PartitionState, i: int, with_empty: bool) -> int:
     """The part, other than value i's, that it is most similar to; empty ones only ``with_empty``; -1 for none."""
-    best = np.int64(-1)
+    best = int64(-1)
     for p in range(state.sizes.size):
         allowed = p != state.labels[i] and (state.sizes[p] > 0 or with_empty)
         if allowed and (best < 0 or state.ties[p, i] > state.ties[best, i]):
-            best = np.int64(p)
+            best = int64(p)
     return best
 
 
 @part
-def shift(state, i, new):  # type: ignore[no-untyped-def]
+def shift(state: PartitionState, i: int, new: int) -> float:
     """Moves value i into another part; the gain."""
     old = state.labels[i]
     gain = state.ties[new, i] - state.ties[old, i]
@@ -187,7 +187,7 @@ def shift(state, i, new):  # type: ignore[no-untyped-def]
 
 
 @part
-def dissolve(state, old):  # type: ignore[no-untyped-def]
+def dissolve(state: PartitionState, old: int) -> float:
     """Moves each value of a part into the other part that it is most similar to; the gain."""
     gained = 0.0
     for i in range(state.labels.size):
@@ -197,7 +197,7 @@ def dissolve(state, old):  # type: ignore[no-untyped-def]
 
 
 @part
-def found(state, new, least):  # type: ignore[no-untyped-def]
+def found(state: PartitionState, new: int, least: int) -> None:
     """Makes a new part of the values that fit worst into parts above the bound."""
     while state.sizes[new] < least:
         worst = -1
@@ -210,19 +210,19 @@ def found(state, new, least):  # type: ignore[no-untyped-def]
 
 
 @part
-def repair(state, least, most, fixed):  # type: ignore[no-untyped-def]
+def repair(state: PartitionState, least: int, most: int, fixed: bool) -> None:
     """Dissolves and makes parts until none is below the bound, and their number is allowed."""
     while True:
-        smallest = np.int64(-1)
-        empty = np.int64(-1)
+        smallest = int64(-1)
+        empty = int64(-1)
         parts = 0
         for p in range(state.sizes.size):
             if state.sizes[p] == 0:
-                empty = np.int64(p)
+                empty = int64(p)
             else:
                 parts += 1
                 if smallest < 0 or state.sizes[p] < state.sizes[smallest]:
-                    smallest = np.int64(p)
+                    smallest = int64(p)
         if parts > 1 and (state.sizes[smallest] < least or parts > most):
             dissolve(state, smallest)
         elif fixed and parts < most:
@@ -232,7 +232,7 @@ def repair(state, least, most, fixed):  # type: ignore[no-untyped-def]
 
 
 @part
-def move_values(state, least, free, order):  # type: ignore[no-untyped-def]
+def move_values(state: PartitionState, least: int, free: bool, order: Int64Array) -> float:
     """One pass of moves of single values out of parts above the bound; free: parts may arise and vanish. The gain."""
     gained = 0.0
     for i in order:
@@ -245,7 +245,7 @@ def move_values(state, least, free, order):  # type: ignore[no-untyped-def]
 
 
 @part
-def swap_part_values(state, least, order):  # type: ignore[no-untyped-def]
+def swap_part_values(state: PartitionState, least: int, order: Int64Array) -> float:
     """One pass of exchanges for values of parts at the bound, which cannot leave alone; the gain."""
     gained = 0.0
     for i in order:
@@ -267,7 +267,7 @@ def swap_part_values(state, least, order):  # type: ignore[no-untyped-def]
 
 
 @part
-def merge_parts(state, room):  # type: ignore[no-untyped-def]
+def merge_parts(state: PartitionState, room: Float64Array) -> float:
     """One pass that merges each part with the one that it gains most with, if it does; the gain. room: (k,) float64."""
     gained = 0.0
     for old in range(state.sizes.size):
@@ -289,7 +289,7 @@ def merge_parts(state, room):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def improve(weights, least, most, fixed, labels, order):  # type: ignore[no-untyped-def]
+def improve(weights: Float64Matrix, least: int, most: int, fixed: bool, labels: Int64Array, order: Int64Array) -> float:
     """Makes parts allowed, in place, and better while something gains; the fitness that is reached."""
     parts = max(most, labels.max() + 1)
     ties = np.zeros((parts, labels.size), np.float64)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from stream_masker.core.dtypes import Int64Array, Int64Matrix, UInt8Array
+from stream_masker.core.kernels.jit import int64, kernel
 
 SKIPPED, FLAG, NUMBER, TEXT, LANGUAGE = range(5)
 """What a column holds."""
@@ -16,8 +18,8 @@ NEWLINE = 10
 RETURN = 13
 
 
-@njit(cache=True, nogil=True)
-def count_lines(data, start):  # type: ignore[no-untyped-def]
+@kernel
+def count_lines(data: UInt8Array, start: int) -> int:
     """The lines from ``start`` on, one without an end included."""
     lines = 0
     for i in range(start, data.size):
@@ -25,36 +27,38 @@ def count_lines(data, start):  # type: ignore[no-untyped-def]
     return lines + (data.size > start and data[data.size - 1] != NEWLINE)
 
 
-@njit(cache=True, nogil=True)
-def decimal(data, start, end):  # type: ignore[no-untyped-def]
+@kernel
+def decimal(data: UInt8Array, start: int, end: int) -> int:
     """The decimal number in ``data[start:end]``, -1 where it is none or has more than 18 digits."""
     if end <= start or end - start > 18:
         return -1
-    value = np.int64(0)
+    value = int64(0)
     for i in range(start, end):
-        digit = np.int64(data[i]) - 48
+        digit = int64(data[i]) - 48
         if digit < 0 or digit > 9:
             return -1
         value = 10 * value + digit
     return value
 
 
-@njit(cache=True, nogil=True)
-def language(data, start, end):  # type: ignore[no-untyped-def]
+@kernel
+def language(data: UInt8Array, start: int, end: int) -> int:
     """Up to eight ASCII characters in small letters as one number (the first has most weight), -1 for others."""
     if end - start < 2 or end - start > 8:
         return -1
-    value = np.int64(0)
+    value = int64(0)
     for i in range(8):
-        byte = np.int64(data[start + i]) | 32 if start + i < end else np.int64(0)
+        byte = int64(data[start + i]) | 32 if start + i < end else int64(0)
         if byte > 127:
             return -1
         value = value << 8 | byte
     return value
 
 
-@njit(cache=True, nogil=True)
-def tokenise(data, start, roles, lines):  # type: ignore[no-untyped-def]
+@kernel
+def tokenise(
+    data: UInt8Array, start: int, roles: Int64Array, lines: int
+) -> tuple[Int64Matrix, Int64Array, Int64Array, int, int, int]:
     """Splits ``data[start:]`` into rows of ``roles.size`` columns.
 
     Returns flags, numbers and languages (kept columns, lines), starts and ends of texts (lines,), and the row, the
@@ -91,8 +95,8 @@ def tokenise(data, start, roles, lines):  # type: ignore[no-untyped-def]
     return values, starts, ends, row, column, FINE
 
 
-@njit(cache=True, nogil=True)
-def gather_rows(data, starts, offsets):  # type: ignore[no-untyped-def]
+@kernel
+def gather_rows(data: UInt8Array, starts: Int64Array, offsets: Int64Array) -> UInt8Array:
     """(b,) uint8: pieces of ``data`` from these starts on, copied to these offsets."""
     copy = np.empty(offsets[-1], np.uint8)
     for k in range(starts.size):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
     from stream_masker.core.mechanisms.transition.pram import Pram
     from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
-    from stream_masker.core.mechanisms.transition.random import RandomTransitions
+    from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
     from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
@@ -69,7 +69,7 @@ _MODULES = {
     "core.mechanisms.transition.naive": ("NaiveDistortion",),
     "core.mechanisms.transition.pram": ("Pram",),
     "core.mechanisms.transition.probabilistic": ("ProbabilisticDistortion",),
-    "core.mechanisms.transition.random": ("RandomTransitions",),
+    "core.mechanisms.transition.vicus.baseline": ("RandomTransitions",),
     "core.mechanisms.swapping.rank.mechanism": ("RankSwapping",),
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.swapping.frequency": ("DistributionalRankSwapping",),

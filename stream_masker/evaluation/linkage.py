@@ -104,11 +104,11 @@ def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
     return np.where(codes < 0, values.size, np.searchsorted(values, codes))
 
 
-def _with_absent(levels: ValueDistances) -> Int32Array:
+def _with_absent(distances: ValueDistances) -> Int32Array:
     """The distances, with an additional row and column for absent values."""
-    size = len(levels.ranks)
+    size = len(distances.levels)
     table = np.full((size + 1, size + 1), UNIT, np.int32)
-    table[:size, :size] = levels.distances
+    table[:size, :size] = distances.distances
     table[size, size] = 0
     return table
 

@@ -228,7 +228,7 @@ class VersionPlanner:
             version=self.history.newest + 1,
             rollup_depth=depth,
             numeric=subject.numeric,
-            following=self._incremental,
+            incremental=self._incremental,
         )
 
     @property

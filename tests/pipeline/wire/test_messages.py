@@ -285,7 +285,7 @@ def test_statistics_fit_the_mechanism_and_the_taxonomies_that_they_are_of(taxono
 
 
 def test_a_snapshot_of_another_version_is_no_statistics() -> None:
-    with pytest.raises(StatisticsError, match="no statistics of this format"):
+    with pytest.raises(StatisticsError, match="the statistics do not have the expected format"):
         _ = statistics_message().statistics
 
 

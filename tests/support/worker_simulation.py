@@ -1,8 +1,8 @@
 """A worker on a simulated broker: rebalances, failed, lost and stuck transactions at random, in one thread.
 
-The worker's loop, state machine, source and batchers are the real ones. The simulated broker keeps committed offsets and
-committed output by partition and checks exactly-once processing whenever a transaction is committed. Another member of
-the group processes records of the partitions that the worker does not own.
+The worker's loop, state machine, source and batchers are the real ones. The simulated broker keeps committed offsets
+and committed output by partition and checks exactly-once processing whenever a transaction is committed. Another
+member of the group processes records of the partitions that the worker does not own.
 """
 
 from __future__ import annotations

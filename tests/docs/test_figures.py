@@ -6,24 +6,24 @@ import re
 import sys
 
 import pytest
-from stream_masker.service.configuration.secrets import LEAST_BYTES
 from support.data import data_file
 from support.documentation import DOCS, ROOT
 
 from stream_masker import Ontology
 from stream_masker.evaluation.utility_table import utility_rows
 from stream_masker.pipeline.masker import BLOCK_RECORDS
-from stream_masker.service.calibrator.faust_app import SESSION
-from stream_masker.service.calibrator.process import STALE_SECONDS
+from stream_masker.service.calibrator.faust_app import SESSION_SECONDS
+from stream_masker.service.calibrator.process import CALIBRATOR_STALE_SECONDS
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.model import PROFILES
-from stream_masker.service.kafka.topics import PARTITIONS, SUMMARY_BYTES, WEEK_MS, largest_masked
+from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
+from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
-from stream_masker.service.runtime.shutdown import GRACE_SECONDS_LEFT
+from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS, LINGER_MS, WORKER_TRANSACTION_MS
 from stream_masker.service.worker.micro_windows import MAX_GROWTH
-from stream_masker.service.worker.report import FAILURES
+from stream_masker.service.worker.report import UNREADY_FAILURES
 
 WORDS = {3: "three", 10: "ten"}
 SMALLEST = {
@@ -56,25 +56,27 @@ def test_properties_of_the_worker():
 
 def test_settings_of_the_topics():
     text, whole = page("kafka/index.md"), Configuration.model_validate(SMALLEST)
-    assert f"`--partitions`, {PARTITIONS} by default" in text
-    extra = largest_masked(whole) - 2 * whole.limits.record_bytes
+    assert f"`--partitions`, {DEFAULT_PARTITIONS} by default" in text
+    extra = max_masked_bytes(whole) - 2 * whole.limits.record_bytes
     assert f"twice `limits.record_bytes` and {extra:,} bytes" in text
-    assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {SUMMARY_BYTES >> 20} MiB" in text
+    assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {MAX_SUMMARY_BYTES >> 20} MiB" in text
 
 
 def test_limits_of_time():
     text = page("kafka/failure-modes.md")
     assert f"aborts after at most {WORKER_TRANSACTION_MS / 1000:.0f} s" in text
-    assert f"ends within {GRACE_SECONDS_LEFT:.0f} s." in text
-    assert f"takes over after {SESSION:.0f} s" in text
-    assert f"after {WORDS[FAILURES]} failed transactions in a row" in text
+    assert f"ends within {STOP_LIMIT_SECONDS:.0f} s." in text
+    assert f"takes over after {SESSION_SECONDS:.0f} s" in text
+    assert f"after {WORDS[UNREADY_FAILURES]} failed transactions in a row" in text
     alive = Health()._stale_after
-    assert f"not turned for {alive:.0f} s (worker) or {STALE_SECONDS:.0f} s (calibrator)" in page("metrics.md")
+    assert f"not turned for {alive:.0f} s (worker) or {CALIBRATOR_STALE_SECONDS:.0f} s (calibrator)" in page(
+        "metrics.md"
+    )
 
 
 def test_sizes():
     assert f"runs of at most {BLOCK_RECORDS:,} records" in page("security.md")
-    assert f"The secret has at least {LEAST_BYTES} bytes" in page("security.md")
+    assert f"The secret has at least {MIN_SECRET_BYTES} bytes" in page("security.md")
     assert f"exceeds {WORDS[MAX_GROWTH]} times `groups.records`" in page("choosing-a-method.md")
     assert f"{len(Ontology.load('icd10cm')) - 1:,} codes" in page("ontologies.md")
 

@@ -15,9 +15,9 @@ from support.documentation import DOCS, ROOT, anchors, filled, generator, links,
 from stream_masker import __version__
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema
-from stream_masker.service.observability.metric_definitions import TABLE
+from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS
 
-METRICS = {metric.full_name for metric in TABLE}
+METRICS = {metric.full_name for metric in METRIC_DEFINITIONS}
 KEY = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+")
 FILE = re.compile(r"(stream_masker|tests|schemas|docs)/[\w./-]+|\.ci/[\w.]+")
 

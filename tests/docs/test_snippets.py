@@ -17,7 +17,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Masked
 from stream_masker.service.configuration import load_schema, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.schema import validator
+from stream_masker.service.configuration.schema import schema_validator
 
 SECRET = b"a secret of the tests"
 EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter"]
@@ -85,7 +85,7 @@ def mask(event, text):
 def test_every_message_fits_its_schema(block):
     name = block.title.removesuffix(".schema.json")
     assert load_schema(name)
-    validator(name).validate(orjson.loads(block.text))
+    schema_validator(name).validate(orjson.loads(block.text))
 
 
 def test_every_json_block_is_an_event_a_message_or_an_answer():

@@ -93,8 +93,8 @@ class Auditor:
 
     def _masked(self, location: RecordLocation, timestamp: int) -> list[Message]:
         """Return the masked records that can belong to the record: same partition and timestamp, in offset order."""
-        wanted = TopicPartition(self._topics.output, location.partition, timestamp)
-        start = self._consumer.offsets_for_times([wanted], timeout=POLL_TIMEOUT_SECONDS)[0].offset
+        timestamp_query = TopicPartition(self._topics.output, location.partition, timestamp)
+        start = self._consumer.offsets_for_times([timestamp_query], timeout=POLL_TIMEOUT_SECONDS)[0].offset
         if start < 0:
             return []
         messages = self._read(self._topics.output, location.partition, start)
@@ -122,9 +122,11 @@ class Auditor:
         except (ConfigurationError, StatisticsError) as error:
             return Finding(location, False, f"{description}, which cannot be derived: {error}")
         if under.encode() != configuration:
-            told = configuration.decode("ascii", "replace")
+            masked_under = configuration.decode("ascii", "replace")
             return Finding(
-                location, False, f"{description} and configuration {told}, but the given configuration is {under}"
+                location,
+                False,
+                f"{description} and configuration {masked_under}, but the given configuration is {under}",
             )
         matches = _same(derived, found)
         return Finding(
@@ -133,11 +135,11 @@ class Auditor:
             description if matches else f"{description}, but the secret and the statistics give another mask",
         )
 
-    def _group(self, location: RecordLocation, record: InputRecord, told: bytes | None) -> list[InputRecord]:
+    def _group(self, location: RecordLocation, record: InputRecord, bounds: bytes | None) -> list[InputRecord]:
         """Return the records that were masked as one group; the record alone if the headers name no group."""
-        if told is None:
+        if bounds is None:
             return [record]
-        first, last = (_number(bound) for bound in told.partition(b"-")[::2])
+        first, last = (_number(bound) for bound in bounds.partition(b"-")[::2])
         messages = self._read(self._topics.input, location.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 

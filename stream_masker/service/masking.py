@@ -43,5 +43,5 @@ class Masking:
         """
         if settings is None:
             return self
-        wanted = with_settings(self.configuration, settings)
-        return self if wanted.hash == self.configuration.hash else Masking(wanted)
+        configuration = with_settings(self.configuration, settings)
+        return self if configuration.hash == self.configuration.hash else Masking(configuration)

@@ -70,7 +70,7 @@ def main() -> None:
 def synthetic_release(folder: Folder, concepts: int) -> str:
     """Compile a synthetic SNOMED CT release."""
     write_release(folder / "release", concepts=concepts, seed=1)
-    compiled = folder / "made-up.ontology"
+    compiled = folder / "synthetic.ontology"
     compile_ontology(str(folder / "release"), compiled)
     return str(compiled)
 

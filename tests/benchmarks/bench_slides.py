@@ -68,8 +68,8 @@ class Worst:
     difference: float = 0.0
     checks: int = 0
 
-    def see(self, here: float, anew: float) -> None:
-        self.difference = max(self.difference, abs(here - anew) / abs(anew))
+    def compare(self, sliding: float, recomputed: float) -> None:
+        self.difference = max(self.difference, abs(sliding - recomputed) / abs(recomputed))
         self.checks += 1
 
 
@@ -100,8 +100,8 @@ def slide_mean(d: Distance, keys: Keys, given: argparse.Namespace) -> Iterator[l
     timed = Timed(worst={"sMean (1: another concept)": Worst(), "sVar": Worst()})
     for end in checkpoints(values, given, 1, sliding.slide, timed, read=lambda: sliding.mean):
         window = count_keys(values[end - given.window : end])
-        timed.worst["sMean (1: another concept)"].see(1.0 + (sliding.mean != mean_from_counts(window, d)), 1.0)
-        timed.worst["sVar"].see(sliding.variance, variance_from_counts(window, d))
+        timed.worst["sMean (1: another concept)"].compare(1.0 + (sliding.mean != mean_from_counts(window, d)), 1.0)
+        timed.worst["sVar"].compare(sliding.variance, variance_from_counts(window, d))
     yield from timed.rows(given.records)
 
 
@@ -112,9 +112,9 @@ def slide_covariance(d: Distance, keys: Keys, given: argparse.Namespace) -> Iter
     for end in checkpoints(keys, given, given.step, sliding.slide, timed, read=lambda: sliding.covariance):
         window = count_keys(keys[end - given.window : end])
         of_a, _ = marginals(window, len(d.taxonomy))
-        timed.worst["sdVar"].see(sliding.variances[0], distance_variance_from_counts(of_a, d))
-        timed.worst["sdCov"].see(sliding.covariance, covariance_from_counts(window, d, d))
-        timed.worst["sdCor"].see(sliding.correlation, correlation_from_counts(window, d, d))
+        timed.worst["sdVar"].compare(sliding.variances[0], distance_variance_from_counts(of_a, d))
+        timed.worst["sdCov"].compare(sliding.covariance, covariance_from_counts(window, d, d))
+        timed.worst["sdCor"].compare(sliding.correlation, correlation_from_counts(window, d, d))
     yield from timed.rows(given.records)
 
 

@@ -60,16 +60,16 @@ def build_subject(configuration: Configuration) -> Subject:
 
 def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
-    given = configuration.calibration
+    section = configuration.calibration
     return CalibrationSettings(
-        window_records=given.window_records,
-        window_age=given.window_age,
-        every_records=given.every_records,
-        every_seconds=given.every_seconds,
-        min_records=given.min_records,
-        rollup_depth=given.rollup_depth,
-        keep_versions=given.keep_versions,
-        baseline=None if given.baseline == "first" else given.baseline,
+        window_records=section.window_records,
+        window_age=section.window_age,
+        every_records=section.every_records,
+        every_seconds=section.every_seconds,
+        min_records=section.min_records,
+        rollup_depth=section.rollup_depth,
+        keep_versions=section.keep_versions,
+        baseline=None if section.baseline == "first" else section.baseline,
     )
 
 

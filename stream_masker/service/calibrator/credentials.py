@@ -32,12 +32,12 @@ def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
 
 
 def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
-    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
     return SASLCredentials(
         username=str(properties.get("sasl.username", "")),
         password=str(properties.get("sasl.password", "")),
         ssl_context=context,
-        mechanism=_one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS),
+        mechanism=_one_of("sasl.mechanism", str(mechanism).upper(), SASL_MECHANISMS),
     )
 
 

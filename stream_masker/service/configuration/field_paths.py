@@ -122,7 +122,11 @@ def _duplicate_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
 def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
     masked = rewritten_paths(paths)
     for location, path in paths.items():
-        owners = [at for at, other in masked.items() if location[0] == "fields" and _conflicts(location, path, other)]
+        owners = [
+            masked_location
+            for masked_location, other in masked.items()
+            if location[0] == "fields" and _conflicts(location, path, other)
+        ]
         if owners:
             yield (
                 location,

@@ -47,7 +47,9 @@ class ChildProcesses:
             if code is not None and (code != 0 or name not in finished):
                 raise ServiceError(f"{name} stopped with exit code {code}: {self._last_lines(name)}")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():

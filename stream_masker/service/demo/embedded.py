@@ -27,5 +27,7 @@ class EmbeddedBroker:
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         del self._client

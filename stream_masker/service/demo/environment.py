@@ -83,9 +83,9 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
     }
 
 
-def free_port(wanted: int) -> int:
-    """Return ``wanted`` if nothing listens there, otherwise any free port."""
-    for port in (wanted, 0):
+def free_port(preferred: int) -> int:
+    """Return ``preferred`` if nothing listens there, otherwise any free port."""
+    for port in (preferred, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

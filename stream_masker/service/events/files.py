@@ -62,7 +62,9 @@ class EventFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._raw.close()
 
     def __iter__(self) -> Iterator[FileEvent | MalformedLine]:

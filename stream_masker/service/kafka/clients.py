@@ -32,9 +32,9 @@ def confluent_properties(configuration: Configuration, **extra: PropertyValue) -
 
     ``extra`` may use underscores instead of dots: ``group_id="x"`` is ``group.id``.
     """
-    own = {name.replace("_", "."): value for name, value in extra.items()}
+    overrides = {name.replace("_", "."): value for name, value in extra.items()}
     servers = configuration.kafka.bootstrap_servers
-    return {**configuration.kafka.properties, "bootstrap.servers": servers, **own}
+    return {**configuration.kafka.properties, "bootstrap.servers": servers, **overrides}
 
 
 class Transactional(Protocol):

@@ -37,7 +37,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
 
     Raises ConfigurationError for properties that librdkafka rejects.
     """
-    own = {
+    overrides = {
         "group.id": "stream-masker-reader",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -45,7 +45,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
     }
-    consumer = connect_consumer(confluent_properties(configuration) | own)
+    consumer = connect_consumer(confluent_properties(configuration) | overrides)
     try:
         yield consumer
     finally:

@@ -41,7 +41,7 @@ class ExistingTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTopic:
+class RequiredTopic:
     """A topic that the configuration needs.
 
     ``partitions``: the number for a new topic. ``exactly``, ``at_least``, ``cleanup``, ``retention_ms``: requirements
@@ -110,7 +110,7 @@ class TopicLine:
         return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
-def wanted_topics(configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS) -> tuple[WantedTopic, ...]:
+def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS) -> tuple[RequiredTopic, ...]:
     """Return the topics of a configuration whose input topic has this number of partitions.
 
     The output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
@@ -121,16 +121,18 @@ def wanted_topics(configuration: Configuration, *, partitions: int = DEFAULT_PAR
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names = configuration.topics
     kept = round(2_000 * configuration.calibration.window_age)
-    whole = {MAX_BYTES: str(MAX_SUMMARY_BYTES)}
-    counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **whole}
+    large_messages = {MAX_BYTES: str(MAX_SUMMARY_BYTES)}
+    counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **large_messages}
     masked = {MAX_BYTES: str(max_masked_bytes(configuration))}
     return (
-        WantedTopic("input", names.input, partitions, {}),
-        WantedTopic("output", names.output, partitions, masked, at_least=partitions),
-        WantedTopic("rejected", names.rejected, partitions, {}),
-        WantedTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
-        WantedTopic("statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **whole}, cleanup="compact"),
-        WantedTopic("drift", names.drift, 1, {CLEANUP_POLICY: "delete"}),
+        RequiredTopic("input", names.input, partitions, {}),
+        RequiredTopic("output", names.output, partitions, masked, at_least=partitions),
+        RequiredTopic("rejected", names.rejected, partitions, {}),
+        RequiredTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
+        RequiredTopic(
+            "statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **large_messages}, cleanup="compact"
+        ),
+        RequiredTopic("drift", names.drift, 1, {CLEANUP_POLICY: "delete"}),
     )
 
 
@@ -160,21 +162,21 @@ def _prepare(
 ) -> list[TopicLine]:
     existing = existing_topics(admin, configuration.topics.model_dump().values())
     input_topic = existing.get(configuration.topics.input)
-    wanted = wanted_topics(configuration, partitions=input_topic.partitions if input_topic else partitions)
-    lines = plan_topics(wanted, existing)
+    required = required_topics(configuration, partitions=input_topic.partitions if input_topic else partitions)
+    lines = plan_topics(required, existing)
     if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
         return lines
-    created = create_topics(admin, [topic for topic in wanted if topic.name not in existing], replication_factor)
-    checked = plan_topics(wanted, await_topics(admin, [topic.name for topic in wanted]))
+    created = create_topics(admin, [topic for topic in required if topic.name not in existing], replication_factor)
+    checked = plan_topics(required, await_topics(admin, [topic.name for topic in required]))
     return [_result_line(before, after, created) for before, after in zip(lines, checked, strict=True)]
 
 
-def plan_topics(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
+def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
     """Return the planned status of each topic."""
-    return [_line(topic, existing.get(topic.name)) for topic in wanted]
+    return [_line(topic, existing.get(topic.name)) for topic in required]
 
 
-def _line(topic: WantedTopic, existing: ExistingTopic | None) -> TopicLine:
+def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
     if existing is None:
         return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.settings))
     problems = topic.problems(existing)
@@ -195,9 +197,9 @@ def _describe(partitions: int, settings: Mapping[str, str]) -> str:
 
 def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
     """Return the named topics that exist. Raises ServiceError."""
-    wanted = set(names)
+    required = set(names)
     try:
-        counts = {t["topic"]: len(t["partitions"]) for t in admin.describe_topics() if t["topic"] in wanted}
+        counts = {t["topic"]: len(t["partitions"]) for t in admin.describe_topics() if t["topic"] in required}
         settings = _settings(admin, counts)
     except KafkaError as error:
         raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
@@ -242,7 +244,7 @@ def _entries(row: Mapping[str, Any]) -> dict[str, str]:
     return {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
 
 
-def create_topics(admin: KafkaAdminClient, topics: Iterable[WantedTopic], replication_factor: int) -> set[str]:
+def create_topics(admin: KafkaAdminClient, topics: Iterable[RequiredTopic], replication_factor: int) -> set[str]:
     """Create topics one by one, so that an error names its topic; return the names of the created ones.
 
     Topics that another process has created in the meantime are skipped. Raises ServiceError.
@@ -250,7 +252,7 @@ def create_topics(admin: KafkaAdminClient, topics: Iterable[WantedTopic], replic
     return {topic.name for topic in topics if _create(admin, topic, replication_factor)}
 
 
-def _create(admin: KafkaAdminClient, topic: WantedTopic, replication_factor: int) -> bool:
+def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
     new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=dict(topic.settings))
     try:
         admin.create_topics([new])

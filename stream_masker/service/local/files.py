@@ -49,7 +49,7 @@ class FileTotals:
     def add(self, result: Result) -> None:
         """Add the outcomes of a batch."""
         self.masked += len(result.offsets) - len(result.rejected)
-        self.rejected.update(one.reason for one in result.rejected.values())
+        self.rejected.update(rejection.reason for rejection in result.rejected.values())
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"

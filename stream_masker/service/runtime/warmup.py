@@ -22,7 +22,7 @@ WARMUP_MASKED_RECORDS = 64
 """The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
 of them is masked again, so that the window of masked records slides."""
 
-WARMUP_SECRET = b"of made-up records only"
+WARMUP_SECRET = b"for sample records only"
 
 
 def warm_up(configuration: Configuration) -> Mechanism:
@@ -52,8 +52,8 @@ def warm_up(configuration: Configuration) -> Mechanism:
 def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
     """Return the blocks of masking the first record alone, and of masking all records."""
     records = [InputRecord(offset, value, b"a key") for offset, value in enumerate(values)]
-    alone = masker.mask("made up", 0, records[:1], statistics_version=1)
-    return [*alone.blocks, *masker.mask("made up", 0, records, statistics_version=1).blocks]
+    alone = masker.mask("warm-up", 0, records[:1], statistics_version=1)
+    return [*alone.blocks, *masker.mask("warm-up", 0, records, statistics_version=1).blocks]
 
 
 def _window(blocks: Sequence[Block]) -> Window:

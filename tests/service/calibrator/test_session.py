@@ -179,8 +179,8 @@ def test_slow_process_skips_the_oldest_windows(world: World, caplog: pytest.LogC
     assert world.session.pending_windows == MAX_PENDING_WINDOWS
     while world.session.pending_windows:
         world.session.publish_next()
-    told = [record.getMessage() for record in caplog.records if "cannot keep up" in record.getMessage()]
-    assert [message.rsplit(": ")[-1] for message in told] == ["2"]
+    skipped = [record.getMessage() for record in caplog.records if "cannot keep up" in record.getMessage()]
+    assert [message.rsplit(": ")[-1] for message in skipped] == ["2"]
     lasts = [p.message.blocks.last for p in world.publisher.published]
     assert lasts == list(range(4, 2 * MAX_PENDING_WINDOWS + 3, 2))
     assert [p.message.version for p in world.publisher.published] == list(range(1, MAX_PENDING_WINDOWS + 1))

@@ -6,7 +6,13 @@ import pytest
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.topics import ExistingTopic, TopicStatus, max_masked_bytes, plan_topics, wanted_topics
+from stream_masker.service.kafka.topics import (
+    ExistingTopic,
+    TopicStatus,
+    max_masked_bytes,
+    plan_topics,
+    required_topics,
+)
 
 
 def configured(**sections: object) -> Configuration:
@@ -28,31 +34,31 @@ def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 6
 def status(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
     configuration = configuration or configured()
     name = getattr(configuration.topics, role)
-    lines = {line.name: line for line in plan_topics(wanted_topics(configuration, partitions=4), {name: found})}
+    lines = {line.name: line for line in plan_topics(required_topics(configuration, partitions=4), {name: found})}
     return lines[name].status, lines[name].detail
 
 
 def test_every_configured_topic_is_required_once() -> None:
     configuration = configured(topics={"output": "elsewhere"})
-    wanted = wanted_topics(configuration)
-    assert {topic.role: topic.name for topic in wanted} == configuration.topics.model_dump()
+    required = required_topics(configuration)
+    assert {topic.role: topic.name for topic in required} == configuration.topics.model_dump()
 
 
 def test_cleanup_policies_and_partitions() -> None:
-    wanted = {topic.role: topic for topic in wanted_topics(configured(), partitions=6)}
-    assert [wanted[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
+    required = {topic.role: topic for topic in required_topics(configured(), partitions=6)}
+    assert [required[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
         6, 6, 1, 1, 1,
     ]  # fmt: skip
-    assert wanted["statistics"].settings["cleanup.policy"] == "compact"
-    assert wanted["calibration"].settings["cleanup.policy"] == "delete"
-    assert wanted["drift"].settings == {"cleanup.policy": "delete"}
-    assert wanted["input"].settings == {}
+    assert required["statistics"].settings["cleanup.policy"] == "compact"
+    assert required["calibration"].settings["cleanup.policy"] == "delete"
+    assert required["drift"].settings == {"cleanup.policy": "delete"}
+    assert required["input"].settings == {}
 
 
 @pytest.mark.parametrize(("age", "kept"), [("24h", 7 * 86_400_000), ("30d", 60 * 86_400_000)])
 def test_blocks_are_retained_for_two_windows_and_a_week(age: str, kept: int) -> None:
-    wanted = wanted_topics(configured(calibration={"window_age": age}))
-    assert next(t for t in wanted if t.role == "calibration").settings["retention.ms"] == str(kept)
+    required = required_topics(configured(calibration={"window_age": age}))
+    assert next(t for t in required if t.role == "calibration").settings["retention.ms"] == str(kept)
 
 
 def test_masked_records_can_be_longer_than_inputs() -> None:
@@ -96,4 +102,4 @@ def test_unsuitable_topics_have_a_remedy(role: str, found: ExistingTopic, advice
 
 def test_partitions_must_be_positive() -> None:
     with pytest.raises(ParameterError, match="at least 1"):
-        wanted_topics(configured(), partitions=0)
+        required_topics(configured(), partitions=0)

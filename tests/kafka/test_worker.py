@@ -45,9 +45,9 @@ BAD = {
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    yield made
-    made.remove()
+    here = setting(kafka, tmp_path)
+    yield here
+    here.remove()
 
 
 def ids(records: list[Record]) -> list[int]:
@@ -218,11 +218,11 @@ def test_an_aborted_batch_is_invisible_and_masked_again(here: Setting, monkeypat
     assert len(uncommitted) - len(committed) == 59
 
 
-class Undecided:
-    """A producer whose first commit ends without a known result; ``made``: whether the commit succeeds."""
+class UndecidedProducer:
+    """A producer whose first commit ends without a known result; ``succeeds``: whether the commit succeeds."""
 
-    def __init__(self, producer: Producer, *, made: bool, left: list[int]) -> None:
-        self.producer, self.made, self.left = producer, made, left
+    def __init__(self, producer: Producer, *, succeeds: bool, left: list[int]) -> None:
+        self.producer, self.succeeds, self.left = producer, succeeds, left
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.producer, name)
@@ -231,25 +231,25 @@ class Undecided:
         if not self.left:
             return self.producer.commit_transaction(timeout)
         self.left.clear()
-        if self.made:
+        if self.succeeds:
             self.producer.commit_transaction(timeout)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", True))
 
 
-@pytest.mark.parametrize("made", [True, False], ids=["succeeded", "failed"])
+@pytest.mark.parametrize("succeeds", [True, False], ids=["succeeded", "failed"])
 def test_a_commit_without_a_known_result_loses_and_duplicates_nothing(
-    here: Setting, monkeypatch: pytest.MonkeyPatch, made: bool
+    here: Setting, monkeypatch: pytest.MonkeyPatch, succeeds: bool
 ) -> None:
     here.create()
     here.publish(1)
     here.produce(range(100))
     left = [1]
     connect = run.connect_producer
-    monkeypatch.setattr(run, "connect_producer", lambda p: Undecided(connect(p), made=made, left=left))
+    monkeypatch.setattr(run, "connect_producer", lambda p: UndecidedProducer(connect(p), succeeds=succeeds, left=left))
     with running(here.configuration()) as worker:
         worker.wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
         here.produce(range(100, 120))
-        worker.reaches(20 if made else 120)
+        worker.reaches(20 if succeeds else 120)
     assert sorted(ids(here.read("output"))) == list(range(120))
 
 

@@ -146,20 +146,20 @@ def setting(bootstrap: str, folder: Path) -> Setting:
         "http": {"port": 0},
         "worker": {"batch_delay": 0.2, "instance": f"one-{unique}"},
     }
-    made = Setting(bootstrap, folder, data)
-    made.configuration()
-    return made
+    created = Setting(bootstrap, folder, data)
+    created.configuration()
+    return created
 
 
 def producer_of(here: Setting) -> TransactionalProducer:
     """Open a producer; all producers of a setting have the same transactional id."""
     identity = here.topics["input"]
     properties = producer_properties(here.configuration(), identity)
-    made = TransactionalProducer(
+    created = TransactionalProducer(
         connect=lambda: connect_producer(properties), transactional_id=identity, running=lambda: True, expiry=20
     )
-    assert made.open()
-    return made
+    assert created.open()
+    return created
 
 
 def write_one(

@@ -38,12 +38,12 @@ SLOW = 9.0
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.data["kafka"]["properties"] = POLLS
-    made.create()
-    made.publish(1)
-    yield made
-    made.remove()
+    here = setting(kafka, tmp_path)
+    here.data["kafka"]["properties"] = POLLS
+    here.create()
+    here.publish(1)
+    yield here
+    here.remove()
 
 
 def masked_once(here: Setting, records: int) -> None:

@@ -45,7 +45,7 @@ def plain(counts):
 @given(additions=ADDITIONS, records=LIMITS, age=LIMITS, waiting=st.sampled_from([1, 5, 1000]))
 def test_counts_are_exactly_those_of_the_records_in_the_window(additions, records, age, waiting):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "WAITING_RECORDS", waiting)
+        patch.setattr(module, "PENDING_RECORDS", waiting)
         window = SlidingWindow(SIZES, records=records, age=age)
         added = []
         for batch, time, look in additions:

@@ -78,7 +78,7 @@ def test_of_many_records_links_are_the_same(flat, monkeypatch):
     rng = np.random.default_rng(1)
     before, after = (rng.integers(0, 20, (2, 300)) for _ in range(2))
     whole = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
-    monkeypatch.setattr(linkage, "BLOCK", 700)
+    monkeypatch.setattr(linkage, "LINKAGE_BLOCK", 700)
     parts = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
     np.testing.assert_array_equal(whole.probabilities, parts.probabilities)
 

@@ -114,8 +114,8 @@ def test_the_search_misses_no_concept_of_least_total(sample, measure, hubs, near
     tau, values = sample
     counts = count_keys(tau.encode(values).astype(np.int64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mean_search, "HUBS", tuple(hubs))
-        patch.setattr(mean_search, "BATCH", 2)
+        patch.setattr(mean_search, "SEARCH_HUBS", tuple(hubs))
+        patch.setattr(mean_search, "SEARCH_BATCH", 2)
         looked = mean_search.MeanSearch(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
         found = looked.least(near=near) if reserve is None else looked.nearly_least(reserve, near=near)
     totals = measure(tau).matrix(tau.ids) @ np.bincount(tau.encode(values), minlength=len(tau))

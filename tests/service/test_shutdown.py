@@ -17,8 +17,8 @@ HANGS = {
 
 
 def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
-    program = f"import threading, time\nfrom stream_masker.service import ending\nending.end_within({seconds})\n{then}"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    start = f"import threading, time\nfrom stream_masker.service.shutdown import exit_within\nexit_within({seconds})\n"
+    return subprocess.run([sys.executable, "-c", start + then], capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("hangs", HANGS)

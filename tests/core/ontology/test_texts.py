@@ -44,7 +44,7 @@ def test_what_is_no_index_is_an_error_as_of_a_tuple():
 
 
 def test_only_so_many_decoded_texts_are_kept(monkeypatch):
-    monkeypatch.setattr(texts, "KEPT", 3)
+    monkeypatch.setattr(texts, "CACHED_TEXTS_MAX", 3)
     table = Texts.of(map(str, range(10)))
     assert [table[k] for k in [*range(10), *range(10)]] == [*map(str, range(10))] * 2
     assert len(table._decoded) <= 3
@@ -94,7 +94,7 @@ def test_many_texts_are_picked_like_few(given_texts, data):
 
 
 def test_only_so_many_found_positions_are_kept(monkeypatch):
-    monkeypatch.setattr(lookup, "KEPT", 3)
+    monkeypatch.setattr(lookup, "CACHED_TEXTS_MAX", 3)
     table = Lookup(Texts.of(map(str, range(10))))
     assert [table.find(str(k)) for k in [*range(12), *range(12)]] == [*range(10), -1, -1] * 2
     assert len(table._known) <= 3

@@ -117,10 +117,10 @@ class World:
         self.reading = threading.Event()
         self.slow = threading.Event()
         self.health = Health()
-        monkeypatch.setattr(engine, "Session", SimpleNamespace(open=self.open))
+        monkeypatch.setattr(engine, "CalibrationSession", SimpleNamespace(open=self.open))
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
-        monkeypatch.setattr(engine, "BACKOFF", (0.01, 0.02))
-        monkeypatch.setattr(engine, "TURN", 0.01)
+        monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
+        monkeypatch.setattr(engine, "TURN_SECONDS", 0.01)
         parts: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01),
@@ -361,7 +361,7 @@ def test_a_refused_file_is_counted_and_told(world: World) -> None:
 
 
 def test_it_is_alive_only_while_the_event_loop_turns_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PULSE", 0.05)
+    monkeypatch.setattr(engine, "ENGINE_PULSE_SECONDS", 0.05)
     time.sleep(0.1)
     still = world.health.seconds_since_beat
     time.sleep(0.1)

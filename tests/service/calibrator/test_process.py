@@ -233,13 +233,13 @@ def test_an_application_that_will_not_stop_is_left_behind(
 
     give_up = threading.Event()
     monkeypatch.setattr(process, "STOP", 0.1)
-    monkeypatch.setattr(process, "LEFT", 0.1)
+    monkeypatch.setattr(process, "LEAVE_SECONDS", 0.1)
     assert asyncio.run(check()) == (True, False)
     assert "left behind" in caplog.text
 
 
 def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faust_app, "FAREWELL", 0.1)
+    monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
     assert CommittedThread.Worker is LeavingThread
     thread = LeavingThread(SimpleNamespace())
     assert thread.daemon
@@ -251,7 +251,7 @@ def test_a_consumer_that_will_not_stop_is_left_alone(monkeypatch: pytest.MonkeyP
     async def stop_never(self: object) -> None:
         await asyncio.sleep(3600)
 
-    monkeypatch.setattr(faust_app, "FAREWELL", 0.1)
+    monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
     monkeypatch.setattr(CommittedThread.__base__, "on_thread_stop", stop_never)
     asyncio.run(asyncio.wait_for(CommittedThread.on_thread_stop(CommittedThread.__new__(CommittedThread)), 60))
 

@@ -186,7 +186,7 @@ def test_the_documented_table_for_any_phase_is_the_transition_function() -> None
 class Batches:
     """The effects of steps and actions on numbered batches; checks the invariants of exactly-once processing.
 
-    ``next``: the batch to gather next. ``open``: batches with an open transaction. ``logged``: those whose records are in
+    ``next``: the batch to gather next. ``open``: those with an open transaction. ``logged``: those whose records are in
     the log. ``committed``: in the order of their commits. A commit with an unknown result counts as failed.
     """
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 LINKS = [("a", "r"), ("b", "a")]
 DIES = """
 import os, sys
-from stream_masker.core.ontology import cache
+from stream_masker.core.ontology.storage import cache
 cache.through_cache("key", "source", lambda: os._exit(3))
 """
 

@@ -58,8 +58,8 @@ def test_rows_that_come_and_go(data, tau, measure, kept, steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sliding_marginal, "KEPT_DISTANCES", kept)
         patch.setattr(sliding_marginal, "LARGEST_SHARE", 10.0)
-        patch.setattr(covariance, "MOST_STEPS", steps)
-        patch.setattr(covariance, "FEW", 0)
+        patch.setattr(covariance, "MAX_INCREMENTAL_STEPS", steps)
+        patch.setattr(covariance, "FEW_CHANGES", 0)
         sliding, variance = SlidingCovariance(d, d), SlidingVariance(d)
         sliding.slide(counted(rows))
         for _ in range(data.draw(st.integers(1, 12))):

@@ -143,8 +143,8 @@ def records_of_many(chance):
 
 @pytest.mark.parametrize("limits", [(6, 7, 4096), (12, 19, 3), (8, 9, 64)])
 def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
-    monkeypatch.setattr(intern_table, "MOST_SLOTS", 1 << limits[1])
-    monkeypatch.setattr(render_cache, "MOST_SLOTS", 1 << limits[1])
+    monkeypatch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << limits[1])
+    monkeypatch.setattr(render_cache, "RENDER_MAX_SLOTS", 1 << limits[1])
     monkeypatch.setattr(
         many.masker._reader._compiled._known, "table", intern_table.no_texts(1 << limits[0], 1 << 10, limits[2])
     )
@@ -155,7 +155,7 @@ def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
 
 
 def test_more_gaps_than_were_expected_change_nothing(many, monkeypatch):
-    monkeypatch.setattr(buffers, "GAPS_EACH", 0)
+    monkeypatch.setattr(buffers, "PLACEHOLDERS_EACH", 0)
     chance = random.Random(4)
     assert same(many, [records_of_many(chance) for _ in range(500)])[1] == []
 

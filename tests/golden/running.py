@@ -1,0 +1,27 @@
+"""Running a case of any kind by its name, in a folder that holds the files of the configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.data import data_file
+
+from golden import commands, digests
+from golden.adapter import calibrate_and_mask
+from golden.cases import CASES
+from golden.ontologies import add_file
+
+NAMES = tuple(sorted({*CASES, *commands.CASES}))
+
+
+def run(name: str, folder: Path, *, compiled: bool = True) -> dict[str, list[bytes]]:
+    """The lines of each part of a case. Skips the test where a data file is absent."""
+    if name in commands.CASES:
+        return commands.run(commands.CASES[name], folder)
+    case = CASES[name]
+    if case.data is not None:
+        add_file(folder, data_file(case.data))
+    rounds = case.rounds()
+    outcome = calibrate_and_mask(case.configuration, rounds, folder, compiled=compiled)
+    assert outcome.compiled is compiled, f"the records of {name} are not read by the codec that is wanted"
+    return digests.lines_of(rounds, outcome)

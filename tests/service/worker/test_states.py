@@ -184,10 +184,10 @@ def test_the_documented_table_for_any_phase_is_the_transition_function() -> None
 
 @dataclass
 class Batches:
-    """What the actions and steps do to numbered batches, with the invariants of exactly-once processing.
+    """The effects of steps and actions on numbered batches; checks the invariants of exactly-once processing.
 
-    ``committed``: whether the input's offsets are behind batch n, for each n in order. A commit whose result is unknown
-    may have been made; the rewind then starts after it, so both cases are safe if nothing later is committed before.
+    ``next``: the batch to gather next. ``open``: those with an open transaction. ``logged``: those whose records are in
+    the log. ``committed``: in the order of their commits. A commit with an unknown result counts as failed.
     """
 
     next: int = 0
@@ -198,13 +198,13 @@ class Batches:
     revoked: set[int] = field(default_factory=set)
     failed: list[int] = field(default_factory=list)
     committed: list[int] = field(default_factory=list)
-    abandoned: int = 0
 
     def step_ended(self, phase: Phase, event: Event) -> None:
         """Do what a step did, and check that it was allowed."""
         if event is Event.GATHERED:
             assert self.current is None
             self.current, self.next = self.next, self.next + 1
+            self.revoked.discard(self.current)
         elif event is Event.NOTHING_MASKED:
             self.current, self.next = None, self.next - 1
         elif event is Event.LOGGED and self.previous is not None:
@@ -250,8 +250,6 @@ class Batches:
             assert self.current not in self.open, "an open transaction is forgotten"
             self.failed.append(self.current)
             self.current = None
-        elif action is BatchAction.ABANDON:
-            self.abandoned += 1
 
 
 class Walk:

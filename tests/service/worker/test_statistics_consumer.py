@@ -46,7 +46,7 @@ def statistics(version: int) -> Statistics:
 
 
 def message(version: int, **other: object) -> StatisticsMessage:
-    made = StatisticsMessage(
+    complete = StatisticsMessage(
         version=version,
         mechanism="semantic_noise",
         configuration="0123456789abcdef",
@@ -57,7 +57,7 @@ def message(version: int, **other: object) -> StatisticsMessage:
         baseline=1,
         snapshot={"mechanism": "semantic_noise", "statistics": statistics(version).to_dict()},
     )
-    return replace(made, **other)
+    return replace(complete, **other)
 
 
 def published(*messages: StatisticsMessage) -> list[PublishedVersion]:

@@ -307,7 +307,7 @@ class TestInvalidReleases:
             Ontology.load(release.folder)
         release.write(release="_INT_20240101")
         release.write(release="_INT_20250101")
-        with pytest.raises(DuplicateConceptError, match="or of several releases: 13445001"):
+        with pytest.raises(DuplicateConceptError, match="or belong to several releases: 13445001"):
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("kind", KINDS)

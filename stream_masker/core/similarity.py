@@ -44,8 +44,8 @@ class ValueGraph:
     def of(cls, counts: Counts, sizes: tuple[int, ...], *, multigraph: bool, most_values: int) -> ValueGraph:
         """Build the graph from the counts of a window.
 
-        ``sizes``: the number of concepts in the taxonomy of each attribute. ``most_values``: only so many values of
-        each attribute are included: the most frequent, and of equally frequent values those with the least positions.
+        ``sizes``: the number of concepts in the taxonomy of each attribute. ``most_values``: the
+        maximum number of values of each attribute: the most frequent, then those with the least positions.
         """
         values = tuple(most_frequent(column, most_values) for column in counts.values)
         firsts = np.cumsum([0, *map(len, values)])

@@ -49,7 +49,7 @@ class SlidingWindow:
         self._counts = count_batch(empty, self._sizes)
 
     def add(self, batch: Batch, time: float | None = None) -> None:
-        """Add records in order. ``time``: that of all of them in seconds, required if the window has an age.
+        """Add records in order. ``time``: the time of all these records in seconds, required if the window has an age.
 
         Raises ParameterError if a required time is missing or not finite.
         """

@@ -22,7 +22,7 @@ ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 
 
 CONCEPTS_PER_CELL = 64
-"""A matrix with fewer than one cell per so many concepts is computed pair by pair: a pass over τ would cost more."""
+"""A matrix with fewer than one cell per 64 concepts of τ is computed pair by pair: a pass over τ would cost more."""
 
 PAIRS_FOR_INDEX = 0.25
 """The pair index is built when at least this many pairs are requested at once, as a share of the concepts."""

@@ -80,7 +80,7 @@ def _indexed_links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> 
     above = np.array([index.get(p, -1) for own in parents.values() for p in own], dtype=np.int64)
     if above.size and above.min() < 0:
         unknown = sorted({p for own in parents.values() for p in own if p not in index})
-        raise UnknownParentError("these parents are no concepts", culprits=unknown)
+        raise UnknownParentError("these parents are not concepts", culprits=unknown)
     children = np.repeat(np.arange(len(ids)), np.fromiter(map(len, parents.values()), np.int64, len(ids)))
     _check_unique(ids, children, above)
     return children, above

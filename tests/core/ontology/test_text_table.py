@@ -1,4 +1,4 @@
-"""Tables of texts, their hash tables, and the indexes of folded names."""
+"""Tables of texts, their hash tables, and indexes of folded texts."""
 
 import pickle
 
@@ -17,7 +17,7 @@ LISTS = st.lists(ANY_TEXT, max_size=30)
 
 
 @given(LISTS, st.data())
-def test_a_table_is_a_sequence_like_a_tuple(given_texts, data):
+def test_a_table_behaves_like_a_tuple(given_texts, data):
     table, expected = TextTable.of(given_texts), tuple(given_texts)
     assert (len(table), tuple(table), table, hash(table)) == (len(expected), expected, expected, hash(expected))
     assert list(reversed(table)) == given_texts[::-1]
@@ -36,14 +36,14 @@ def test_tables_are_equal_when_their_texts_are(first, second):
     assert TextTable.of(first) != "".join(first) or not first
 
 
-def test_what_is_no_index_is_an_error_as_of_a_tuple():
+def test_an_invalid_index_is_an_error_like_that_of_a_tuple():
     table = TextTable.of(["a", "b"])
     for wrong, error in [(2, IndexError), (-3, IndexError), ("a", TypeError), (None, TypeError), ([0], TypeError)]:
         with pytest.raises(error):
             table[wrong]
 
 
-def test_only_so_many_decoded_texts_are_kept(monkeypatch):
+def test_the_cache_of_decoded_texts_is_bounded(monkeypatch):
     monkeypatch.setattr(text_table, "CACHED_TEXTS_MAX", 3)
     table = TextTable.of(map(str, range(10)))
     assert [table[k] for k in [*range(10), *range(10)]] == [*map(str, range(10))] * 2
@@ -51,7 +51,7 @@ def test_only_so_many_decoded_texts_are_kept(monkeypatch):
 
 
 @given(st.sets(ANY_TEXT), st.lists(ANY_TEXT | st.none() | st.integers()))
-def test_texts_are_found_and_nothing_else_is(known, values):
+def test_lookup_finds_exactly_the_texts_of_the_table(known, values):
     known = sorted(known)
     table = TextLookup(TextTable.of(known))
     wanted = [*values, *known, *values]
@@ -64,14 +64,14 @@ def test_texts_are_found_and_nothing_else_is(known, values):
 
 
 @pytest.mark.parametrize("wanted", [["a", None], [1], [b"a", "a"]])
-def test_what_is_no_text_is_not_looked_up_as_one(wanted):
+def test_find_texts_refuses_other_values(wanted):
     with pytest.raises(TypeError):
         TextLookup(TextTable.of(["a"])).find_texts(wanted)
 
 
 @pytest.mark.parametrize("size", range(20))
 def test_texts_of_any_length_are_found_among_many(size):
-    """Those of up to two words have a table of their own."""
+    """Texts of up to two words have a separate hash table."""
     known = ["x" * size, *(f"{k:0{size}d}" for k in range(40)), "é" * size, "\0" * size + "y"]
     known = list(dict.fromkeys(known))
     table = TextLookup(TextTable.of(known))
@@ -84,7 +84,7 @@ def test_texts_of_any_length_are_found_among_many(size):
 
 
 @given(LISTS.filter(len), st.data())
-def test_many_texts_are_picked_like_few(given_texts, data):
+def test_decode_array_equals_decode(given_texts, data):
     table = TextTable.of(given_texts)
     indices = np.array(data.draw(st.lists(st.integers(0, len(table) - 1))), np.int32)
     for some in (indices, np.resize(indices, text_table.MANY_TEXTS) if indices.size else indices, indices):
@@ -93,7 +93,7 @@ def test_many_texts_are_picked_like_few(given_texts, data):
         table.decode_array(np.full(text_table.MANY_TEXTS, len(table)))
 
 
-def test_only_so_many_found_positions_are_kept(monkeypatch):
+def test_the_cache_of_found_indices_is_bounded(monkeypatch):
     monkeypatch.setattr(lookup, "CACHED_TEXTS_MAX", 3)
     table = TextLookup(TextTable.of(map(str, range(10))))
     assert [table.find(str(k)) for k in [*range(12), *range(12)]] == [*range(10), -1, -1] * 2
@@ -111,7 +111,7 @@ def test_an_index_finds_every_owner_of_a_folded_name(fold, names):
     assert index.hashes.size == index.owners.size == sum(bool(name) for name, _ in names)
 
 
-def test_an_index_finds_hardly_anything_else():
+def test_an_index_rarely_finds_other_owners():
     table = TextTable.of(map(str, range(2000)))
     index = FoldedIndex.of([(table, np.arange(2000))], str.casefold)
     assert [index.candidates(str(k)) for k in range(2000)] == [{k} for k in range(2000)]

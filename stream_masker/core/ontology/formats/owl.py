@@ -34,7 +34,7 @@ ABSOLUTE: Final = re.compile(r"[A-Za-z][\w+.-]*:")
 
 @dataclass(slots=True)
 class _Class:
-    """The statements of a document about one IRI. Only ``is_class`` tells whether it is a class."""
+    """The statements of a document about one IRI. It need not be a class."""
 
     is_class: bool = False
     deprecated: bool = False

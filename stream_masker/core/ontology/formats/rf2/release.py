@@ -45,7 +45,7 @@ ABSENT_CONCEPT: Final = -2
 class Release:
     """The snapshot files of a release.
 
-    There are several of a kind if an extension is beside its base, or descriptions are in one file for each language.
+    There are several files of a kind if a folder holds an extension and its base, or a description file per language.
     """
 
     concepts: Sequence[ReleaseFile]
@@ -111,7 +111,7 @@ def _read_concepts(files: Sequence[ReleaseFile]) -> ConceptRows:
 def _check_concepts(ids: Int64Array, active: Int64Array) -> None:
     repeated = np.unique(ids[1:][ids[1:] == ids[:-1]])
     if repeated.size:
-        message = "these concepts have several rows, as in files that are no snapshots or of several releases"
+        message = "these concepts have several rows: the files are not snapshots, or belong to several releases"
         raise DuplicateConceptError(message, culprits=map(str, repeated))
     if not active.any():
         raise EmptyOntologyError("there is no active concept")

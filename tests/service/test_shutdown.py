@@ -18,7 +18,9 @@ HANGS = {
 
 def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
     start = f"import threading, time\nfrom stream_masker.service.shutdown import exit_within\nexit_within({seconds})\n"
-    return subprocess.run([sys.executable, "-c", start + then], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", start + then], capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 @pytest.mark.parametrize("hangs", HANGS)

@@ -213,7 +213,7 @@ def test_the_number_of_tries_depends_on_the_number_of_members_and_is_bounded():
 
 
 def test_a_negative_cache_size_is_rejected(d):
-    with pytest.raises(ParameterError, match="^cached_levels=-1 is not allowed: use 0 or more$"):
+    with pytest.raises(ParameterError, match=r"^cached_levels=-1 is not allowed: use 0 or more$"):
         DagReplacer(d, candidates="all", calibrated=True, cached_levels=-1)
 
 

@@ -15,9 +15,6 @@ from stream_masker.core.kernels.jit import inlined, int64
 
 MAX_LINKS = 1e9
 
-NONE_ADMISSIBLE = -1
-"""Flags of a choice where there is no admissible candidate."""
-
 
 class Separation(NamedTuple):
     """The depth of the least common subsumer of two concepts, and the links from both up to it, in sum."""

@@ -15,6 +15,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import uniform
+from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
 from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
     BATCHES,
@@ -36,14 +37,7 @@ from stream_masker.core.replacement.dag.eviction import evict
 from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, build_graph, build_member_lists
 from stream_masker.core.replacement.dag.prefetch import PREFETCH_DISTANCE, prefetch_draws, prefetch_queries, sign_of
 from stream_masker.core.replacement.dag.pruning import compute_bounds
-from stream_masker.core.replacement.dag.query import (
-    Choice,
-    LevelRule,
-    Query,
-    RandomWords,
-    ReplacementArrays,
-    TaskArrays,
-)
+from stream_masker.core.replacement.dag.query import Query, ReplacementArrays, TaskArrays
 from stream_masker.core.replacement.dag.sampling import draw_from_level
 from stream_masker.core.replacement.dag.scratch import (
     VALUE,
@@ -55,7 +49,7 @@ from stream_masker.core.replacement.dag.scratch import (
     new_ancestor_scratch,
     release_value,
 )
-from stream_masker.core.replacement.levels import NONE_ADMISSIBLE, takes_upper, wu_palmer_level
+from stream_masker.core.replacement.levels import takes_upper, wu_palmer_level
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
 from stream_masker.errors import ParameterError
 
@@ -260,9 +254,9 @@ def replace_in_dag(dag: DagArrays, a: int, r: int, sign: int, rule: LevelRule, w
     while True:
         choice = resolve_query(dag, a, r if sign != 0 else int64(-1), sign, rule, words)
         if choice.flags >= 0:
-            return Choice(choice.concept, choice.distance, choice.flags | dropped)
+            return Choice(choice.candidate, choice.distance, choice.flags | dropped)
         if sign == 0:
-            return Choice(choice.concept, choice.distance, int64(TRUNCATED))
+            return Choice(choice.candidate, choice.distance, int64(TRUNCATED))
         sign, dropped = int64(0), SIGN_DROPPED
 
 
@@ -323,6 +317,6 @@ def replace_cached(dag: DagArrays, calibrated: bool, start: int, task: TaskArray
             choice = replace_in_dag(dag, a, r, sign_of(a, r, task.noise[n]), rule, words)
             result.distances[n] = choice.distance
             result.flags[n] = choice.flags
-            if choice.concept >= 0:
-                result.codes[n] = choice.concept
+            if choice.candidate >= 0:
+                result.codes[n] = choice.candidate
     return order.size

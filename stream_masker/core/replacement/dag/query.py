@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.replacement.levels import Separation
 
@@ -31,32 +29,6 @@ class Query(NamedTuple):
     entry: int
     first_level: int
     level_count: int
-
-
-class LevelRule(NamedTuple):
-    """How the level is chosen.
-
-    target: |ε| > 0. calibrated: the rounding; otherwise ``ceil``. keeps_value: whether the value is itself a candidate.
-    """
-
-    target: float
-    calibrated: bool
-    keeps_value: bool
-
-
-class RandomWords(NamedTuple):
-    """The random words of one value: for the rounding of its level, and for the draw from the level."""
-
-    rounding: np.uint64
-    tie: np.uint64
-
-
-class Choice(NamedTuple):
-    """A replacement: its position, -1 to keep the value; its distance from the value; flags of ``rule``."""
-
-    concept: int
-    distance: float
-    flags: int
 
 
 class TaskArrays(NamedTuple):

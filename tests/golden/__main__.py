@@ -1,0 +1,62 @@
+"""``python -m golden update | write FOLDER``: see the folder's docstring for when to use which."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from golden import digests
+from golden.ontologies import write_files
+from golden.running import NAMES, run
+
+Lines = dict[str, list[bytes]]
+
+USAGE = "usage: PYTHONPATH=tests python -m golden update [CASE ...] | write FOLDER [CASE ...]"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs a command."""
+    match arguments:
+        case ["update", *names]:
+            update(names)
+        case ["write", folder, *names]:
+            write(Path(folder), names)
+        case _:
+            sys.exit(USAGE)
+
+
+def update(names: Sequence[str]) -> None:
+    """Computes the digests of cases again, of all without names; digests of cases that are gone are removed."""
+    present = digests.expected() if digests.FILE.exists() else {}
+    found = {name: digests.digests_of(lines) for name, lines in _outcomes(names)}
+    digests.save({name: one for name, one in {**present, **found}.items() if name in NAMES})
+    changed = sorted(name for name, one in found.items() if present.get(name) != one)
+    print(f"{len(found)} cases computed, {len(changed)} changed: {', '.join(changed) or 'none'}")
+
+
+def write(folder: Path, names: Sequence[str]) -> None:
+    """Writes the parts of cases to files, ``CASE.PART.jsonl``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lines in _outcomes(names):
+        for part, content in lines.items():
+            (folder / f"{name}.{part}.jsonl").write_bytes(b"".join(line + b"\n" for line in content))
+
+
+def _outcomes(names: Sequence[str]) -> Iterator[tuple[str, Lines]]:
+    if unknown := {*names} - {*NAMES}:
+        sys.exit(f"there is no case {', '.join(sorted(unknown))}")
+    with TemporaryDirectory() as folder:
+        files = write_files(Path(folder))
+        for name in names or NAMES:
+            try:
+                yield name, run(name, files)
+            except pytest.skip.Exception as absent:
+                print(f"{name} is left out: {absent}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

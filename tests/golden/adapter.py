@@ -14,12 +14,8 @@ from typing import Any
 
 import orjson
 from click.testing import CliRunner
-
-from stream_masker.cli import main
-from stream_masker.pipeline.calibration import Calibration, History, Publish
 from stream_masker.pipeline.calibration_window import WindowLog
 from stream_masker.pipeline.grouping import GroupTooSmallError
-from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.messages import (
     decode_block,
     decode_statistics,
@@ -28,8 +24,12 @@ from stream_masker.pipeline.messages import (
     encode_rejection,
     encode_statistics,
 )
-from stream_masker.pipeline.records import InputRecord, Inputs, Result
 from stream_masker.service.calibrator_parts import build_settings, build_subject
+
+from stream_masker.cli import main
+from stream_masker.pipeline.calibration import Calibration, History, Publish
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.records import InputRecord, Inputs, Result
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secrets import read_secret

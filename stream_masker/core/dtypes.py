@@ -21,6 +21,8 @@ UInt16Array: TypeAlias = NDArray[np.uint16]
 UInt32Array: TypeAlias = NDArray[np.uint32]
 UInt64Array: TypeAlias = NDArray[np.uint64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+RecordArray: TypeAlias = NDArray[np.void]
+"""A structured array; the module that makes it defines its dtype."""
 
 Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Int16Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int16]]

@@ -15,7 +15,7 @@ DISTANCE_BUCKETS = 4096
 
 
 @inlined
-def row_of(kinds: Kinds, j: int, head: int | np.uint32) -> np.uint64:
+def row_of(kinds: Kinds, j: int, head: int) -> np.uint64:
     """Where the distances from an attribute's value begin."""
     return np.uint64(kinds.bases[j] + kinds.widths[j] * head)
 
@@ -39,7 +39,7 @@ def tail(kinds: Kinds, a: int, b: int) -> int:
 
 
 @kernel
-def sort_groups(ranks: UInt16Matrix | Int32Matrix, g: np.uint32, levels: int, nearest: Int32Matrix) -> None:
+def sort_groups(ranks: UInt16Matrix | Int32Matrix, g: int, levels: int, nearest: Int32Matrix) -> None:
     """Fills row g of ``nearest`` by the groups in ascending distance from g; equal ones by their number."""
     ends = np.zeros(levels + 1, np.int64)
     for h in range(ranks.shape[0]):

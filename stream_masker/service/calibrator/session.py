@@ -150,7 +150,7 @@ class CalibrationSession:
         self._planner.subject = parts.subject
 
     @property
-    def unsettled(self) -> bool:
+    def settings_differ(self) -> bool:
         """Whether the published settings differ from the configuration's."""
         return self._planner.unsettled
 

@@ -31,16 +31,16 @@ class FakeSession:
         self.pending_windows = 0
         self.published = 0
         self.samples: list[Any] = []
-        self.unsettled = False
-        self.settled = 0
-        self.parts: list[Any] = []
+        self.settings_differ = False
+        self.settings_published = 0
+        self.components: list[Any] = []
         self.history = SimpleNamespace(latest=bench.latest)
 
     def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         if value in self.bench.errors:
             raise self.bench.errors.pop(value)
         self.blocks.append(offset)
-        self.pending_windows += value == b"cut"
+        self.pending_windows += value == b"window"
 
     def tick(self, now: float) -> None:
         self.ticks += 1
@@ -49,13 +49,13 @@ class FakeSession:
         self.pending_windows -= 1
         self.published += 1
 
-    def reconfigure(self, parts: Any) -> None:
-        self.parts.append(parts)
-        self.unsettled = True
+    def reconfigure(self, components: Any) -> None:
+        self.components.append(components)
+        self.settings_differ = True
 
     def publish_settings(self) -> None:
-        self.unsettled = False
-        self.settled += 1
+        self.settings_differ = False
+        self.settings_published += 1
 
     def publish_sample(self, counts: Any) -> None:
         if counts == "useless":
@@ -97,9 +97,9 @@ class FakeFile:
         return changed
 
 
-def with_configuration(parts: Any, configuration: Any) -> Any:
+def with_configuration(components: Any, configuration: Any) -> Any:
     """Return the same components with another configuration."""
-    return SimpleNamespace(**{**vars(parts), "configuration": configuration})
+    return SimpleNamespace(**{**vars(components), "configuration": configuration})
 
 
 class EngineBench:
@@ -121,7 +121,7 @@ class EngineBench:
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
         monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
         monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
-        parts: Any = SimpleNamespace(
+        components: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01),
             configuration=None,
@@ -130,9 +130,9 @@ class EngineBench:
         self.registry = CollectorRegistry()
         self.file: Any = FakeFile()
         metrics = Metrics(self.registry, "calibrator")
-        self.engine = CalibratorEngine(parts, metrics, self.health, self.failures.append, self.file)
+        self.engine = CalibratorEngine(components, metrics, self.health, self.failures.append, self.file)
 
-    def open(self, parts: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
+    def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
         self.reading.set()
         while self.slow.is_set():
             if stopped():
@@ -177,7 +177,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineBench]:
 
 def test_active_engine_opens_a_session_and_delivers_blocks_and_ticks(bench: EngineBench) -> None:
     bench.become_active()
-    bench.deliver((4, b"x"), (7, b"cut"), (9, b"x"))
+    bench.deliver((4, b"x"), (7, b"window"), (9, b"x"))
     bench.engine.tick()
     bench.wait(lambda: bench.session.ticks and bench.session.published)
     assert bench.session.blocks == [4, 7, 9]
@@ -209,7 +209,7 @@ def test_revoked_engine_closes_the_publisher_and_publishes_nothing(bench: Engine
     first = bench.session
     bench.engine.revoked()
     bench.wait(lambda: bench.closed)
-    bench.deliver((4, b"cut"))
+    bench.deliver((4, b"window"))
     bench.wait(bench.engine._deliveries.empty)
     bench.become_active()
     bench.deliver((5, b"x"))
@@ -324,9 +324,9 @@ def test_changed_settings_are_published(bench: EngineBench) -> None:
     bench.become_active()
     bench.file.changed = True
     bench.engine.tick()
-    bench.wait(lambda: bench.session.settled)
-    assert [parts.configuration for parts in bench.session.parts] == [bench.file.current]
-    assert (bench.session.settled, bench.file.reloads) == (1, [False])
+    bench.wait(lambda: bench.session.settings_published)
+    assert [components.configuration for components in bench.session.components] == [bench.file.current]
+    assert (bench.session.settings_published, bench.file.reloads) == (1, [False])
 
 
 def test_reload_reads_the_file_again(bench: EngineBench) -> None:
@@ -334,14 +334,14 @@ def test_reload_reads_the_file_again(bench: EngineBench) -> None:
     bench.engine.reload()
     bench.wait(lambda: bench.file.reloads)
     assert bench.file.reloads == [True]
-    assert bench.session.settled == 0
+    assert bench.session.settings_published == 0
 
 
 def test_session_with_other_settings_publishes_the_configured_ones(bench: EngineBench) -> None:
     bench.become_active()
-    bench.session.unsettled = True
-    bench.wait(lambda: bench.session.settled)
-    assert (bench.session.settled, bench.session.parts) == (1, [])
+    bench.session.settings_differ = True
+    bench.wait(lambda: bench.session.settings_published)
+    assert (bench.session.settings_published, bench.session.components) == (1, [])
 
 
 def test_refused_file_is_counted_and_reported(bench: EngineBench) -> None:
@@ -357,7 +357,7 @@ def test_refused_file_is_counted_and_reported(bench: EngineBench) -> None:
     note = "a changed configuration was refused: noise_key: a change here needs a restart"
     bench.wait(lambda: note in bench.health.notes)
     assert bench.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
-    assert bench.session.parts == []
+    assert bench.session.components == []
 
 
 def test_heartbeat_needs_a_running_event_loop(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def _anchor(path: str) -> str:
 def methods() -> str:
     """Every mechanism's card: 2017's Table 9, extended to all methods."""
     head = ("`mechanism.name`", "source", "attributes", "taxonomies", "preserves", "guarantee", "latency", "cost")
-    return table(head, [_method(name, kind.declaration) for name, kind in code.MECHANISMS.items()])
+    return table(head, [_method(name, kind.method_card) for name, kind in code.MECHANISMS.items()])
 
 
 def _method(name: str, card: code.MethodCard) -> tuple[str, ...]:

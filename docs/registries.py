@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stream_masker.core.mechanisms.transition.vicus.model import stay_probability
+
 from stream_masker import (
     Exponential,
     LogTaxonomic,
@@ -35,7 +37,6 @@ from stream_masker.core.mechanisms.microaggregation.centroids import least_margi
 from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import Noise
-from stream_masker.core.mechanisms.transition.vicus.model import stay_probability
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.psd import nearest_psd

@@ -9,6 +9,7 @@ import io
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
@@ -40,8 +41,8 @@ def last_screen() -> RenderableType:
         screens[:] = [view._screen(seen)]
         update(view, seen)
 
-    DemoView.update = remember
-    run_demo(DemoOptions(records=20_000), Console())
+    with patch.object(DemoView, "update", remember):
+        run_demo(DemoOptions(records=20_000), Console())
     return screens[0]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(folder.cleanup)
         given = folder.name
     os.environ["NUMBA_CACHE_DIR"] = str(Path(given) / WORKER)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _true_signatures() -> Iterator[None]:
+    """After the last test: every kernel that the tests compiled has the types that its signature states."""
+    yield
+    if "numba" in sys.modules:
+        from support.signatures import wrong_signatures
+
+        assert wrong_signatures() == []
 
 
 @pytest.fixture(scope="session")

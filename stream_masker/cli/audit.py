@@ -15,7 +15,7 @@ from stream_masker.service.observability.logs import configure_logs
 @config_option
 @click.option(
     "--offset",
-    "places",
+    "locations",
     multiple=True,
     required=True,
     metavar="PARTITION:OFFSET",

@@ -1,4 +1,8 @@
-"""Array types that the whole package shares."""
+"""Array types that the whole package shares.
+
+An ``…Array`` has one dimension where a kernel's signature names it, and any number elsewhere; a ``…Matrix`` has two
+dimensions, a ``…Cube`` three.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float64Array: TypeAlias = NDArray[np.float64]
+Int8Array: TypeAlias = NDArray[np.int8]
+Int16Array: TypeAlias = NDArray[np.int16]
 Int32Array: TypeAlias = NDArray[np.int32]
 Int64Array: TypeAlias = NDArray[np.int64]
 UInt8Array: TypeAlias = NDArray[np.uint8]
+UInt16Array: TypeAlias = NDArray[np.uint16]
+UInt32Array: TypeAlias = NDArray[np.uint32]
 UInt64Array: TypeAlias = NDArray[np.uint64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+RecordArray: TypeAlias = NDArray[np.void]
+"""A structured array; the module that makes it defines its dtype."""
+
+Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Int16Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int16]]
+Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+UInt16Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
+UInt32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint32]]
+UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
+
+Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
+Int64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
+UInt64Array4D: TypeAlias = np.ndarray[tuple[int, int, int, int], np.dtype[np.uint64]]

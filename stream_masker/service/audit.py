@@ -165,7 +165,7 @@ class Auditor:
         versions = self._versions()
         if version not in versions:
             raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
-        return decode_statistics(versions[version].whole())
+        return decode_statistics(versions[version].message())
 
     def _versions(self) -> dict[int, ChunkAssembler]:
         """Return the complete statistics versions on the topic."""

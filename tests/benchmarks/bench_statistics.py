@@ -177,13 +177,13 @@ def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
     d, slides = WuPalmer(taxonomy(name)), 3 if step > 100 else 30
     columns = sample(d, values, window + slides * step)
     windows = (counted(d, [column[k * step : k * step + window] for column in columns]) for k in range(slides + 1))
-    following = IncrementalStatistics([d, d])
+    incremental = IncrementalStatistics([d, d])
     last = next(windows)
-    before = computed(d, last, following)
+    before = computed(d, last, incremental)
     seconds = 0.0
     for last in windows:
         start = time.perf_counter()
-        before = computed(d, last, following, before)
+        before = computed(d, last, incremental, before)
         seconds += (time.perf_counter() - start) / slides
     anew = once(partial(computed, d, last, None, before))
     fresh = computed(d, last, None, before)
@@ -193,9 +193,9 @@ def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
 
 
 def computed(
-    d: Distance, counts: Counts, following: IncrementalStatistics | None, previous: Statistics | None = None
+    d: Distance, counts: Counts, incremental: IncrementalStatistics | None, previous: Statistics | None = None
 ) -> Statistics:
-    return compute_statistics(counts, "ab", [d, d], version=1, following=following, previous=previous)
+    return compute_statistics(counts, "ab", [d, d], version=1, incremental=incremental, previous=previous)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def test_standard_streams(tmp_path, config):
         (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
         (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
         (["mask", "few.jsonl", "no/such/folder"], 1, "few.jsonl"),
-        (["calibrate", "constant.jsonl"], 1, "a: every value is the same"),
+        (["calibrate", "constant.jsonl"], 1, "a: all values are equal"),
         (["calibrate", "empty.jsonl"], 1, "0 records are usable"),
     ],
 )

@@ -41,7 +41,7 @@ def configure(folder, name, **sections):
         "smell": {"path": "smell", "ontology": "flat"},
         "taste": {"path": "tastes[*]", "ontology": "flat"},
     }
-    if MECHANISMS[name].declaration.numeric:
+    if MECHANISMS[name].method_card.numeric:
         attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
     content = {
         "ontologies": {"flat": {"values": VALUES}},

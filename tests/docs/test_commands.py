@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from support.documentation import ROOT, blocks, configuration_text, generator
-
-from stream_masker.cli import COMMANDS, main
+from support.documented import COMMANDS, main
 
 GROUPS = ("config", "ontology")
 LOCAL = sorted({b.page for b in blocks("sh") if not b.needs_kafka and not b.runs_elsewhere})

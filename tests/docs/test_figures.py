@@ -8,22 +8,29 @@ import sys
 import pytest
 from support.data import data_file
 from support.documentation import DOCS, ROOT
-
-from stream_masker import Ontology
-from stream_masker.evaluation.utility_table import utility_rows
-from stream_masker.pipeline.masker import BLOCK_RECORDS
-from stream_masker.service.calibrator.faust_app import SESSION_SECONDS
-from stream_masker.service.calibrator.process import CALIBRATOR_STALE_SECONDS
-from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.model import PROFILES
-from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
-from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
-from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
-from stream_masker.service.observability.health import Health
-from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
-from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS, LINGER_MS, WORKER_TRANSACTION_MS
-from stream_masker.service.worker.micro_windows import MAX_GROWTH
-from stream_masker.service.worker.report import UNREADY_FAILURES
+from support.documented import (
+    BLOCK_RECORDS,
+    CALIBRATOR_STALE_SECONDS,
+    DEFAULT_PARTITIONS,
+    FENCING_SECONDS,
+    FETCH_BACKOFF_MS,
+    LINGER_MS,
+    MAX_FENCINGS,
+    MAX_GROWTH,
+    MAX_SUMMARY_BYTES,
+    MIN_SECRET_BYTES,
+    PROFILES,
+    SESSION_SECONDS,
+    STOP_LIMIT_SECONDS,
+    UNREADY_FAILURES,
+    WEEK_MS,
+    WORKER_TRANSACTION_MS,
+    Configuration,
+    Health,
+    Ontology,
+    max_masked_bytes,
+    utility_rows,
+)
 
 WORDS = {3: "three", 10: "ten"}
 SMALLEST = {

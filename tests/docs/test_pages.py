@@ -11,11 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.documentation import DOCS, ROOT, anchors, filled, generator, links, name_of, pages, prose, spans
-
-from stream_masker import __version__
-from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.configuration import configuration_schema
-from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS
+from support.documented import METRIC_DEFINITIONS, Reason, __version__, configuration_schema
 
 METRICS = {metric.full_name for metric in METRIC_DEFINITIONS}
 KEY = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+")

@@ -12,12 +12,16 @@ import orjson
 import pytest
 import yaml
 from support.documentation import blocks, configuration_text
-
-from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord, Masked
-from stream_masker.service.configuration import load_schema, parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.schema import schema_validator
+from support.documented import (
+    InputRecord,
+    Masked,
+    RecordMasker,
+    build_mechanism,
+    build_plan,
+    load_schema,
+    parse_configuration,
+    schema_validator,
+)
 
 SECRET = b"a secret of the tests"
 EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter"]

@@ -57,7 +57,7 @@ def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 def configured(topics: Setting, name: str, **sections: Any) -> Configuration:
     """Configure a mechanism with two nominal attributes, and a numeric one if it masks numbers."""
     attributes = dict(topics.data["attributes"])
-    if MECHANISMS[name].declaration.numeric:
+    if MECHANISMS[name].method_card.numeric:
         attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
     calibration = {"window_records": 5_000, "every_records": 500, "every_seconds": 1, "min_records": 300}
     groups = {"records": 100, "delay": 0.5, "short": "suppress"}

@@ -14,11 +14,11 @@ from stream_masker.service.worker.client_properties import consumer_properties
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create()
-    made.publish(1)
-    yield made
-    made.remove()
+    here = setting(kafka, tmp_path)
+    here.create()
+    here.publish(1)
+    yield here
+    here.remove()
 
 
 def fence(consumer: Consumer, topic: str) -> None:

@@ -246,7 +246,7 @@ def test_replacements_where_much_lies_below_many_hubs(rounding, candidates, seed
     for level in rng.choice(np.unique(sd)[1:], 12):
         pairs = rng.integers(0, len(sd), (3, 2)).tolist()
         check_pairs(chosen, sd, eligible, float(rng.choice([-1, 1]) * (level - rng.choice([0, 0.01]))), rounding, pairs)
-    assert np.diff(chosen._lists.starts).max() > MEMBER_BLOCK
+    assert np.diff(chosen._dag.lists.starts).max() > MEMBER_BLOCK
 
 
 @pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])

@@ -1,4 +1,4 @@
-"""The compiled reader beside the literal one."""
+"""The scanner compared with the reference codec."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ import numpy as np
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs
 
+SECRET = b"a secret of the tests"
 
-class Pair:
-    """The same plan read in both ways."""
+
+class CodecPair:
+    """Two record maskers for the same plan: one with the scanner, one with the reference codec alone."""
 
     def __init__(self, bench: Any, attributes: dict[str, Any], **given: Any) -> None:
         self.bench = bench(attributes, **given)
         self.compiled = self.bench.masker
-        self.literal = RecordMasker(self.bench.plan, self.bench.mechanism, b"a secret of the tests", compiled=False)
+        self.literal = RecordMasker(self.bench.plan, self.bench.mechanism, SECRET, compiled=False)
         assert self.compiled.is_compiled
         assert not self.literal.is_compiled
 
     def check(self, values: list[bytes | None], **record: Any) -> Any:
+        """Asserts that both maskers give the same results; returns the result."""
         records = [InputRecord(10 + i, value, **{"key": b"k%d" % i, **record}) for i, value in enumerate(values)]
         compiled = self.compiled.mask("t", 1, records, statistics_version=3)
         (batch, keys), *_ = self.bench.mechanism.seen[-1:] or [(None, None)]
@@ -34,13 +37,10 @@ class Pair:
         assert as_plain(self.compiled.count(values)) == as_plain(self.literal.count(values))
         return compiled
 
-    def taken(self, value: bytes, **record: Any) -> bool:
-        """Whether the compiled reader takes a record itself."""
-        return not len(self.compiled._codec.scanner.read(type(self).inputs(value, **record)).undecided)
-
-    @staticmethod
-    def inputs(value: bytes, headers: Any = ()) -> Any:
-        return Inputs.of([InputRecord(1, value, None, headers)])
+    def is_scanned(self, value: bytes, **record: Any) -> bool:
+        """Whether the scanner decodes a record itself."""
+        records = Inputs.of([InputRecord(1, value, None, **record)])
+        return not len(self.compiled._codec.scanner.read(records).undecided)
 
 
 def as_plain(value: Any) -> Any:

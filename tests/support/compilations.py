@@ -1,6 +1,7 @@
-"""The kernels that a command compiles because they are not in the cache on disk.
+"""The kernels that a command compiles instead of loading them from disk, and whether their signatures are true.
 
-``python tests/support/compilations.py FILE ARGUMENTS…`` runs ``stream-masker ARGUMENTS…`` and writes them to FILE.
+``python tests/support/compilations.py FILE ARGUMENTS…`` runs ``stream-masker ARGUMENTS…``. It writes the names of the
+kernels to FILE and the differences that ``signatures.wrong_signatures`` finds to FILE.signatures.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import event
+from signatures import wrong_signatures
 
 from stream_masker.cli import main
 
@@ -36,6 +38,7 @@ def run(file: Path, arguments: list[str]) -> None:
         main(arguments, prog_name="stream-masker")
     finally:
         file.write_text("".join(f"{name}\n" for name in compilations.names))
+        file.with_suffix(".signatures").write_text("".join(f"{line}\n" for line in wrong_signatures()))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Events of any content, written as JSON in many ways, and what spoils them."""
+"""Strategies for events: any content, encoded as JSON in many ways, and damaged."""
 
 from __future__ import annotations
 
 import json
-import random
+from collections.abc import Iterator
 from typing import Any
+
+from hypothesis import strategies as st
 
 CODES = [
     "I10",
@@ -63,19 +65,22 @@ RAW_NUMBERS = [
     "0.1e1",
 ]
 
-
 JUNK = b'"\\{}[],: 0-.eEtfn/u\x00\x1f\x7f\x80\xc3\xed\xf4\xff\xef\xbb'
+"""Bytes that mean something in JSON or in UTF-8, or that neither of them allows."""
+
+Place = tuple[Any, ...]
+"""The keys and indices that lead to a value."""
 
 
-def places(value, place=()):
-    """Every place in a value: the keys and indexes that lead there."""
+def places(value: Any, place: Place = ()) -> Iterator[Place]:
+    """Every place in a value."""
     yield place
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inner, (*place, key))
 
 
-def put(value, place, new):
-    """The value with another one at a place."""
+def put(value: Any, place: Place, new: Any) -> Any:
+    """A copy of the value with another value at a place."""
     if not place:
         return new
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -83,22 +88,53 @@ def put(value, place, new):
     return copy
 
 
-def written(value: Any, chance: random.Random) -> str:
-    """A value as JSON in one of many ways: white space, escapes, keys there twice, numbers as nobody writes them."""
-    space = chance.choice(["", "", "", " ", "\n\t", "\r"])
-    if isinstance(value, dict):
-        members = [(key, inner) for key, inner in value.items()]
-        if members and chance.random() < 0.03:
-            members.append(chance.choice(members))
-        chance.random() < 0.3 and chance.shuffle(members)
-        parts = [f"{written(key, chance)}{space}:{space}{written(inner, chance)}" for key, inner in members]
-        return "{" + space + f"{space},{space}".join(parts) + space + "}"
-    if isinstance(value, list):
-        return "[" + space + f",{space}".join(written(inner, chance) for inner in value) + space + "]"
-    if chance.random() < 0.01:
-        return chance.choice(RAW_NUMBERS)
+@st.composite
+def edited(draw: st.DrawFn, document: Any, values: st.SearchStrategy[Any]) -> Any:
+    """A document with up to three of its values replaced."""
+    for _ in range(draw(st.integers(0, 3))):
+        document = put(document, draw(st.sampled_from(list(places(document)))), draw(values))
+    return document
+
+
+@st.composite
+def encoded(draw: st.DrawFn, document: Any) -> bytes:
+    """A document as JSON in one of many ways: compact, or with white space, escapes, unusual numbers and repeated
+    keys. It need not be valid."""
+    text = _unusual(draw, document) if one_in(draw, 3) else _compact(document)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def one_in(draw: st.DrawFn, n: int) -> bool:
+    """True in about one of n cases; it shrinks to False."""
+    return draw(st.integers(0, n - 1)) == n - 1
+
+
+def _compact(value: Any) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=chance.random() < 0.3)
-        return text.replace("a", chance.choice(["\\u0061", "\\/"])) if chance.random() < 0.03 else text
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:
         return "null"
+
+
+def _unusual(draw: st.DrawFn, value: Any) -> str:
+    space = draw(st.sampled_from(["", " ", "\n\t", "\r"]))
+    if isinstance(value, dict):
+        members = list(value.items())
+        if members and one_in(draw, 30):
+            members.append(draw(st.sampled_from(members)))
+        if one_in(draw, 4):
+            members = draw(st.permutations(members))
+        parts = [f"{_unusual(draw, key)}{space}:{space}{_unusual(draw, inner)}" for key, inner in members]
+        return "{" + space + f"{space},{space}".join(parts) + space + "}"
+    if isinstance(value, list):
+        return "[" + space + f",{space}".join(_unusual(draw, inner) for inner in value) + space + "]"
+    return _unusual_scalar(draw, value)
+
+
+def _unusual_scalar(draw: st.DrawFn, value: Any) -> str:
+    kind = draw(st.integers(0, 59))
+    if kind == 59:
+        return draw(st.sampled_from(RAW_NUMBERS))
+    if kind >= 57:
+        return _compact(value).replace("a", draw(st.sampled_from(["\\u0061", "\\/"])))
+    return json.dumps(value) if kind >= 40 else _compact(value)

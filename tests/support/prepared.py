@@ -23,10 +23,11 @@ DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The folder of the files, and the kernels that ``prepare`` compiled."""
+    """Where the files are, the kernels that ``prepare`` compiled, and what is wrong with their signatures."""
 
     folder: Path
     kernels: list[str]
+    wrong_signatures: list[str]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -42,11 +43,15 @@ class Prepared:
     def compiled_by(self, *arguments: object) -> list[str]:
         """Run a command, which must succeed, and return the kernels that it compiles."""
         names = self.folder / f"compiled-{uuid.uuid4().hex}"
+        self.run(names, *arguments)
+        return names.read_text().splitlines()
+
+    def run(self, names: Path, *arguments: object) -> None:
+        """Runs a command, which must succeed, and writes the kernels that it compiles to a file."""
         done = subprocess.run(
             command(names, *arguments), capture_output=True, check=False, env=self.environment, cwd=self.folder
         )
         assert done.returncode == 0, done.stderr.decode()
-        return names.read_text().splitlines()
 
 
 def prepared(folder: Path) -> Prepared:
@@ -56,19 +61,21 @@ def prepared(folder: Path) -> Prepared:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            done.write_text("\n".join(compiled(folder)))
-    return Prepared(folder, done.read_text().splitlines())
+            first = write_files(folder)
+            names = first.folder / "names"
+            first.run(names, "prepare", "--config", first.configured())
+            names.rename(done)
+    return Prepared(folder, done.read_text().splitlines(), (folder / "names.signatures").read_text().splitlines())
 
 
-def compiled(folder: Path) -> list[str]:
-    """Write the configuration's files, run ``prepare``, and return the kernels that it compiles."""
+def write_files(folder: Path) -> Prepared:
+    """Writes the files that the configuration names."""
     for name, links in {"tree": TREE, "dag": DAG}.items():
         rows = "".join(f"{child},{parent},label {child}\n" for child, parent in links)
         (folder / f"{name}.csv").write_text(f"concept,parent,label\n{rows}")
     (folder / "secret").write_bytes(b"0123456789abcdef")
     (folder / "secret").chmod(0o600)
-    first = Prepared(folder, [])
-    return first.compiled_by("prepare", "--config", first.configured())
+    return Prepared(folder, [], [])
 
 
 def content() -> dict[str, Any]:

@@ -1,5 +1,8 @@
-"""Cache lines looked at whole, in a few instructions where the processor has such wide ones: rows of bits, and lines of
-ancestors."""
+"""Operations on whole cache lines, for kernels: ancestor signatures and lines of ancestors.
+
+They are LLVM vector operations because a loop over the elements would not be vectorised. A processor with wide
+registers runs each in a few instructions.
+"""
 
 from __future__ import annotations
 
@@ -7,67 +10,75 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from stream_masker.core.kernels.intrinsics import LINE_BYTES
+from stream_masker.core.kernels.jit import intrinsic
 
-ROW_WORDS = 8
-"""Words of a row of bits: one cache line."""
+SIGNATURE_WORDS = 8
+"""uint64 words of an ancestor signature: one cache line."""
 
 ANCESTOR_LINE = LINE_BYTES // 4
-"""Numbers of a line of ancestors, one cache line: a concept's position and its path up to it, less than 0 for none."""
-PATH_BITS = 8
-"""The lowest bits of such a number: those of the path."""
+"""int32 entries of a line of ancestors: one cache line.
 
-BYTE, MARKS, NUMBER, WORD = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-BIT_ROW = ir.VectorType(WORD, ROW_WORDS)
-NUMBERS, MARKS_OF_LINE = ir.VectorType(NUMBER, ANCESTOR_LINE), ir.VectorType(MARKS, ANCESTOR_LINE)
-SIDES_OF_LINE = ir.VectorType(BYTE, 2 * ANCESTOR_LINE)
+An entry is an ancestor's position << ``PATH_BITS`` | the links of the path up to it. A negative entry is no ancestor.
+"""
+PATH_BITS = 8
+"""The lowest bits of an entry: the links of the path."""
+
+BYTE, MARK_PAIR, ENTRY, WORD = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+SIGNATURE = ir.VectorType(WORD, SIGNATURE_WORDS)
+ENTRIES, MARK_PAIRS = ir.VectorType(ENTRY, ANCESTOR_LINE), ir.VectorType(MARK_PAIR, ANCESTOR_LINE)
+MARKS = ir.VectorType(BYTE, 2 * ANCESTOR_LINE)
 
 
 @intrinsic
-def has_common_bit(_typing, words, _at, mask):  # type: ignore[no-untyped-def]
-    """Whether the row of eight words from ``at`` on and the eight words of a mask have a bit in common."""
+def has_common_bit(_typing: Any, words: Any, _at: Any, mask: Any) -> Any:
+    """Whether ``words[at : at + 8] & mask[:8]`` has any bit set; bool.
+
+    words, mask: contiguous uint64 arrays; at: int64.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        row = _load(context, builder, signature.args[0], arguments[0], arguments[1], BIT_ROW)
-        other = _load(context, builder, signature.args[2], arguments[2], ir.Constant(WORD, 0), BIT_ROW)
-        differs = builder.icmp_unsigned("!=", builder.and_(row, other), _all(BIT_ROW, 0))
-        bits = builder.bitcast(differs, ir.IntType(ROW_WORDS))
-        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(ROW_WORDS), 0))
+        own = _load(context, builder, signature.args[0], arguments[0], arguments[1], SIGNATURE)
+        other = _load(context, builder, signature.args[2], arguments[2], ir.Constant(WORD, 0), SIGNATURE)
+        differs = builder.icmp_unsigned("!=", builder.and_(own, other), _repeated(SIGNATURE, 0))
+        bits = builder.bitcast(differs, ir.IntType(SIGNATURE_WORDS))
+        return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(SIGNATURE_WORDS), 0))
 
     return types.boolean(words, types.int64, mask), generate
 
 
 @intrinsic
-def marked_on_line(_typing, lines, _at, marks):  # type: ignore[no-untyped-def]
-    """Which concepts of the line of ancestors from ``at`` on are marked: bit 2 · i + side tells of the i-th; uint64.
+def marked_on_line(_typing: Any, lines: Any, _at: Any, marks: Any) -> Any:
+    """The marks of the ancestors on a line; uint64: bit 2 · i + side is set if ``marks[2 * x + side] != 0``.
 
-    marks: two bytes for each concept, one for each side.
+    x is the position in the i-th entry. lines: a contiguous int32 array, of which the line starts at index ``at``
+    (int64); marks: a contiguous uint8 array with two bytes for each concept, one for each side.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        line = _load(context, builder, signature.args[0], arguments[0], arguments[1], NUMBERS)
-        is_none = builder.icmp_signed("<", line, _all(NUMBERS, 0))
-        places = builder.select(is_none, _all(NUMBERS, 0), builder.lshr(line, _all(NUMBERS, PATH_BITS)))
+        line = _load(context, builder, signature.args[0], arguments[0], arguments[1], ENTRIES)
+        is_none = builder.icmp_signed("<", line, _repeated(ENTRIES, 0))
+        positions = builder.select(is_none, _repeated(ENTRIES, 0), builder.lshr(line, _repeated(ENTRIES, PATH_BITS)))
         data = context.make_array(signature.args[2])(context, builder, arguments[2]).data
-        start = builder.bitcast(data, MARKS.as_pointer())
-        found = _all(MARKS_OF_LINE, 0)
+        start = builder.bitcast(data, MARK_PAIR.as_pointer())
+        found = _repeated(MARK_PAIRS, 0)
         for i in range(ANCESTOR_LINE):
-            lane = ir.Constant(NUMBER, i)
-            place = builder.gep(start, [builder.zext(builder.extract_element(places, lane), WORD)])
-            found = builder.insert_element(found, builder.load(place, align=1), lane)
-        sides = builder.bitcast(builder.select(is_none, _all(MARKS_OF_LINE, 0), found), SIDES_OF_LINE)
-        is_marked = builder.icmp_unsigned("!=", sides, _all(SIDES_OF_LINE, 0))
+            lane = ir.Constant(ENTRY, i)
+            pair = builder.gep(start, [builder.zext(builder.extract_element(positions, lane), WORD)])
+            found = builder.insert_element(found, builder.load(pair, align=1), lane)
+        sides = builder.bitcast(builder.select(is_none, _repeated(MARK_PAIRS, 0), found), MARKS)
+        is_marked = builder.icmp_unsigned("!=", sides, _repeated(MARKS, 0))
         return builder.zext(builder.bitcast(is_marked, ir.IntType(2 * ANCESTOR_LINE)), WORD)
 
     return types.uint64(lines, types.int64, marks), generate
 
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+    """The vector that starts at index ``at`` of an array; the data need only be aligned to 4 bytes."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()), align=4)
 
 
-def _all(vector: Any, number: int) -> Any:
+def _repeated(vector: Any, number: int) -> Any:
     return ir.Constant(vector, [number] * vector.count)

@@ -9,8 +9,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from stream_masker.core.kernels.jit import intrinsic
 
 if sys.byteorder != "little":
     raise ImportError("the kernels read words of bytes as little-endian machines do")
@@ -34,7 +35,7 @@ def on_lines(size: int, kind: type[IrType], fill: int = 0) -> NDArray[IrType]:
 
 
 @intrinsic
-def word_at(_typing, data, _at):  # type: ignore[no-untyped-def]
+def word_at(_typing: Any, data: Any, _at: Any) -> Any:
     """The uint64 of the eight bytes that begin anywhere in an array of bytes, little-endian."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -44,7 +45,7 @@ def word_at(_typing, data, _at):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def put_word(_typing, data, _at, _word):  # type: ignore[no-untyped-def]
+def put_word(_typing: Any, data: Any, _at: Any, _word: Any) -> Any:
     """Writes a uint64 over the eight bytes that begin anywhere in an array of bytes, little-endian."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -61,7 +62,7 @@ def _word_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 @intrinsic
-def lowest_bit(_typing, _word):  # type: ignore[no-untyped-def]
+def lowest_bit(_typing: Any, _word: Any) -> Any:
     """The index, 0 … 63, of the lowest set bit of a uint64 that is not 0; int64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -71,7 +72,7 @@ def lowest_bit(_typing, _word):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def popcount(_typing, _word):  # type: ignore[no-untyped-def]
+def popcount(_typing: Any, _word: Any) -> Any:
     """How many bits of a uint64 are set."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -81,7 +82,7 @@ def popcount(_typing, _word):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def highest_bit(_typing, _word):  # type: ignore[no-untyped-def]
+def highest_bit(_typing: Any, _word: Any) -> Any:
     """The index, 0 … 63, of the highest set bit of a uint64 that is not 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -92,7 +93,7 @@ def highest_bit(_typing, _word):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def prefetch(_typing, array, _index):  # type: ignore[no-untyped-def]
+def prefetch(_typing: Any, array: Any, _index: Any) -> Any:
     """Asks the cache for the line that holds ``array[index]``, of a contiguous one-dimensional array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,20 +1,65 @@
-"""How kernels are compiled.
+"""The decorators that compile kernels.
 
-On disk a compiled kernel is known by the time of the file that it stands in, not of those that its parts stand in. So
-after a change to a part, the kernels of other files stay as they were, in speed and in meaning, until the ``*.nbi``
-files in their ``__pycache__`` are removed. An installation, whose files are all new, and a new clone are not concerned.
+Nothing else in the package calls ``numba.njit``. All kernels run without the interpreter lock, divide as NumPy does
+(x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``.
+
+A kernel states its signature. numba ignores the annotations; a test compares them with every type that numba has
+inferred. They are written in one way:
+
+* ``int``: an integer of any width, except uint64; ``np.uint64``: exactly that;
+* ``float``: float64; ``bool``;
+* an alias of ``core.dtypes`` for an array: its element type and its number of dimensions;
+* the class of a named tuple; ``tuple[...]`` for other tuples; ``None``.
 """
 
 from __future__ import annotations
 
-from numba import njit
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
-"""A kernel that Python calls: compiled once for its types, kept on disk, runs without the interpreter's lock."""
+import numpy as np
+from numba import config, extending, njit
 
-part = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-"""A part of kernels. It makes no array, so that it need not count references to those that it is handed; counting them
-would cost several times what most parts do."""
+from stream_masker.core.kernels.disk_cache import KernelCache
 
-inlined = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-"""A part that is written out where it is called."""
+F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+
+int32 = cast(Callable[[Any], int], np.int32)
+int64 = cast(Callable[[Any], int], np.int64)
+"""NumPy's scalar types under the type that signatures give to integers of any width."""
+
+
+def kernel(function: F) -> F:
+    """A kernel that Python or other kernels call."""
+    return _compiled(function)
+
+
+def part(function: F) -> F:
+    """A kernel that only kernels call and that creates no array.
+
+    It does not count references to the arrays that it receives. Counting them would cost several times what most parts
+    do.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def inlined(function: F) -> F:
+    """A part whose machine code is inserted at each call."""
+    return _compiled(function, _nrt=False, forceinline=True)
+
+
+def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
+    """A function for kernels that generates its own machine code, as ``numba.extending.intrinsic`` describes.
+
+    Kernels call it without its first parameter, the typing context.
+    """
+    generated: Callable[P, Any] = extending.intrinsic(function)
+    return generated
+
+
+def _compiled(function: F, **options: bool) -> F:
+    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    if not config.DISABLE_JIT:
+        compiled._cache = KernelCache(compiled)
+    return cast(F, compiled)

@@ -10,9 +10,9 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from stream_masker.core.kernels.intrinsics import prefetch_line
+from stream_masker.core.kernels.jit import intrinsic
 
 VECTOR_LANES = 32
 VECTOR_BYTES = 64
@@ -20,7 +20,7 @@ VECTOR_BYTES = 64
 
 
 @intrinsic
-def raise_lanes(_typing, array, _at, _above):  # type: ignore[no-untyped-def]
+def raise_lanes(_typing: Any, array: Any, _at: Any, _above: Any) -> Any:
     """``array[at + i] = max(array[at + i], array[above + i] - 1)`` for all lanes i; integers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -33,7 +33,7 @@ def raise_lanes(_typing, array, _at, _above):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def add_lanes(_typing, array, _at, _other):  # type: ignore[no-untyped-def]
+def add_lanes(_typing: Any, array: Any, _at: Any, _other: Any) -> Any:
     """``array[at + i] += array[other + i]`` for all lanes i; integers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -44,7 +44,7 @@ def add_lanes(_typing, array, _at, _other):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def add_scaled_lanes(_typing, array, _at, other, _from, _factor, _shift):  # type: ignore[no-untyped-def]
+def add_scaled_lanes(_typing: Any, array: Any, _at: Any, other: Any, _from: Any, _factor: Any, _shift: Any) -> Any:
     """``array[at + i] += factor * (other[from + i] - shift)`` for all lanes i; float64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -58,7 +58,9 @@ def add_scaled_lanes(_typing, array, _at, other, _from, _factor, _shift):  # typ
 
 
 @intrinsic
-def add_product_lanes(_typing, array, _at, one, _first, other, _second, _factor, _shift):  # type: ignore[no-untyped-def]
+def add_product_lanes(
+    _typing: Any, array: Any, _at: Any, one: Any, _first: Any, other: Any, _second: Any, _factor: Any, _shift: Any
+) -> Any:
     """``array[at + i] += one[first + i] * factor * (other[second + i] - shift)`` for all lanes i; float64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -72,7 +74,7 @@ def add_product_lanes(_typing, array, _at, one, _first, other, _second, _factor,
 
 
 @intrinsic
-def prefetch_lanes(_typing, array, _at):  # type: ignore[no-untyped-def]
+def prefetch_lanes(_typing: Any, array: Any, _at: Any) -> Any:
     """Asks the cache for all lines of the lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, OntologyError, UnknownParentError
 
 
@@ -28,12 +28,12 @@ class IndexedDraft:
     synonyms: compressed rows; those of concept i are ``synonyms[synonym_offsets[i]:synonym_offsets[i + 1]]``.
     """
 
-    ids: Texts
-    labels: Texts
+    ids: TextTable
+    labels: TextTable
     children: Int64Array
     parents: Int64Array
     synonym_offsets: Int64Array
-    synonyms: Texts
+    synonyms: TextTable
 
 
 @dataclass(slots=True)
@@ -61,12 +61,12 @@ def indexed_draft(
     children, above = _indexed_links(ids, parents)
     names = [synonyms.get(concept, ()) for concept in ids]
     return IndexedDraft(
-        Texts.of(ids),
-        Texts.of(labels.get(concept, "") for concept in ids),
+        TextTable.of(ids),
+        TextTable.of(labels.get(concept, "") for concept in ids),
         children,
         above,
         offsets_from_lengths(np.fromiter(map(len, names), np.int64, len(ids))),
-        Texts.of(chain.from_iterable(names)),
+        TextTable.of(chain.from_iterable(names)),
     )
 
 
@@ -80,7 +80,7 @@ def _indexed_links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> 
     above = np.array([index.get(p, -1) for own in parents.values() for p in own], dtype=np.int64)
     if above.size and above.min() < 0:
         unknown = sorted({p for own in parents.values() for p in own if p not in index})
-        raise UnknownParentError("these parents are no concepts", culprits=unknown)
+        raise UnknownParentError("these parents are not concepts", culprits=unknown)
     children = np.repeat(np.arange(len(ids)), np.fromiter(map(len, parents.values()), np.int64, len(ids)))
     _check_unique(ids, children, above)
     return children, above

@@ -10,7 +10,7 @@ import numpy as np
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import CycleError, SeveralRootsError
 
 
@@ -44,7 +44,9 @@ def order_links(ids: Sequence[str], children: Int64Array, parents: Int64Array) -
     return OrderedLinks(by_id[order], *graph.compress(position[rows], position[columns], m))
 
 
-def build_taxonomy(ids: Texts, labels: Texts, children: Int64Array, parents: Int64Array) -> tuple[Taxonomy, Int64Array]:
+def build_taxonomy(
+    ids: TextTable, labels: TextTable, children: Int64Array, parents: Int64Array
+) -> tuple[Taxonomy, Int64Array]:
     """The taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
 
     Arguments and errors are those of ``order_links``; ``labels``: (m,), by index.

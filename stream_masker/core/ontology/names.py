@@ -11,7 +11,7 @@ from stream_masker.core.arrays import frozen_array
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology.lookup import FoldedIndex
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 
 
 class Synonyms(Mapping[str, tuple[str, ...]]):
@@ -20,7 +20,7 @@ class Synonyms(Mapping[str, tuple[str, ...]]):
     The synonyms of the concept at position c are ``texts[offsets[c]:offsets[c + 1]]``. They are decoded on access.
     """
 
-    def __init__(self, taxonomy: Taxonomy, offsets: Int64Array, texts: Texts) -> None:
+    def __init__(self, taxonomy: Taxonomy, offsets: Int64Array, texts: TextTable) -> None:
         """``offsets``: (m + 1,) int64, for the m concepts of the taxonomy."""
         self._taxonomy = taxonomy
         self.offsets = frozen_array(offsets)
@@ -29,7 +29,7 @@ class Synonyms(Mapping[str, tuple[str, ...]]):
     @classmethod
     def none(cls, taxonomy: Taxonomy) -> Synonyms:
         """No synonyms for any concept of the taxonomy."""
-        return cls(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), Texts.of(()))
+        return cls(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), TextTable.of(()))
 
     def at(self, position: int) -> tuple[str, ...]:
         """The synonyms of the concept at a position."""

@@ -30,7 +30,7 @@ ARCHIVE = ".zip"
 
 
 @dataclass(frozen=True, slots=True)
-class OntologySource:
+class ResolvedSource:
     """An ontology to parse.
 
     name: for messages and for the header of the compiled form. key: the name of the compiled form in the cache folder;
@@ -46,8 +46,8 @@ def load_data(source: str | Path) -> OntologyData:
     """Load the ontology of a name, a file or a folder, from the cache folder if it is there. Raises OntologyError."""
     if is_compiled(source):
         return compiled.read_compiled(Path(source))
-    found = find_source(source)
-    return cache.load_cached(found.key, found.name, found.parse)
+    resolved = resolve_source(source)
+    return cache.load_cached(resolved.key, resolved.name, resolved.parse)
 
 
 def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path, OntologyData]:
@@ -57,12 +57,12 @@ def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path
     """
     if is_compiled(source):
         raise OntologyError(f"{source} is compiled already: give the source that it was compiled from")
-    found = find_source(source)
-    data = found.parse()
+    resolved = resolve_source(source)
+    data = resolved.parse()
     try:
         if path is None:
-            return cache.cache_path(found.key), cache.store(data, found.key, found.name)
-        compiled.write_compiled(data, path, source=found.name)
+            return cache.cache_path(resolved.key), cache.store(data, resolved.key, resolved.name)
+        compiled.write_compiled(data, path, source=resolved.name)
     except OSError as error:
         raise OntologyError(f"{path or cache.cache_folder()} cannot be written: {error.strerror}") from None
     return path, compiled.read_compiled(path)
@@ -73,7 +73,7 @@ def is_compiled(source: str | Path) -> bool:
     return Path(source).suffix == compiled.COMPILED_SUFFIX
 
 
-def find_source(source: str | Path) -> OntologySource:
+def resolve_source(source: str | Path) -> ResolvedSource:
     """The source that a name, a file or a folder stands for. Raises OntologyError if there is none."""
     if str(source) in NAMED:
         return NAMED[str(source)]()
@@ -84,17 +84,17 @@ def find_source(source: str | Path) -> OntologySource:
         raise OntologyError(f"{path} cannot be opened: {error.strerror}") from None
 
 
-def _source_at(path: Path) -> OntologySource:
+def _source_at(path: Path) -> ResolvedSource:
     if path.is_dir() or is_snapshot(path):
         files = find_snapshots(path)
         release = open_release(path, files)
-        return OntologySource(path.name, f"{_joint_key(files)}.rf2", partial(_parse_release, release))
+        return ResolvedSource(path.name, f"{_joint_key(files)}.rf2", partial(_parse_release, release))
     suffix = _suffix(path)
     if suffix == ARCHIVE:
-        return OntologySource(path.name, cache.file_key(path) + suffix, lambda: _parse_release(open_archive(path)))
+        return ResolvedSource(path.name, cache.file_key(path) + suffix, lambda: _parse_release(open_archive(path)))
     if suffix not in READERS:
         raise OntologyError(f"{path} is not an ontology: give a name ({', '.join(sorted(NAMED))}) or {ALLOWED}")
-    return OntologySource(path.name, cache.file_key(path) + suffix, partial(_parse_file, path, READERS[suffix]))
+    return ResolvedSource(path.name, cache.file_key(path) + suffix, partial(_parse_file, path, READERS[suffix]))
 
 
 def _suffix(path: Path) -> str:
@@ -131,12 +131,12 @@ def _text(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], Ont
     return lambda raw: reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
 
 
-def _icd10cm() -> OntologySource:
+def _icd10cm() -> ResolvedSource:
     key = cache.package_key(icd10cm.ICD10CM_PACKAGE)
-    return OntologySource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
+    return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
 
 
-NAMED: dict[str, Callable[[], OntologySource]] = {"icd10cm": _icd10cm}
+NAMED: dict[str, Callable[[], ResolvedSource]] = {"icd10cm": _icd10cm}
 """The sources that have a name."""
 
 READERS: dict[str, Callable[[BinaryIO], OntologyDraft]] = {

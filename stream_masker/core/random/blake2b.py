@@ -1,4 +1,7 @@
-"""Keyed BLAKE2b (RFC 7693) of many messages in one call: what ``hashlib`` computes, without an object for each."""
+"""Keyed BLAKE2b (RFC 7693) of many messages in one call.
+
+The digests are those of ``hashlib.blake2b``, without a Python object for each message.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,35 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream_masker.core.dtypes import UInt64Array
+from stream_masker.core.dtypes import Int64Array, UInt8Array, UInt64Array, UInt64Matrix
+from stream_masker.core.kernels.blake2b_simd import (
+    MESSAGE_LANES,
+    VECTOR_INITIAL_STATE,
+    VECTOR_SCHEDULE,
+    mix_last_blocks,
+)
 from stream_masker.core.kernels.intrinsics import word_at
 from stream_masker.core.kernels.jit import inlined, kernel
-from stream_masker.core.random import blake2b_simd as lanes
-from stream_masker.core.random.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 
 DIGEST_BYTES = 64
 BLOCK_BYTES = 128
-MOST_PERSON = 16
+PERSON_BYTES = 16
+"""Length of the personalisation string at most."""
 
-IN_ONE = BLOCK_BYTES - 8
-"""Bytes of a message that fits into one block, after a prefix."""
+SHORT_BYTES = BLOCK_BYTES - 8
+"""Length of a message, at most, that fits into one block behind its prefix."""
 
-INITIAL_STATE = np.array(lanes.VECTOR_INITIAL_STATE, np.uint64)
-MESSAGE_SCHEDULE = np.array(lanes.VECTOR_SCHEDULE, np.int64)
+INITIAL_STATE = np.array(VECTOR_INITIAL_STATE, np.uint64)
+MESSAGE_SCHEDULE = np.array(VECTOR_SCHEDULE, np.int64)
 
 
 def keyed_state(key: bytes, person: bytes, size: int = DIGEST_BYTES) -> UInt64Array:
-    """(8,) uint64: the state after the key, from which every message goes on.
+    """(8,) the state after the key block, with which every message starts.
 
-    ``key``: 1 to 64 bytes; ``person``: up to 16, what ``hashlib`` calls so; ``size``: bytes of a digest, 1 to 64.
+    ``key``: 1 to 64 bytes. ``person``: the personalisation, up to 16 bytes. ``size``: bytes of a digest, 1 to 64.
     """
-    parameters = bytes([size, len(key), 1, 1]).ljust(DIGEST_BYTES - MOST_PERSON, b"\0") + person.ljust(
-        MOST_PERSON, b"\0"
+    parameters = bytes([size, len(key), 1, 1]).ljust(DIGEST_BYTES - PERSON_BYTES, b"\0") + person.ljust(
+        PERSON_BYTES, b"\0"
     )
     state: UInt64Array = INITIAL_STATE ^ np.frombuffer(parameters, "<u8")
     mix_block(state, np.frombuffer(key.ljust(BLOCK_BYTES, b"\0"), "<u8").copy(), BLOCK_BYTES, False)
@@ -37,37 +45,41 @@ def keyed_state(key: bytes, person: bytes, size: int = DIGEST_BYTES) -> UInt64Ar
 
 
 def digests(state: UInt64Array, prefix: int, messages: Sequence[bytes]) -> UInt64Array:
-    """(n, 8) uint64: of n messages, each after the eight bytes of ``prefix``, the digests' bytes in order."""
+    """(n, 8) the digests of n messages, their bytes in order. Each message follows the 8 bytes of ``prefix``."""
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(lengths)
     data = np.frombuffer(b"".join(messages) + bytes(8), np.uint8)
-    found: UInt64Array = hash_all(state, np.uint64(prefix), data, ends)
-    return found
+    return hash_all(state, np.uint64(prefix), data, ends)
 
 
 @inlined
-def turned(word, bits):  # type: ignore[no-untyped-def]
-    """The word rotated to the right."""
+def rotated(word: np.uint64, bits: int) -> np.uint64:
+    """A word, rotated to the right by so many bits."""
     return (word >> np.uint64(bits)) | (word << np.uint64(64 - bits))
 
 
 @inlined
-def mixed(a, b, c, d, x, y):  # type: ignore[no-untyped-def]
-    """RFC 7693: section 3.1."""
+def mixed(
+    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """The mixing function G (RFC 7693: section 3.1)."""
     a = a + b + x
-    d = turned(d ^ a, 32)
+    d = rotated(d ^ a, 32)
     c = c + d
-    b = turned(b ^ c, 24)
+    b = rotated(b ^ c, 24)
     a = a + b + y
-    d = turned(d ^ a, 16)
+    d = rotated(d ^ a, 16)
     c = c + d
-    b = turned(b ^ c, 63)
+    b = rotated(b ^ c, 63)
     return a, b, c, d
 
 
 @kernel
-def mix_block(state, words, length, last):  # type: ignore[no-untyped-def]
-    """Takes a block of 16 words into the state; ``length``: bytes so far, its own included (RFC 7693: section 3.2)."""
+def mix_block(state: UInt64Array, words: UInt64Array, length: int, last: bool) -> None:
+    """The compression function F (RFC 7693: section 3.2): updates the state, (8,), with a block of 16 words.
+
+    length: bytes of the message up to the end of this block. last: whether it is the last block.
+    """
     v0, v1, v2, v3 = state[0], state[1], state[2], state[3]
     v4, v5, v6, v7 = state[4], state[5], state[6], state[7]
     v8, v9, v10, v11 = INITIAL_STATE[0], INITIAL_STATE[1], INITIAL_STATE[2], INITIAL_STATE[3]
@@ -95,9 +107,12 @@ def mix_block(state, words, length, last):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_all(start, prefix, data, ends):  # type: ignore[no-untyped-def]
-    """(n, 8) uint64: the states at the ends of n messages that stand in ``data`` one after another, eight bytes more
-    after the last."""
+def hash_all(start: UInt64Array, prefix: np.uint64, data: UInt8Array, ends: Int64Array) -> UInt64Matrix:
+    """(n, 8) the final states of n messages, each behind the 8 bytes of ``prefix``.
+
+    start: the state before each message. data: the messages, one after another, and 8 more bytes. ends: (n,) the end of
+    each message in ``data``. Eight consecutive messages of one block each are hashed together.
+    """
     result = np.empty((ends.size, 8), np.uint64)
     words = np.empty(16 * MESSAGE_LANES, np.uint64)
     states = np.empty(8 * MESSAGE_LANES, np.uint64)
@@ -120,20 +135,24 @@ def hash_all(start, prefix, data, ends):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def are_short(ends, first, at):  # type: ignore[no-untyped-def]
-    """Whether there are as many messages as lanes from ``first`` on, which begins at ``at``, each in one block."""
+def are_short(ends: Int64Array, first: int, at: int) -> bool:
+    """Whether the next ``MESSAGE_LANES`` messages exist and fit into one block each. Message ``first`` begins at
+    ``at``."""
     if first + MESSAGE_LANES > ends.size:
         return False
     for i in range(first, first + MESSAGE_LANES):
-        if ends[i] - at > IN_ONE:
+        if ends[i] - at > SHORT_BYTES:
             return False
         at = ends[i]
     return True
 
 
 @inlined
-def fill_vector_lanes(prefix, data, ends, first, at, words, lengths):  # type: ignore[no-untyped-def]
-    """Writes the blocks of messages into lanes."""
+def fill_vector_lanes(
+    prefix: np.uint64, data: UInt8Array, ends: Int64Array, first: int, at: int, words: UInt64Array, lengths: UInt64Array
+) -> None:
+    """Writes the blocks of the next ``MESSAGE_LANES`` messages: word w of message i at index w · ``MESSAGE_LANES`` +
+    i."""
     for i in range(words.size):
         words[i] = prefix if i < MESSAGE_LANES else np.uint64(0)
     for lane in range(MESSAGE_LANES):
@@ -151,8 +170,10 @@ def fill_vector_lanes(prefix, data, ends, first, at, words, lengths):  # type: i
 
 
 @kernel
-def hash_one(start, prefix, data, at, end, words, state):  # type: ignore[no-untyped-def]
-    """Writes the state after the message between two places; words: room for a block."""
+def hash_one(
+    start: UInt64Array, prefix: np.uint64, data: UInt8Array, at: int, end: int, words: UInt64Array, state: UInt64Array
+) -> None:
+    """Writes the final state of the message ``data[at:end]``. words: (16,) scratch memory for a block."""
     block = words.view(np.uint8)
     state[:] = start
     block[:] = 0

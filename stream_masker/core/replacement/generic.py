@@ -12,11 +12,11 @@ from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.random.draws import index_below
 from stream_masker.core.replacement.rule import (
     NO_REFERENCE,
@@ -137,21 +137,23 @@ def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
             yield LevelGroup(int(task.codes[part[0]]), int(references[part[0]]), part)
 
 
-@njit(cache=True, nogil=True)
-def admitted(levels, to_reference, own, sign, j, k):  # type: ignore[no-untyped-def]
+@kernel
+def admitted(
+    levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, j: int, k: int
+) -> tuple[int, int]:
     """The admissible candidates on level j: their number up to k + 1, and the k-th of them or -1."""
     found = 0
     for i in range(levels.starts[j], levels.starts[j + 1]):
         c = levels.order[i]
         if sign == 0 or is_admissible(sign, to_reference[c], own):
             if found == k:
-                return found + 1, np.int64(c)
+                return found + 1, int64(c)
             found += 1
-    return found, np.int64(-1)
+    return found, int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def seek(levels, to_reference, own, sign, start, step):  # type: ignore[no-untyped-def]
+@kernel
+def seek(levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, start: int, step: int) -> int:
     """The first level from ``start`` on, by ``step``, that holds an admissible candidate; -1 for none."""
     j = start
     while 0 <= j < levels.distances.size:
@@ -161,13 +163,20 @@ def seek(levels, to_reference, own, sign, start, step):  # type: ignore[no-untyp
     return -1
 
 
-@njit(cache=True, nogil=True)
-def replace_row(levels, to_reference, rule, noise, rounding, tie):  # type: ignore[no-untyped-def]
+@kernel
+def replace_row(
+    levels: DistanceLevels,
+    to_reference: Float64Array,
+    rule: tuple[bool, float, bool, bool],
+    noise: float,
+    rounding: np.uint64,
+    tie: np.uint64,
+) -> tuple[int, float, int]:
     """(a* or -1 for the value itself, its distance, flags) of one value."""
     signed, own, stays, calibrated = rule
     target = abs(noise)
     sign = (1 if noise > 0.0 else -1) if signed else 0
-    first = np.searchsorted(levels.distances, target)
+    first = int64(np.searchsorted(levels.distances, target))
     dropped = 0
     below = seek(levels, to_reference, own, sign, first - 1, -1)
     above = seek(levels, to_reference, own, sign, first, 1)
@@ -180,16 +189,25 @@ def replace_row(levels, to_reference, rule, noise, rounding, tie):  # type: igno
     hi = levels.distances[above] if above >= 0 else np.inf
     level, flags = choose_level(target, lo, hi, stays, calibrated, rounding)
     if level == 0.0:
-        return np.int64(-1), 0.0, flags | dropped
+        return int64(-1), 0.0, flags | dropped
     j = above if level == hi else below
     size = admitted(levels, to_reference, own, sign, j, levels.order.size)[0]
     return admitted(levels, to_reference, own, sign, j, index_below(tie, size))[1], level, flags | dropped
 
 
-@njit(cache=True, nogil=True)
-def replace_rows(  # type: ignore[no-untyped-def]
-    levels, to_reference, rule, rows, noise, rounding, ties, codes, distances, flags
-):
+@kernel
+def replace_rows(
+    levels: DistanceLevels,
+    to_reference: Float64Array,
+    rule: tuple[bool, float, bool, bool],
+    rows: Int64Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+    codes: Int32Array,
+    distances: Float64Array,
+    flags: UInt8Array,
+) -> None:
     """Replaces the values of one group, in place."""
     for i in rows:
         found, distances[i], flags[i] = replace_row(levels, to_reference, rule, noise[i], rounding[i], ties[i])

@@ -1,72 +1,83 @@
-"""Levels: the distances at which candidates lie around a value, from each of its ancestors outwards.
+"""Distances as levels: the distances at which candidates lie around a value, outwards from each of its ancestors.
 
-All is told by two integers: the depth of a least common subsumer, and the links from both concepts up to it. More
-links are always farther (``level_of`` ascends in them).
+In a tree, and with the Wu-Palmer distance in a directed acyclic graph, two integers determine a distance: the depth of
+the least common subsumer, and the links of the two paths up to it. At one depth, more links are always farther.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
-from stream_masker.core.kernels.jit import inlined
+from stream_masker.core.kernels.jit import inlined, int64
 
-MANY_LEVEL_LINKS = 1e9
-
-NONE_ADMISSIBLE = -1
-"""Instead of a replacement's flags: there is no admissible candidate."""
+MAX_LINKS = 1e9
 
 
-@inlined
-def wu_palmer_level(depth, links):  # type: ignore[no-untyped-def]
-    """The distance of two concepts so many links in all from their subsumer at a depth (2017: equations 11, 12)."""
-    return wu_palmer(np.int64(depth), np.int64(links))
+class Separation(NamedTuple):
+    """The depth of the least common subsumer of two concepts, and the links from both up to it, in sum."""
+
+    depth: int
+    links: int
 
 
 @inlined
-def level_of(kind, depth, links):  # type: ignore[no-untyped-def]
-    """As ``wu_palmer_level``, of any distance in a tree."""
+def wu_palmer_level(depth: int, links: int) -> float:
+    """The Wu-Palmer distance of two concepts (2017: equations 11, 12), by their ``Separation``."""
+    return wu_palmer(int64(depth), int64(links))
+
+
+@inlined
+def level_of(kind: int, depth: int, links: int) -> float:
+    """The distance of two concepts of a tree, by their ``Separation``. kind: of ``core.distance.kernels``."""
     return wu_palmer(depth, links) if kind == WU_PALMER else log_taxonomic(links + depth, depth)
 
 
 @inlined
-def is_beyond(sign, distance, own):  # type: ignore[no-untyped-def]
-    """The sign condition; sign is not 0: a candidate ``distance`` from the reference, where the value is ``own``."""
-    return distance > own if sign > 0 else distance < own
+def is_beyond(sign: int, distance: float, own_distance: float) -> bool:
+    """The sign condition for a candidate at a distance from the reference; sign is not 0.
+
+    own_distance: the distance of the value from the reference.
+    """
+    return distance > own_distance if sign > 0 else distance < own_distance
 
 
 @inlined
-def takes_upper(chance, lo, hi, target):  # type: ignore[no-untyped-def]
-    """Whether the calibrated choice between the levels next to a target is the upper one: with p as in ``candidates``,
-    of which chance is uniform in [0, 1)."""
+def meets_sign(sign: int, separation: Separation, own_distance: Separation) -> bool:
+    """``is_beyond`` for the Wu-Palmer distance, in integers: distances are compared by links / depth."""
+    candidate, own = separation.links * own_distance.depth, own_distance.links * separation.depth
+    return candidate > own if sign > 0 else candidate < own
+
+
+@inlined
+def takes_upper(chance: float, lo: float, hi: float, target: float) -> bool:
+    """Whether the calibrated rounding takes the upper of the levels lo < target ≤ hi.
+
+    chance: uniform in [0, 1). The result is true with probability p of ``core.replacement.rule``; false if hi is inf.
+    """
     return chance * (hi * hi - lo * lo) < target * target - lo * lo
 
 
 @inlined
-def passes(sign, depth, links, own):  # type: ignore[no-untyped-def]
-    """The sign condition by Wu-Palmer, in whole numbers; sign is not 0: of a candidate so many links from the reference
-    over a subsumer at that depth. own: (depth, links) between the value and the reference."""
-    return links * own[0] > own[1] * depth if sign > 0 else links * own[0] < own[1] * depth
-
-
-@inlined
-def slope(kind, target):  # type: ignore[no-untyped-def]
-    """About how many links, for each unit of depth, make a distance of ``target``."""
+def slope(kind: int, target: float) -> float:
+    """The approximate number of links, for each unit of the subsumer's depth, at a distance of ``target``."""
     if target >= 1.0:
         return np.inf
     return 2.0 * target / (1.0 - target) if kind == WU_PALMER else (2.0**target - 1.0) / (2.0 - 2.0**target)
 
 
 @inlined
-def first_links(kind, depth, target, ratio, beyond):  # type: ignore[no-untyped-def]
-    """The fewest links at a distance of at least ``target`` (``beyond``: of more) from a subsumer at that depth.
+def first_links(kind: int, depth: int, target: float, ratio: float, beyond: bool) -> int:
+    """The fewest links over a subsumer at ``depth`` whose distance is at least ``target`` (``beyond``: greater).
 
     ratio: ``slope`` of the target.
     """
-    links = np.int64(min(depth * ratio, MANY_LEVEL_LINKS)) + 1
+    links = int64(min(depth * ratio, MAX_LINKS)) + 1
     while links > 0 and level_of(kind, depth, links - 1) >= target:
         links -= 1
-    while level_of(kind, depth, links) < target and links < MANY_LEVEL_LINKS:
+    while level_of(kind, depth, links) < target and links < MAX_LINKS:
         links += 1
     if beyond and level_of(kind, depth, links) == target:
         links += 1

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Tally
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.validation import require_one_of
@@ -108,16 +108,18 @@ def _eligible(taxonomy: Taxonomy, which: str) -> NDArray[np.bool_]:
     return taxonomy.leaf if which == "leaves" else np.ones(len(taxonomy), np.bool_)
 
 
-@njit(cache=True, nogil=True)
-def is_admissible(sign, distance, own):  # type: ignore[no-untyped-def]
+@kernel
+def is_admissible(sign: int, distance: float, own: float) -> bool:
     """The sign condition: of a candidate ``distance`` from the reference, where the value is ``own``; none if 0."""
     if sign == 0:
         return True
     return distance > own if sign > 0 else distance < own
 
 
-@njit(cache=True, nogil=True)
-def choose_level(target, below, above, stays, calibrated, word):  # type: ignore[no-untyped-def]
+@kernel
+def choose_level(
+    target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
+) -> tuple[float, int]:
     """The level to take: (distance, flags); distance 0 keeps the value.
 
     target: |ε| > 0; below: the greatest admissible level < target, -1 for none; above: the least ≥ target, inf for

@@ -1,15 +1,17 @@
-"""Replacements in a tree, without looking at its concepts one by one.
+"""The replacement engine for trees, for distances that depend on depths alone. It never visits all concepts.
 
-In a tree sd(c, a) depends on two depths alone: that of the least common subsumer of c and a, and that of c. So the
-concepts at one distance of a are a union of *regions*: the descendants, at one depth, of an ancestor s of a, less those
-below the child of s on the way to a. The tree's numbering makes these ranges of positions.
+In a tree, sd(c, a) depends on two depths: that of the least common subsumer of c and a, and that of c. So the concepts
+at one distance of a are a union of *regions*. A region consists of the descendants, at one depth, of an ancestor s of
+a, except those below the child of s on the path to a. The numbering of the tree makes it a few ranges of positions.
 
-From each ancestor, levels ascend with the links. So the levels next to |ε| are found by a *step* for each ancestor,
-placed where its distances reach |ε|; from there steps go up and down until a level has admissible candidates.
+From each ancestor, distances ascend with the links. So the levels next to |ε| are found with a *step* for each
+ancestor, placed where its distances reach |ε|; from there the steps move up and down until a level has admissible
+candidates.
 
-Against a reference r, with M the least common subsumer of a and r, a region is equally far from r throughout, but for
-that of s = M where r lies below M: it splits along the way from M to r in the same manner. The others are admissible
-from some number of links on (farther) or up to some (nearer), so that the steps keep to these.
+For a reference r, let M be the least common subsumer of a and r. All concepts of a region are equally far from r,
+except in the regions of s = M if r is below M: these are divided along the path from M to r in the same way. The other
+regions of a step are admissible from some number of links on (farther) or up to some number (nearer), which bounds the
+step.
 """
 
 from __future__ import annotations
@@ -19,138 +21,179 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, RecordArray, UInt8Array, UInt64Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
-from stream_masker.core.replacement.levels import NONE_ADMISSIBLE, first_links, is_beyond, level_of, slope, takes_upper
+from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
+from stream_masker.core.replacement.levels import first_links, is_beyond, level_of, slope, takes_upper
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
 
-PARENT, DEPTH, SPANS = range(3)
-"""Columns of ``TreeArrays.concepts``."""
+TREE_CONCEPT = np.dtype([("parent", np.int32), ("depth", np.int32), ("first_span", np.int32), ("padding", np.int32)])
+"""A concept: its parent, -1 for the root; its depth, 1 for the root; the index of its first span."""
 
-SELF, AT, PATH, LEAST, MOST, UP, DOWN = range(7)
-"""Columns of ``AncestorWalk.steps``."""
+SPAN = np.dtype([("first", np.int32), ("size", np.int32)])
+"""The candidates at one depth below a concept: the rank of the first, and their number."""
+
+TREE_STEP = np.dtype(
+    [
+        ("concept", np.int64),
+        ("depth", np.int64),
+        ("least", np.int64),
+        ("most", np.int64),
+        ("above", np.int64),
+        ("below", np.int64),
+    ]
+)
+"""The step of an ancestor: its position and depth; the fewest and the most links between the value and a candidate over
+it; the links of its next region that is not nearer than the target, and of the next one that is."""
 
 ABOVE, BELOW = range(2)
-"""Sides of a step: the next level that is not nearer than the target, and the next one that is."""
+"""Sides of a step: columns of ``AncestorWalk.levels``."""
+
+
+class RankRange(NamedTuple):
+    """Consecutive ranks of candidates."""
+
+    first: int
+    size: int
 
 
 class TreeArrays(NamedTuple):
-    """The tree for the kernels. kind: of the distance. positions: of candidates; rank: candidates before a position.
+    """A tree of m concepts as kernels read it.
 
-    concepts: (m + 1, 4) int32: parent, depth, and where a concept's ranges begin in spans (n, 2): the candidates k
-    levels below it, by the first one's rank and their number.
+    kind: of the distance (``core.distance.kernels``).
+    concepts: (m + 1,) ``TREE_CONCEPT``; the last one only ends the spans.
+    spans: array of ``SPAN``; span ``concepts[s].first_span + k`` is that of the candidates k levels below s.
+    positions: the position of each candidate, by rank. rank: (m + 1,) the number of candidates before each position.
     """
 
     kind: int
-    concepts: Int32Array
-    spans: Int32Array
+    concepts: RecordArray
+    spans: RecordArray
     positions: Int32Array
     rank: Int32Array
 
 
 class AncestorWalk(NamedTuple):
-    """Room for the ancestors of one value, itself the first.
+    """Scratch memory for one value.
 
-    steps: (height, 7) int64: position, depth, links from the value up to it, the fewest and the most links in all of a
-    concept to look at, and those of the levels at hand. levels: (height, 2) these levels, inf and -1 for none.
+    steps: (height,) ``TREE_STEP``; step i is the ancestor i links above the value.
+    levels: (height, 2) the distance of each step's next region on each side; inf above and -1 below if there is none.
     """
 
-    steps: Int64Array
-    levels: Float64Array
+    steps: RecordArray
+    levels: Float64Matrix
+
+
+class SignCondition(NamedTuple):
+    """The sign condition of one value: sign is 1 for farther, -1 for nearer, 0 for none.
+
+    meeting: the step of the least common subsumer of the value and the reference. own_distance: between them.
+    """
+
+    sign: int
+    reference: int
+    meeting: int
+    own_distance: float
 
 
 class TreeReplacer:
-    """The ``Replacer`` of trees, for distances that depend on depths alone (``tree_distance``)."""
+    """The ``Replacer`` for trees of any height, for distances that depend on depths alone (``tree_distance``)."""
 
     def __init__(self, distance: Distance, *, candidates: str, calibrated: bool) -> None:
         """``candidates``: all or leaves; ``calibrated``: the rounding."""
         tau = distance.taxonomy
         self._calibrated = calibrated
         self._height = int(tau.depth.max())
-        self._tree = _tree(distance, Candidates.of(tau, candidates))
+        self._tree = _tree_arrays(distance, Candidates.of(tau, candidates))
 
     def replace(self, task: ReplacementTask) -> Replacement:
+        """Replaces every value of the task."""
+        steps, levels = np.empty(self._height, TREE_STEP), np.empty((self._height, 2))
+        walk = AncestorWalk(steps, levels)
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_in_tree(self._tree, self._height, self._calibrated, *rows))
+        return Replacement(*replace_all_in_tree(self._tree, walk, self._calibrated, *rows))
 
 
-def _tree(distance: Distance, eligible: Candidates) -> TreeArrays:
+def _tree_arrays(distance: Distance, eligible: Candidates) -> TreeArrays:
     tau = distance.taxonomy
-    concepts = np.zeros((len(tau) + 1, 4), np.int32)
-    concepts[:-1, PARENT], concepts[:-1, DEPTH] = tau.tree.parent, tau.depth
-    concepts[:, SPANS] = tau.tree.level_offsets
+    concepts = np.zeros(len(tau) + 1, TREE_CONCEPT)
+    concepts["parent"][:-1], concepts["depth"][:-1] = tau.tree.parent, tau.depth
+    concepts["first_span"] = tau.tree.level_offsets
     low, high = eligible.rank[tau.tree.level_lo], eligible.rank[tau.tree.level_hi]
-    spans = np.ascontiguousarray(np.stack((low, high - low), axis=1))
+    spans = np.empty(low.size, SPAN)
+    spans["first"], spans["size"] = low, high - low
     return TreeArrays(distance.kind, concepts, spans, eligible.positions, eligible.rank)
 
 
 @inlined
-def subtree_span(tree, s, level):  # type: ignore[no-untyped-def]
-    """The candidates ``level`` levels below s: the rank of the first and their number; none for s = -1."""
-    k = tree.concepts[s, SPANS] + level
-    if s < 0 or level < 0 or k >= tree.concepts[s + 1, SPANS]:
-        return np.int64(0), np.int64(0)
-    return np.int64(tree.spans[k, 0]), np.int64(tree.spans[k, 1])
+def subtree_span(tree: TreeArrays, s: int, level: int) -> RankRange:
+    """The candidates ``level`` levels below s; empty if s is -1 or there is no such level."""
+    k = tree.concepts[s].first_span + level
+    if s < 0 or level < 0 or k >= tree.concepts[s + 1].first_span:
+        return RankRange(int64(0), int64(0))
+    return RankRange(int64(tree.spans[k].first), int64(tree.spans[k].size))
 
 
 @inlined
-def climb(tree, steps, a):  # type: ignore[no-untyped-def]
-    """Writes the way from a up to the root; returns its number of steps."""
+def climb(tree: TreeArrays, steps: RecordArray, a: int) -> int:
+    """Writes a step for each ancestor, from a up to the root; returns their number."""
     count = 0
     s = a
     while s >= 0:
-        steps[count, SELF], steps[count, AT], steps[count, PATH] = s, tree.concepts[s, DEPTH], count
-        s = np.int64(tree.concepts[s, PARENT])
+        steps[count].concept = s
+        steps[count].depth = tree.concepts[s].depth
+        s = int64(tree.concepts[s].parent)
         count += 1
     return count
 
 
 @inlined
-def meeting(tree, steps, r):  # type: ignore[no-untyped-def]
-    """The step that is the least common subsumer of the value and r."""
+def meeting_step(tree: TreeArrays, steps: RecordArray, r: int) -> int:
+    """The step of the least common subsumer of the value and r."""
     i = 0
-    while steps[i, SELF] != r:
-        if steps[i, SELF] > r:
+    while steps[i].concept != r:
+        if steps[i].concept > r:
             i += 1
         else:
-            r = np.int64(tree.concepts[r, PARENT])
+            r = int64(tree.concepts[r].parent)
     return i
 
 
 @part
-def level_bound(tree, steps, count, case):  # type: ignore[no-untyped-def]
-    """Writes between how many links in all each step's regions are to be looked at: at least 1, and at most as many as
-    lead down to its lowest descendants; with a sign, those that can be admissible.
+def bound_steps(tree: TreeArrays, steps: RecordArray, count: int, condition: SignCondition) -> None:
+    """Writes ``least`` and ``most`` of each step.
 
-    At or below the meeting of a and r, a candidate over step i is farther from r than a where it has more links down
-    from i than a has, nearer where fewer. Above, it shares with r what it shares with a.
+    There is at least 1 link, and at most as many as lead to the lowest descendants. A sign condition excludes more: at
+    or below the meeting of a and r, a candidate over step i is farther from r than a is if it has more links down from
+    step i than a has, nearer if fewer. Above the meeting it shares with r what it shares with a.
     """
-    sign, r, meet, own = case
-    ratio = slope(tree.kind, own)
+    sign, r, meeting, own_distance = condition
+    ratio = slope(tree.kind, own_distance)
     for i in range(count):
-        s = steps[i, SELF]
+        s = steps[i].concept
         least = max(i, 1)
-        most = i + tree.concepts[s + 1, SPANS] - tree.concepts[s, SPANS] - 1
-        if sign != 0 and i <= meet:
+        most = i + tree.concepts[s + 1].first_span - tree.concepts[s].first_span - 1
+        if sign != 0 and i <= meeting:
             if sign > 0:
                 least = max(least, 2 * i + 1)
-            elif i < meet or s == r:
+            elif i < meeting or s == r:
                 most = min(most, 2 * i - 1)
         elif sign != 0:
-            depth = steps[i, AT]
-            links = first_links(tree.kind, depth, own, ratio, sign > 0) - (tree.concepts[r, DEPTH] - depth)
+            depth = steps[i].depth
+            links = first_links(tree.kind, depth, own_distance, ratio, sign > 0) - (tree.concepts[r].depth - depth)
             least = max(least, i + links) if sign > 0 else least
             most = min(most, i + links - 1) if sign < 0 else most
-        steps[i, LEAST], steps[i, MOST] = least, most
+        steps[i].least = least
+        steps[i].most = most
 
 
 @inlined
-def rank_place(kind, walk, i, target, ratio):  # type: ignore[no-untyped-def]
-    """Puts step i where its distances reach the target."""
-    steps = walk.steps
-    depth, least, most = steps[i, AT], steps[i, LEAST], steps[i, MOST]
-    links = max(np.int64(min(depth * ratio, np.float64(max(most, 0)))) + 1, least)
+def place_step(kind: int, walk: AncestorWalk, i: int, target: float, ratio: float) -> None:
+    """Places step i where its distances reach the target. ratio: ``slope`` of the target."""
+    step = walk.steps[i]
+    depth, least, most = step.depth, step.least, step.most
+    links = max(int64(min(depth * ratio, np.float64(max(most, 0)))) + 1, least)
     above = level_of(kind, depth, links)
     below = level_of(kind, depth, links - 1)
     while links > least and below >= target:
@@ -161,13 +204,14 @@ def rank_place(kind, walk, i, target, ratio):  # type: ignore[no-untyped-def]
         links += 1
         below = above
         above = level_of(kind, depth, links)
-    steps[i, UP], steps[i, DOWN] = links, links - 1
+    step.above = links
+    step.below = links - 1
     walk.levels[i, ABOVE] = above if links <= most else np.inf
     walk.levels[i, BELOW] = below if least < links <= most + 1 else -1.0
 
 
 @inlined
-def next_level(walk, count, side):  # type: ignore[no-untyped-def]
+def next_level(walk: AncestorWalk, count: int, side: int) -> float:
     """The least level above the target, or the greatest below it."""
     found = walk.levels[0, side]
     for i in range(1, count):
@@ -178,78 +222,98 @@ def next_level(walk, count, side):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def advance(kind, walk, count, side, level):  # type: ignore[no-untyped-def]
-    """Takes the steps that are on a level to their next one."""
-    steps = walk.steps
+def advance(kind: int, walk: AncestorWalk, count: int, side: int, level: float) -> None:
+    """Moves the steps that are on a level to their next region on that side."""
     for i in range(count):
         if walk.levels[i, side] == level:
+            step = walk.steps[i]
             if side == ABOVE:
-                steps[i, UP] += 1
-                there = steps[i, UP] <= steps[i, MOST]
-                walk.levels[i, side] = level_of(kind, steps[i, AT], steps[i, UP]) if there else np.inf
+                step.above += 1
+                walk.levels[i, side] = level_of(kind, step.depth, step.above) if step.above <= step.most else np.inf
             else:
-                steps[i, DOWN] -= 1
-                there = steps[i, DOWN] >= steps[i, LEAST]
-                walk.levels[i, side] = level_of(kind, steps[i, AT], steps[i, DOWN]) if there else -1.0
+                step.below -= 1
+                walk.levels[i, side] = level_of(kind, step.depth, step.below) if step.below >= step.least else -1.0
 
 
 @inlined
-def passing(first, one, other, index):  # type: ignore[no-untyped-def]
-    """The index-th rank from ``first`` on that lies in neither of two ranges (first, size)."""
-    if one[0] > other[0]:
+def skip_ranges(first: int, one: RankRange, other: RankRange, index: int) -> int:
+    """The rank with an index among the ranks from ``first`` on that are in neither of two disjoint ranges."""
+    if one.first > other.first:
         one, other = other, one
     rank = first + index
-    if rank >= one[0]:
-        rank += one[1]
-    return rank + other[1] if rank >= other[0] else rank
+    if rank >= one.first:
+        rank += one.size
+    return rank + other.size if rank >= other.first else rank
 
 
 @inlined
-def pick(tree, steps, i, links, case, index):  # type: ignore[no-untyped-def]
-    """(the number of admissible candidates so many links from the value over step i, the rank of the index-th)."""
-    sign, r, meet, own = case
-    s = steps[i, SELF]
-    depth = steps[i, AT]
-    level = links - steps[i, PATH]
+def region_candidate(
+    tree: TreeArrays, steps: RecordArray, i: int, links: int, condition: SignCondition, index: int
+) -> tuple[int, int]:
+    """(number of admissible candidates so many links from the value over step i, rank of the one with an index).
+
+    The rank is -1 if the index is not below the number.
+    """
+    sign, r, meeting, own_distance = condition
+    s = steps[i].concept
+    depth = steps[i].depth
+    level = links - i
     first, size = subtree_span(tree, s, level)
-    nearer = subtree_span(tree, steps[i - 1, SELF] if i > 0 else np.int64(-1), level - 1)
-    beside = (np.int64(0), np.int64(0))
-    total, found = np.int64(0), np.int64(-1)
-    if sign != 0 and i == meet and r != s:
-        t, child = r, np.int64(-1)
-        down = tree.concepts[r, DEPTH] - depth
+    below_child = subtree_span(tree, steps[i - 1].concept if i > 0 else int64(-1), level - 1)
+    towards_r = RankRange(int64(0), int64(0))
+    total, found = int64(0), int64(-1)
+    if sign != 0 and i == meeting and r != s:
+        t, child = r, int64(-1)
+        down = tree.concepts[r].depth - depth
         links_to_r = level + down
         while t != s:
             start, there = subtree_span(tree, t, level - down)
             inner = subtree_span(tree, child, level - down - 1)
-            there -= inner[1]
-            if there > 0 and is_beyond(sign, level_of(tree.kind, depth + down, links_to_r - 2 * down), own):
+            there -= inner.size
+            distance = level_of(tree.kind, depth + down, links_to_r - 2 * down)
+            if there > 0 and is_beyond(sign, distance, own_distance):
                 if total <= index < total + there:
-                    found = passing(start, inner, (np.int64(0), np.int64(0)), index - total)
+                    found = skip_ranges(start, inner, RankRange(int64(0), int64(0)), index - total)
                 total += there
-            child, t, down = t, np.int64(tree.concepts[t, PARENT]), down - 1
-        beside = subtree_span(tree, child, level - 1)
-    there = size - nearer[1] - beside[1]
-    if there > 0 and not (sign < 0 and i == meet and level >= steps[i, PATH]):
+            child, t, down = t, int64(tree.concepts[t].parent), down - 1
+        towards_r = subtree_span(tree, child, level - 1)
+    there = size - below_child.size - towards_r.size
+    if there > 0 and not (sign < 0 and i == meeting and level >= i):
         if total <= index < total + there:
-            found = passing(first, nearer, beside, index - total)
+            found = skip_ranges(first, below_child, towards_r, index - total)
         total += there
     return total, found
 
 
 @inlined
-def draw_in_tree_levels(tree, walk, count, side, level, case, tie):  # type: ignore[no-untyped-def]
-    """The rank of one of the admissible candidates on a level, uniformly; -1 if there is none."""
-    total = np.int64(0)
+def links_of_side(steps: RecordArray, i: int, side: int) -> int:
+    """The links of the next region of step i on a side."""
+    return int64(steps[i].above) if side == ABOVE else int64(steps[i].below)
+
+
+@inlined
+def draw_from_tree_level(
+    tree: TreeArrays,
+    walk: AncestorWalk,
+    count: int,
+    side: int,
+    level: float,
+    condition: SignCondition,
+    tie: np.uint64,
+) -> int:
+    """The rank of an admissible candidate of a level, drawn uniformly; -1 if there is none."""
+    total = int64(0)
     for i in range(count):
         if walk.levels[i, side] == level:
-            total += pick(tree, walk.steps, i, walk.steps[i, UP + side], case, np.int64(-1))[0]
-    found = np.int64(-1)
+            links = links_of_side(walk.steps, i, side)
+            total += region_candidate(tree, walk.steps, i, links, condition, int64(-1))[0]
+    found = int64(-1)
     if total > 0:
         index = index_below(tie, total)
         for i in range(count):
             if walk.levels[i, side] == level:
-                there, found = pick(tree, walk.steps, i, walk.steps[i, UP + side], case, index)
+                links = links_of_side(walk.steps, i, side)
+                there, found = region_candidate(tree, walk.steps, i, links, condition, index)
                 if index < there:
                     break
                 index -= there
@@ -257,79 +321,96 @@ def draw_in_tree_levels(tree, walk, count, side, level, case, tie):  # type: ign
 
 
 @inlined
-def is_any_above(tree, walk, count, level, case):  # type: ignore[no-untyped-def]
-    """Whether any level from ``level`` up has an admissible candidate; moves steps."""
-    while level < np.inf and draw_in_tree_levels(tree, walk, count, ABOVE, level, case, np.uint64(0)) < 0:
+def is_any_above(tree: TreeArrays, walk: AncestorWalk, count: int, level: float, condition: SignCondition) -> bool:
+    """Whether a level from ``level`` up has an admissible candidate. Moves the steps."""
+    while level < np.inf and draw_from_tree_level(tree, walk, count, ABOVE, level, condition, np.uint64(0)) < 0:
         advance(tree.kind, walk, count, ABOVE, level)
         level = next_level(walk, count, ABOVE)
     return level < np.inf
 
 
 @part
-def choose_tree_level(tree, walk, count, case, rule, words):  # type: ignore[no-untyped-def]
-    """(rank of a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
+def choose_tree_level(
+    tree: TreeArrays, walk: AncestorWalk, count: int, condition: SignCondition, rule: LevelRule, words: RandomWords
+) -> Choice:
+    """The replacement of the value of so many steps; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
 
-    The two levels next to the target are supposed to have admissible candidates until the one that is chosen proves not
-    to. This is the rule of ``candidates``: levels farther apart only make the choice that was taken more likely.
+    It applies the rule of ``core.replacement.rule``. The two levels next to the target are assumed to have admissible
+    candidates until the chosen one proves empty; then the next level in that direction is considered. This gives the
+    same choice as the rule: levels that are farther apart only make the choice that was taken more likely.
     """
-    target, calibrated, stays = rule
-    level_bound(tree, walk.steps, count, case)
+    target = rule.target
+    bound_steps(tree, walk.steps, count, condition)
     ratio = slope(tree.kind, target)
     for i in range(count):
-        rank_place(tree.kind, walk, i, target, ratio)
+        place_step(tree.kind, walk, i, target, ratio)
     above, below = next_level(walk, count, ABOVE), next_level(walk, count, BELOW)
-    chance = uniform(words[0])
+    chance = uniform(words.rounding)
     while above < np.inf or below >= 0.0:
         lo = max(below, 0.0)
-        forced = not calibrated or (below < 0.0 and not stays)
+        forced = not rule.calibrated or (below < 0.0 and not rule.keeps_value)
         if above < np.inf and (forced or takes_upper(chance, lo, above, target)):
-            found = draw_in_tree_levels(tree, walk, count, ABOVE, above, case, words[1])
+            found = draw_from_tree_level(tree, walk, count, ABOVE, above, condition, words.tie)
             if found >= 0:
-                return found, above, 0
+                return Choice(found, above, 0)
             advance(tree.kind, walk, count, ABOVE, above)
             above = next_level(walk, count, ABOVE)
         elif below < 0.0:
-            return np.int64(-1), 0.0, 0 if is_any_above(tree, walk, count, above, case) else NONE_ADMISSIBLE
+            is_truncated = not is_any_above(tree, walk, count, above, condition)
+            return Choice(int64(-1), 0.0, NONE_ADMISSIBLE if is_truncated else 0)
         else:
-            found = draw_in_tree_levels(tree, walk, count, BELOW, below, case, words[1])
+            found = draw_from_tree_level(tree, walk, count, BELOW, below, condition, words.tie)
             if found >= 0:
-                return found, lo, 0 if is_any_above(tree, walk, count, above, case) else TRUNCATED
+                return Choice(found, lo, 0 if is_any_above(tree, walk, count, above, condition) else TRUNCATED)
             advance(tree.kind, walk, count, BELOW, below)
             below = next_level(walk, count, BELOW)
-    return np.int64(-1), 0.0, NONE_ADMISSIBLE
+    return Choice(int64(-1), 0.0, NONE_ADMISSIBLE)
 
 
 @inlined
-def replace_in_tree(tree, walk, a, r, noise, calibrated, words):  # type: ignore[no-untyped-def]
-    """(rank of a* or -1 for a itself, sd(a, a*), flags) of one value; r = a for no sign condition."""
-    sign = np.int64(0) if r == a else (np.int64(1) if noise > 0.0 else np.int64(-1))
+def replace_in_tree(
+    tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float, calibrated: bool, words: RandomWords
+) -> Choice:
+    """The replacement of one value. r = a for no sign condition. If nothing meets the condition, it is dropped."""
+    sign = int64(0) if r == a else (int64(1) if noise > 0.0 else int64(-1))
     count = climb(tree, walk.steps, a)
-    meet, own = 0, 0.0
+    meeting, own_distance = 0, 0.0
     if sign != 0:
-        meet = meeting(tree, walk.steps, r)
-        links = tree.concepts[a, DEPTH] + tree.concepts[r, DEPTH] - 2 * walk.steps[meet, AT]
-        own = level_of(tree.kind, walk.steps[meet, AT], links)
-    rule = (abs(noise), calibrated, tree.rank[a + 1] > tree.rank[a])
-    found, distance, flags = choose_tree_level(tree, walk, count, (sign, r, meet, own), rule, words)
-    if flags == NONE_ADMISSIBLE and sign != 0:
-        found, distance, flags = choose_tree_level(tree, walk, count, (np.int64(0), r, meet, own), rule, words)
-        flags = flags if flags == NONE_ADMISSIBLE else flags | SIGN_DROPPED
-    return found, distance, TRUNCATED if flags == NONE_ADMISSIBLE else flags
+        meeting = meeting_step(tree, walk.steps, r)
+        depth = walk.steps[meeting].depth
+        own_distance = level_of(tree.kind, depth, tree.concepts[a].depth + tree.concepts[r].depth - 2 * depth)
+    rule = LevelRule(abs(noise), calibrated, tree.rank[a + 1] > tree.rank[a])
+    choice = choose_tree_level(tree, walk, count, SignCondition(sign, r, meeting, own_distance), rule, words)
+    dropped = 0
+    if choice.flags == NONE_ADMISSIBLE and sign != 0:
+        condition = SignCondition(int64(0), r, meeting, own_distance)
+        choice, dropped = choose_tree_level(tree, walk, count, condition, rule, words), SIGN_DROPPED
+    flags = TRUNCATED if choice.flags == NONE_ADMISSIBLE else choice.flags | dropped
+    return Choice(choice.candidate, choice.distance, flags)
 
 
 @kernel
-def replace_all_in_tree(tree, height, calibrated, codes, references, noise, rounding, ties):  # type: ignore[no-untyped-def]
-    """Replaces k values: their new positions, distances and flags."""
+def replace_all_in_tree(
+    tree: TreeArrays,
+    walk: AncestorWalk,
+    calibrated: bool,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
+    """(codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
-    walk = AncestorWalk(np.empty((height, 7), np.int64), np.empty((height, 2), np.float64))
     for n in range(codes.size):
-        a = np.int64(codes[n])
+        a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
-            r = np.int64(references[n]) if references[n] >= 0 else a
-            words = (rounding[n], ties[n])
-            found, distances[n], flags[n] = replace_in_tree(tree, walk, a, r, noise[n], calibrated, words)
-            if found >= 0:
-                chosen[n] = tree.positions[found]
+            r = int64(references[n]) if references[n] >= 0 else a
+            words = RandomWords(rounding[n], ties[n])
+            choice = replace_in_tree(tree, walk, a, r, noise[n], calibrated, words)
+            distances[n], flags[n] = choice.distance, choice.flags
+            if choice.candidate >= 0:
+                chosen[n] = tree.positions[choice.candidate]
     return chosen, distances, flags

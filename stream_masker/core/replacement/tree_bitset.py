@@ -1,12 +1,11 @@
-"""Replacements in a tree of few levels, by words of bits instead of steps from ancestor to ancestor.
+"""The replacement engine for low trees, with words of bits instead of steps.
 
-The same rule, the same regions and the same draws as in ``tree_replacement``, whose steps find out for each value
-anew what is here looked up: which of a value's rungs (``rungs``) hold candidates, as a word of bits, and which of them
-a sign condition leaves, as another. The levels next to |ε| are then the nearest bits on either side of it.
+It applies the same rule to the same regions, and draws the same candidates, as ``tree``. What the steps of ``tree``
+compute for each value is looked up here: which regions of a value contain candidates is one word of bits, which of them
+a sign condition admits another (``level_bitsets``). The levels next to |ε| are then the nearest bits on either side.
 
-Only over the ancestor that is the least common subsumer of a value and its reference, when the reference lies below
-it, do words of bits not tell which rungs hold admissible candidates; there, ways down from the reference's other
-ancestors are looked at.
+Only for the regions of the least common subsumer of value and reference, if the reference is below it, the words do not
+tell whether there are admissible candidates. These regions are divided along the path down to the reference.
 """
 
 from __future__ import annotations
@@ -16,85 +15,126 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array, UInt64Array
+from stream_masker.core.dtypes import (
+    Float64Array,
+    Int32Array,
+    Int32Matrix,
+    RecordArray,
+    UInt8Array,
+    UInt64Array,
+    UInt64Matrix,
+)
 from stream_masker.core.kernels.intrinsics import highest_bit, lowest_bit, prefetch
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import index_below, uniform
-from stream_masker.core.replacement.level_bitsets import DOWN, FARTHER, LEVEL_BUCKETS, NEARER, UP, level_bitsets
-from stream_masker.core.replacement.levels import NONE_ADMISSIBLE, is_beyond, takes_upper
+from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
+from stream_masker.core.replacement.level_bitsets import (
+    DOWN,
+    FARTHER,
+    LEVEL_BUCKETS,
+    NEARER,
+    UP,
+    LevelBitsets,
+    level_bitsets,
+)
+from stream_masker.core.replacement.levels import is_beyond, takes_upper
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
-from stream_masker.core.replacement.tree import passing
+from stream_masker.core.replacement.tree import SPAN, RankRange, skip_ranges
 
-DEPTH, STAYS, PATH = 2, 3, 4
-"""Columns of ``LevelTable.rows``; ``PATH`` + d is that of the ancestor at depth d + 1."""
+DEPTH, IS_CANDIDATE, PATH = 2, 3, 4
+"""Columns of ``LevelTable.rows``; column ``PATH`` + d - 1 is the ancestor at depth d."""
 
 BITSET_ROW = 16
-"""Columns of a row: a cache line."""
+"""Columns of a row: one cache line."""
 
 PREFETCH_VALUES = 8
-"""A row is asked for while the values this many places before it are replaced."""
+"""A row is prefetched so many values before it is read."""
 
-NO_LEVEL = np.uint64(0)
+NO_REGION = np.uint64(0)
 
 
 class LevelTable(NamedTuple):
-    """The tree for the kernels.
+    """A tree of m concepts and height h as kernels read it.
 
-    rows: (m + 1, 16) int32, a concept's two halves of a word of bits (its rungs that hold candidates), its depth,
-    whether it is a candidate itself, its ancestors from the root down to itself, and m, which has no candidates.
-    held: (m + 1, 8) uint64, the same memory; its first column is the word. lines: the same, one row after another.
-    spans: ((m + 1) · (h + 1), 2) int32: of each concept, the candidates k - 1 levels below it, by the first one's rank
-    and their number. positions: of candidates. levels: h.
+    rows: (m + 1, 16) for each concept: two halves of the word of its regions that contain candidates; its depth;
+        whether it is a candidate; its ancestors from the root down to itself; and m, a concept without candidates.
+    held: (m + 1, 8) the same memory as uint64; column 0 is the word.
+    lines: the same memory, flat.
+    spans: ((m + 1) · (h + 1),) ``SPAN``; span s · (h + 1) + k + 1 is that of the candidates k levels below s.
+    positions: the position of each candidate, by rank.
+    levels: h.
     """
 
-    rows: Int32Array
-    held: UInt64Array
+    rows: Int32Matrix
+    held: UInt64Matrix
     lines: Int32Array
-    spans: Int32Array
+    spans: RecordArray
     positions: Int32Array
     levels: int
 
 
+class TreeValue(NamedTuple):
+    """A value: its position and its depth."""
+
+    position: int
+    depth: int
+
+
+class BitsetCondition(NamedTuple):
+    """The sign condition of one value: sign is 1 for farther, -1 for nearer, 0 for none.
+
+    meeting_depth: of the least common subsumer of the value and the reference. own_distance: between them. split: the
+    regions of which only some candidates may be admissible.
+    """
+
+    sign: int
+    reference: int
+    meeting_depth: int
+    own_distance: float
+    split: np.uint64
+
+
 class BitsetTreeReplacer:
-    """The ``Replacer`` of trees of height ``HIGHEST`` or less, for distances that depend on depths alone."""
+    """The ``Replacer`` for trees of height ``MAX_HEIGHT`` or less, for distances that depend on depths alone."""
 
     def __init__(self, distance: Distance, *, candidates: str, calibrated: bool) -> None:
         """``candidates``: all or leaves; ``calibrated``: the rounding."""
         self._calibrated = calibrated
-        self._rungs = level_bitsets(distance)
-        self._ladders = _ladders(distance.taxonomy, Candidates.of(distance.taxonomy, candidates))
-        write_held(self._ladders, self._rungs)
+        self._bitsets = level_bitsets(distance)
+        self._table = _level_table(distance.taxonomy, Candidates.of(distance.taxonomy, candidates))
+        write_held(self._table, self._bitsets)
 
     def replace(self, task: ReplacementTask) -> Replacement:
+        """Replaces every value of the task."""
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_by_bitset(self._ladders, self._rungs, self._calibrated, *rows))
+        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, *rows))
 
 
-def _ladders(tau: Taxonomy, eligible: Candidates) -> LevelTable:
+def _level_table(tau: Taxonomy, eligible: Candidates) -> LevelTable:
     m, height = len(tau), int(tau.depth.max())
     rows = np.zeros((m + 1, BITSET_ROW), np.int32)
-    rows[:-1, DEPTH], rows[:-1, STAYS] = tau.depth, np.diff(eligible.rank)
+    rows[:-1, DEPTH], rows[:-1, IS_CANDIDATE] = tau.depth, np.diff(eligible.rank)
     write_paths(rows, tau.tree.parent)
     spans = _spans(tau, eligible, height + 1)
     return LevelTable(rows, rows.view(np.uint64), rows.reshape(-1), spans, eligible.positions, height)
 
 
-def _spans(tau: Taxonomy, eligible: Candidates, width: int) -> Int32Array:
-    """((m + 1) · width, 2) int32, see ``LevelTable``."""
+def _spans(tau: Taxonomy, eligible: Candidates, width: int) -> RecordArray:
+    """``LevelTable.spans``; width: h + 1."""
     m, table = len(tau), tau.tree
     heights = np.diff(table.level_offsets)
     owner = np.repeat(np.arange(m, dtype=np.int64), heights)
     places = owner * width + 1 + np.arange(owner.size) - table.level_offsets[owner]
     low, high = eligible.rank[table.level_lo], eligible.rank[table.level_hi]
-    spans = np.zeros(((m + 1) * width, 2), np.int32)
-    spans[places, 0], spans[places, 1] = low, high - low
+    spans = np.zeros((m + 1) * width, SPAN)
+    spans["first"][places], spans["size"][places] = low, high - low
     return spans
 
 
 @kernel
-def write_paths(rows, parent):  # type: ignore[no-untyped-def]
-    """Fills in every concept's ancestors; a parent's row is complete before its children's."""
+def write_paths(rows: Int32Matrix, parent: Int32Array) -> None:
+    """Writes the ancestors of every concept, parents first."""
     m = parent.size
     for c in range(m):
         end = PATH + rows[c, DEPTH]
@@ -106,196 +146,244 @@ def write_paths(rows, parent):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write_held(ladders, rungs):  # type: ignore[no-untyped-def]
-    """Fills in which of every concept's rungs hold candidates."""
-    for a in range(ladders.held.shape[0] - 1):
-        depth = np.int64(ladders.rows[a, DEPTH])
-        word = NO_LEVEL
-        rung = 0
-        while rungs.distances[depth, rung + 1] < np.inf:
-            if region(ladders, rungs, (a, depth), rung)[1] > 0:
-                word |= np.uint64(1) << np.uint64(rung)
-            rung += 1
-        ladders.held[a, 0] = word
+def write_held(table: LevelTable, bitsets: LevelBitsets) -> None:
+    """Writes the word of every concept: its regions that contain candidates."""
+    for a in range(table.held.shape[0] - 1):
+        depth = int64(table.rows[a, DEPTH])
+        word = NO_REGION
+        region = 0
+        while bitsets.distances[depth, region + 1] < np.inf:
+            if region_ranks(table, bitsets, TreeValue(a, depth), region)[1] > 0:
+                word |= np.uint64(1) << np.uint64(region)
+            region += 1
+        table.held[a, 0] = word
 
 
 @inlined
-def region_span(ladders, s, level):  # type: ignore[no-untyped-def]
-    """The candidates ``level`` ≥ -1 levels below s: the rank of the first and their number."""
-    place = s * (ladders.levels + 1) + level + 1
-    return np.int64(ladders.spans[place, 0]), np.int64(ladders.spans[place, 1])
+def table_span(table: LevelTable, s: int, level: int) -> RankRange:
+    """The candidates ``level`` ≥ -1 levels below s."""
+    span = s * (table.levels + 1) + level + 1
+    return RankRange(int64(table.spans[span].first), int64(table.spans[span].size))
 
 
 @inlined
-def region(ladders, rungs, value, rung):  # type: ignore[no-untyped-def]
-    """The candidates on a rung of a value (a, depth): the rank of the first, their number, and the range of ranks
-    (first, size) that is to be passed over, since it lies below the child on the way to the value."""
-    a, depth = value
-    up, down = rungs.links[depth, rung, UP], rungs.links[depth, rung, DOWN]
-    column = PATH + depth - 1 - up
-    first, size = region_span(ladders, np.int64(ladders.rows[a, column]), down)
-    inner = region_span(ladders, np.int64(ladders.rows[a, column + 1]), down - 1)
-    return first, size - inner[1], inner
+def region_ranks(table: LevelTable, bitsets: LevelBitsets, value: TreeValue, region: int) -> tuple[int, int, RankRange]:
+    """(first rank, number of candidates, range of ranks to skip) of a region; the range is below the child on the path
+    to the value."""
+    up, down = bitsets.links[value.depth, region, UP], bitsets.links[value.depth, region, DOWN]
+    column = PATH + value.depth - 1 - up
+    first, size = table_span(table, int64(table.rows[value.position, column]), down)
+    inner = table_span(table, int64(table.rows[value.position, column + 1]), down - 1)
+    return first, size - inner.size, inner
 
 
 @part
-def split_region(ladders, rungs, value, rung, case, index):  # type: ignore[no-untyped-def]
-    """(the number of admissible candidates on a rung over the subsumer of the value and a reference below it, the rank
-    of the index-th): of each subsumer of candidate and reference, from the reference upwards, either all or none."""
-    sign, r, meeting, own = case
-    down = rungs.links[value[1], rung, DOWN]
-    deepest = np.int64(ladders.rows[r, DEPTH])
-    total, found = np.int64(0), np.int64(-1)
+def split_region(
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    value: TreeValue,
+    region: int,
+    condition: BitsetCondition,
+    index: int,
+) -> tuple[int, int]:
+    """(number of admissible candidates, rank of the one with an index) of a region of the least common subsumer of the
+    value and a reference below it.
+
+    All candidates that have the same least common subsumer with the reference are equally far from it.
+    """
+    sign, r, meeting, own_distance, _ = condition
+    down = bitsets.links[value.depth, region, DOWN]
+    deepest = int64(table.rows[r, DEPTH])
+    total, found = int64(0), int64(-1)
     for depth in range(min(deepest, meeting + down), meeting, -1):
         level = down - (depth - meeting)
-        first, there = region_span(ladders, np.int64(ladders.rows[r, PATH + depth - 1]), level)
-        inner = region_span(ladders, np.int64(ladders.rows[r, PATH + depth]), level - 1)
-        there -= inner[1]
-        if there > 0 and is_beyond(sign, rungs.lengths[depth, deepest - depth + level], own):
+        first, there = table_span(table, int64(table.rows[r, PATH + depth - 1]), level)
+        inner = table_span(table, int64(table.rows[r, PATH + depth]), level - 1)
+        there -= inner.size
+        if there > 0 and is_beyond(sign, bitsets.lengths[depth, deepest - depth + level], own_distance):
             if total <= index < total + there:
-                found = passing(first, inner, (np.int64(0), np.int64(0)), index - total)
+                found = skip_ranges(first, inner, RankRange(int64(0), int64(0)), index - total)
             total += there
-    first, there, nearer = region(ladders, rungs, value, rung)
-    beside = region_span(ladders, np.int64(ladders.rows[r, PATH + meeting]), down - 1)
-    there -= beside[1]
-    if there > 0 and is_beyond(sign, rungs.lengths[meeting, deepest - meeting + down], own):
+    first, there, below_child = region_ranks(table, bitsets, value, region)
+    towards_r = table_span(table, int64(table.rows[r, PATH + meeting]), down - 1)
+    there -= towards_r.size
+    if there > 0 and is_beyond(sign, bitsets.lengths[meeting, deepest - meeting + down], own_distance):
         if total <= index < total + there:
-            found = passing(first, nearer, beside, index - total)
+            found = skip_ranges(first, below_child, towards_r, index - total)
         total += there
     return total, found
 
 
 @inlined
-def on_level(ladders, rungs, value, rung, case, index):  # type: ignore[no-untyped-def]
-    """(the number of admissible candidates on a rung, the rank of the index-th)."""
-    if (case[1] >> np.uint64(rung)) & np.uint64(1):
-        return split_region(ladders, rungs, value, rung, case[0], index)
-    first, there, inner = region(ladders, rungs, value, rung)
+def admissible_in_region(
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    value: TreeValue,
+    region: int,
+    condition: BitsetCondition,
+    index: int,
+) -> tuple[int, int]:
+    """(number of admissible candidates of an admitted region, rank of the one with an index)."""
+    if (condition.split >> np.uint64(region)) & np.uint64(1):
+        return split_region(table, bitsets, value, region, condition, index)
+    first, there, inner = region_ranks(table, bitsets, value, region)
     rank = first + index
-    return there, rank + inner[1] if rank >= inner[0] else rank
+    return there, rank + inner.size if rank >= inner.first else rank
 
 
 @inlined
-def draw_on_level(ladders, rungs, value, word, case, tie):  # type: ignore[no-untyped-def]
-    """The rank of one of the admissible candidates on some rungs, uniformly; -1 if there is none."""
-    total = np.int64(0)
+def draw_from_regions(
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    value: TreeValue,
+    word: np.uint64,
+    condition: BitsetCondition,
+    tie: np.uint64,
+) -> int:
+    """The rank of an admissible candidate of the regions of a word, drawn uniformly; -1 if there is none."""
+    total = int64(0)
     left = word
-    while left != NO_LEVEL:
-        total += on_level(ladders, rungs, value, lowest_bit(left), case, np.int64(0))[0]
+    while left != NO_REGION:
+        total += admissible_in_region(table, bitsets, value, lowest_bit(left), condition, int64(0))[0]
         left &= left - np.uint64(1)
     if total == 0:
-        return np.int64(-1)
+        return int64(-1)
     index = index_below(tie, total)
-    there, found = on_level(ladders, rungs, value, lowest_bit(word), case, index)
+    there, found = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
     while index >= there:
         index -= there
         word &= word - np.uint64(1)
-        there, found = on_level(ladders, rungs, value, lowest_bit(word), case, index)
+        there, found = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
     return found
 
 
 @inlined
-def is_any_on_level(ladders, rungs, value, word, case):  # type: ignore[no-untyped-def]
-    """Whether any of some rungs has an admissible candidate."""
-    if word & ~case[1]:
+def is_any_in_regions(
+    table: LevelTable, bitsets: LevelBitsets, value: TreeValue, word: np.uint64, condition: BitsetCondition
+) -> bool:
+    """Whether the regions of a word contain any admissible candidate."""
+    if word & ~condition.split:
         return True
-    while word != NO_LEVEL:
-        if on_level(ladders, rungs, value, lowest_bit(word), case, np.int64(0))[0] > 0:
+    while word != NO_REGION:
+        if admissible_in_region(table, bitsets, value, lowest_bit(word), condition, int64(0))[0] > 0:
             return True
         word &= word - np.uint64(1)
     return False
 
 
 @inlined
-def nearer_levels(rungs, depth, target):  # type: ignore[no-untyped-def]
-    """How many of a depth's rungs are nearer than the target."""
-    rung = rungs.starts[depth, min(np.int64(min(target, 1.0) * LEVEL_BUCKETS), LEVEL_BUCKETS - 1)]
-    while rungs.distances[depth, rung + 1] < target:
-        rung += 1
-    return rung
+def nearer_regions(bitsets: LevelBitsets, depth: int, target: float) -> int:
+    """The number of regions of a depth that are nearer than the target."""
+    region = bitsets.starts[depth, min(int64(min(target, 1.0) * LEVEL_BUCKETS), LEVEL_BUCKETS - 1)]
+    while bitsets.distances[depth, region + 1] < target:
+        region += 1
+    return region
 
 
 @inlined
-def choose_bitset_level(ladders, rungs, value, word, case, rule, words):  # type: ignore[no-untyped-def]
-    """(rank of a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
+def choose_bitset_level(
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    value: TreeValue,
+    word: np.uint64,
+    condition: BitsetCondition,
+    rule: LevelRule,
+    words: RandomWords,
+) -> Choice:
+    """The replacement of a value; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
 
-    word: the rungs that can have admissible candidates. They are supposed to until the level that is chosen proves not
-    to. This is the rule of ``candidates``: levels farther apart only make the choice that was taken more likely.
+    word: the regions that may contain admissible candidates. It applies the rule of ``core.replacement.rule``. The two
+    levels next to the target are assumed to have admissible candidates until the chosen one proves empty; then the next
+    level in that direction is considered. This gives the same choice as the rule: levels that are farther apart only
+    make the choice that was taken more likely.
     """
-    target, calibrated, stays = rule
-    depth = value[1]
-    chance = uniform(words[0])
-    below = (np.uint64(1) << np.uint64(nearer_levels(rungs, depth, target))) - np.uint64(1)
-    while word != NO_LEVEL:
+    depth = value.depth
+    chance = uniform(words.rounding)
+    below = (np.uint64(1) << np.uint64(nearer_regions(bitsets, depth, rule.target))) - np.uint64(1)
+    while word != NO_REGION:
         far, near = word & ~below, word & below
-        rung = np.int64(highest_bit(near)) if near != NO_LEVEL else np.int64(-1)
-        lo = rungs.distances[depth, rung + 1]
-        if far != NO_LEVEL:
+        region = int64(highest_bit(near)) if near != NO_REGION else int64(-1)
+        lo = bitsets.distances[depth, region + 1]
+        if far != NO_REGION:
             up = lowest_bit(far)
-            hi = rungs.distances[depth, up + 1]
-            forced = not calibrated or (near == NO_LEVEL and not stays)
-            if forced or takes_upper(chance, lo, hi, target):
-                found = draw_on_level(ladders, rungs, value, word & rungs.equal[depth, up], case, words[1])
+            hi = bitsets.distances[depth, up + 1]
+            forced = not rule.calibrated or (near == NO_REGION and not rule.keeps_value)
+            if forced or takes_upper(chance, lo, hi, rule.target):
+                level = word & bitsets.equal[depth, up]
+                found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
                 if found >= 0:
-                    return found, hi, 0
-                word &= ~rungs.equal[depth, up]
+                    return Choice(found, hi, 0)
+                word &= ~bitsets.equal[depth, up]
                 continue
-        if near == NO_LEVEL:
-            return np.int64(-1), 0.0, 0 if is_any_on_level(ladders, rungs, value, far, case) else NONE_ADMISSIBLE
-        found = draw_on_level(ladders, rungs, value, word & rungs.equal[depth, rung], case, words[1])
+        if near == NO_REGION:
+            is_any = is_any_in_regions(table, bitsets, value, far, condition)
+            return Choice(int64(-1), 0.0, 0 if is_any else NONE_ADMISSIBLE)
+        level = word & bitsets.equal[depth, region]
+        found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
         if found >= 0:
-            return found, lo, 0 if is_any_on_level(ladders, rungs, value, far, case) else TRUNCATED
-        word &= ~rungs.equal[depth, rung]
-    return np.int64(-1), 0.0, NONE_ADMISSIBLE
+            return Choice(found, lo, 0 if is_any_in_regions(table, bitsets, value, far, condition) else TRUNCATED)
+        word &= ~bitsets.equal[depth, region]
+    return Choice(int64(-1), 0.0, NONE_ADMISSIBLE)
 
 
 @inlined
-def meeting_depth(ladders, a, r):  # type: ignore[no-untyped-def]
-    """The depth of the least common subsumer of two concepts that differ."""
+def meeting_depth_of(table: LevelTable, a: int, r: int) -> int:
+    """The depth of the least common subsumer of two different concepts."""
     depth = 1
-    while ladders.rows[a, PATH + depth] == ladders.rows[r, PATH + depth]:
+    while table.rows[a, PATH + depth] == table.rows[r, PATH + depth]:
         depth += 1
     return depth
 
 
 @inlined
-def replace_by_bitset(ladders, rungs, a, r, noise, calibrated, words):  # type: ignore[no-untyped-def]
-    """(rank of a* or -1 for a itself, sd(a, a*), flags) of one value; r = a for no sign condition."""
-    value = (a, np.int64(ladders.rows[a, DEPTH]))
-    rule = (abs(noise), calibrated, ladders.rows[a, STAYS] != 0)
-    held = ladders.held[a, 0]
-    unsigned = ((np.int64(0), r, np.int64(0), 0.0), NO_LEVEL)
+def replace_by_bitset(
+    table: LevelTable, bitsets: LevelBitsets, a: int, r: int, noise: float, calibrated: bool, words: RandomWords
+) -> Choice:
+    """The replacement of one value. r = a for no sign condition. If nothing meets the condition, it is dropped."""
+    value = TreeValue(a, int64(table.rows[a, DEPTH]))
+    rule = LevelRule(abs(noise), calibrated, table.rows[a, IS_CANDIDATE] != 0)
+    held = table.held[a, 0]
     if r != a:
-        depth, meeting = np.int64(ladders.rows[r, DEPTH]), meeting_depth(ladders, a, r)
-        sign, side = (np.int64(1), FARTHER) if noise > 0.0 else (np.int64(-1), NEARER)
-        own = rungs.lengths[meeting, value[1] + depth - 2 * meeting]
-        unsure = rungs.over[value[1], value[1] - meeting] if meeting < depth else NO_LEVEL
-        word = held & rungs.beyond[side, value[1], meeting, depth]
-        case = ((sign, r, meeting, own), unsure)
-        found, distance, flags = choose_bitset_level(ladders, rungs, value, word, case, rule, words)
-        if flags != NONE_ADMISSIBLE:
-            return found, distance, flags
-    found, distance, flags = choose_bitset_level(ladders, rungs, value, held, unsigned, rule, words)
-    if flags == NONE_ADMISSIBLE:
-        return found, distance, TRUNCATED
-    return found, distance, flags if r == a else flags | SIGN_DROPPED
+        depth, meeting = int64(table.rows[r, DEPTH]), int64(meeting_depth_of(table, a, r))
+        sign, side = (int64(1), FARTHER) if noise > 0.0 else (int64(-1), NEARER)
+        own_distance = bitsets.lengths[meeting, value.depth + depth - 2 * meeting]
+        split = bitsets.of_ancestor[value.depth, value.depth - meeting] if meeting < depth else NO_REGION
+        word = held & bitsets.admitted[side, value.depth, meeting, depth]
+        condition = BitsetCondition(sign, r, meeting, own_distance, split)
+        choice = choose_bitset_level(table, bitsets, value, word, condition, rule, words)
+        if choice.flags != NONE_ADMISSIBLE:
+            return choice
+    none = BitsetCondition(int64(0), r, int64(0), 0.0, NO_REGION)
+    choice = choose_bitset_level(table, bitsets, value, held, none, rule, words)
+    flags = TRUNCATED if choice.flags == NONE_ADMISSIBLE else choice.flags | (0 if r == a else SIGN_DROPPED)
+    return Choice(choice.candidate, choice.distance, flags)
 
 
 @kernel
-def replace_all_by_bitset(ladders, rungs, calibrated, codes, references, noise, rounding, ties):  # type: ignore[no-untyped-def]
-    """Replaces k values: their new positions, distances and flags."""
+def replace_all_by_bitset(
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    calibrated: bool,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
+    """(codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     for n in range(codes.size):
         if n + PREFETCH_VALUES < codes.size:
-            prefetch(ladders.lines, BITSET_ROW * np.int64(max(codes[n + PREFETCH_VALUES], 0)))
-            prefetch(ladders.lines, BITSET_ROW * np.int64(max(references[n + PREFETCH_VALUES], 0)))
-        a = np.int64(codes[n])
+            prefetch(table.lines, BITSET_ROW * int64(max(codes[n + PREFETCH_VALUES], 0)))
+            prefetch(table.lines, BITSET_ROW * int64(max(references[n + PREFETCH_VALUES], 0)))
+        a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:
-            r = np.int64(references[n]) if references[n] >= 0 else a
-            words = (rounding[n], ties[n])
-            found, distances[n], flags[n] = replace_by_bitset(ladders, rungs, a, r, noise[n], calibrated, words)
-            if found >= 0:
-                chosen[n] = ladders.positions[found]
+            r = int64(references[n]) if references[n] >= 0 else a
+            words = RandomWords(rounding[n], ties[n])
+            choice = replace_by_bitset(table, bitsets, a, r, noise[n], calibrated, words)
+            distances[n], flags[n] = choice.distance, choice.flags
+            if choice.candidate >= 0:
+                chosen[n] = table.positions[choice.candidate]
     return chosen, distances, flags

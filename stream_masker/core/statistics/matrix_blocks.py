@@ -1,18 +1,24 @@
-"""Compiled sums over blocks of a distance matrix, 32 columns wide, where depths do not tell distances."""
+"""Compiled sums over blocks of a distance matrix, 32 columns wide.
+
+They serve taxonomies in which depths alone do not determine distances.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
 
 PREFETCH_COLUMNS = 8
-"""What a pair needs is asked for so many pairs before."""
+"""How many pairs ahead the data of a pair is prefetched."""
 
 
-@njit(cache=True, nogil=True)
-def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[no-untyped-def]
+@kernel
+def times_counts(
+    block: Float64Array, shift: float, offsets: Int64Array, rows: Int64Array, counts: Float64Array, result: Float64Array
+) -> None:
     """``result``: each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
 
     ``block`` and ``result``: (k · 32,) and (l · 32,), row after row. Column b's counts are those from offsets[b] to
@@ -26,8 +32,10 @@ def times_counts(block, shift, offsets, rows, counts, result):  # type: ignore[n
             add_scaled_lanes(result, b * VECTOR_LANES, block, rows[p] * VECTOR_LANES, counts[p], shift)
 
 
-@njit(cache=True, nogil=True)
-def row_products(held, block, shift, first, second, counts):  # type: ignore[no-untyped-def]
+@kernel
+def row_products(
+    held: Float64Array, block: Float64Array, shift: float, first: Int64Array, second: Int64Array, counts: Float64Array
+) -> float:
     """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r · 32,) and (k · 32,), row after row."""
     sums = np.zeros(VECTOR_LANES, np.float64)
     for p in range(first.size):
@@ -38,8 +46,8 @@ def row_products(held, block, shift, first, second, counts):  # type: ignore[no-
     return sums.sum()
 
 
-@njit(cache=True, nogil=True)
-def order_by(column, offsets):  # type: ignore[no-untyped-def]
+@kernel
+def order_by(column: Int64Array, offsets: Int64Array) -> Int64Array:
     """(p,) int64: the indices of the entries of ``column`` from the least on, equal ones as they come."""
     next_of = offsets[:-1].copy()
     order = np.empty(column.size, np.int64)

@@ -1,20 +1,21 @@
-"""Compiled sums over trees: what makes sMean and sdCov cheap where every distance depends on three depths alone.
+"""Compiled sums over trees for sMean and sdCov, without a distance matrix.
 
-In a tree sd(a, c) = f(depth of LCS, depth(a), depth(c)). So the sum of a concept's distances to a window needs, of each
-of its ancestors s, only how many values lie how deep below s; and a sum over pairs of rows telescopes over the common
-ancestors of their values. Neither needs a distance matrix.
+In a tree sd(a, c) = f(depth of LCS, depth(a), depth(c)). The sum of a concept's distances to a window therefore needs,
+for each of its ancestors s, only the weight of the values at each depth below s. A sum over pairs of rows telescopes
+over the common ancestors of their values.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from stream_masker.core.distance.kernels import tree_distance
+from stream_masker.core.dtypes import Float64Array, Float64Cube, Float64Matrix, Int32Array, Int32Matrix, Int64Array
+from stream_masker.core.kernels.jit import kernel
 
 
-@njit(cache=True, nogil=True)
-def tree_weights_below(weights, parent, level_offsets):  # type: ignore[no-untyped-def]
+@kernel
+def tree_weights_below(weights: Float64Array, parent: Int32Array, level_offsets: Int64Array) -> Float64Array:
     """``below[level_offsets[s] + k]``: the weight of the values k levels below s. ``weights``: (m,) float64."""
     below = np.zeros(level_offsets[-1], np.float64)
     for s in range(parent.size - 1, -1, -1):
@@ -27,8 +28,16 @@ def tree_weights_below(weights, parent, level_offsets):  # type: ignore[no-untyp
     return below
 
 
-@njit(cache=True, nogil=True)
-def distance_sums(kind, targets, below, parent, depth, level_offsets, shift):  # type: ignore[no-untyped-def]
+@kernel
+def distance_sums(
+    kind: int,
+    targets: Int32Array,
+    below: Float64Array,
+    parent: Int32Array,
+    depth: Int32Array,
+    level_offsets: Int64Array,
+    shift: float,
+) -> tuple[Float64Array, Float64Array]:
     """Of each target c: Σ w·x and Σ w·x² over the weighted values, x = sd(c, value) - shift; O(H²) each.
 
     Walks up from c: the values that leave c's path at ancestor s are those below s but not below the child of s that
@@ -55,8 +64,8 @@ def distance_sums(kind, targets, below, parent, depth, level_offsets, shift):  #
     return sums, squares
 
 
-@njit(cache=True, nogil=True)
-def paths_from_root(positions, parent, depth, height):  # type: ignore[no-untyped-def]
+@kernel
+def paths_from_root(positions: Int32Array, parent: Int32Array, depth: Int32Array, height: int) -> Int32Matrix:
     """(k, height) int32: the ancestor of each position at depth 1, 2, …, itself last; -1 beyond."""
     paths = np.full((positions.size, height), -1, np.int32)
     for i in range(positions.size):
@@ -67,8 +76,8 @@ def paths_from_root(positions, parent, depth, height):  # type: ignore[no-untype
     return paths
 
 
-@njit(cache=True, nogil=True)
-def level_terms(kind, height, shift):  # type: ignore[no-untyped-def]
+@kernel
+def level_terms(kind: int, height: int, shift: float) -> Float64Cube:
     """(height, height, height) float64: what a common ancestor at a depth adds to the distance of values of two depths.
 
     ``terms[t, i, j]`` with depths t + 1 ≤ i + 1, j + 1: f(t + 1, ·) - f(t, ·), and f(1, ·) - shift at the root; summed
@@ -83,8 +92,16 @@ def level_terms(kind, height, shift):  # type: ignore[no-untyped-def]
     return terms
 
 
-@njit(cache=True, nogil=True)
-def tree_product_sum(groups, a_depth, b_depth, b_paths, counts, a_terms, b_terms):  # type: ignore[no-untyped-def]
+@kernel
+def tree_product_sum(
+    groups: Int64Array,
+    a_depth: Int32Array,
+    b_depth: Int32Array,
+    b_paths: Int32Matrix,
+    counts: Float64Array,
+    a_terms: Float64Matrix,
+    b_terms: Float64Cube,
+) -> float:
     """Σ over pairs of rows below the same ancestor of A, and each common ancestor of B, of both terms' product.
 
     Rows are sorted by ``groups`` (the ancestor of A, at one depth), then by B's path, so that the rows below one

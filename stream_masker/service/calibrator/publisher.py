@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.versions import Publish
-from stream_masker.pipeline.wire.chunks import HEADER_BYTES, Chunk, split_message
+from stream_masker.pipeline.wire.chunks import MAX_HEAD_BYTES, Chunk, split_message
 from stream_masker.pipeline.wire.messages import encode_drift, encode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
@@ -65,7 +65,7 @@ class StatisticsPublisher:
         """Fence out all other publishers of the topic. Raises ServiceError; ConfigurationError for bad properties."""
         self._producer = None
         largest = min(MAX_SUMMARY_BYTES, max_message_bytes(self._properties, self._topics.statistics))
-        self._max_chunk_bytes = max(HEADER_BYTES, largest - MESSAGE_OVERHEAD_BYTES)
+        self._max_chunk_bytes = max(MAX_HEAD_BYTES, largest - MESSAGE_OVERHEAD_BYTES)
         producer = connect_producer(self._properties | self._publisher_properties(largest))
         self._attempt("the publisher cannot be initialised", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
         self._producer = producer

@@ -53,9 +53,9 @@ class HistoryReader:
     def _add_version(self, version: int, head: bytes, message: Message) -> None:
         pieces = self._versions.pop(version)
         try:
-            self.history.add(decode_statistics(pieces.whole()), parts=count_chunks(head))
+            self.history.add(decode_statistics(pieces.message()), chunks=count_chunks(head))
         except StatisticsError as error:
-            self.history.refuse(version, parts=count_chunks(head))
+            self.history.refuse(version, chunks=count_chunks(head))
             log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)
 
 

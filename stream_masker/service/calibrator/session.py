@@ -152,7 +152,7 @@ class CalibrationSession:
     @property
     def settings_differ(self) -> bool:
         """Whether the published settings differ from the configuration's."""
-        return self._planner.unsettled
+        return self._planner.settings_differ
 
     def publish_settings(self) -> None:
         """Publish the latest statistics again, with the configuration's settings."""
@@ -167,8 +167,8 @@ class CalibrationSession:
             self._publish(self._planner.on_sample(counts, now_milliseconds()))
 
     def _publish(self, publish: Publish) -> None:
-        parts = self._components.publisher.publish(publish)
-        self._planner.published(publish, parts=parts)
+        chunks = self._components.publisher.publish(publish)
+        self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
         set_version_metrics(self._metrics, publish)
         described = publish.message.version, publish.message.source, publish.report.records

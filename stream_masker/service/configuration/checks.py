@@ -104,8 +104,8 @@ def supported_attributes(configuration: Configuration) -> Problems:
 
     given = configuration.mechanism
     for name, attribute in configuration.attributes.items():
-        if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
-            supporting = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
+        if name in configuration.numeric and not MECHANISMS[given.name].method_card.numeric:
+            supporting = [other for other, kind in MECHANISMS.items() if kind.method_card.numeric]
             yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(supporting)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
             yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"

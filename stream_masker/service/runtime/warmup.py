@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.pipeline.calibration.versions import History, VersionPlanner
-from stream_masker.pipeline.calibration.window import NEVER_OLD, Entry, Window
+from stream_masker.pipeline.calibration.window import NO_TIME, Entry, Window
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Block, InputRecord
 from stream_masker.pipeline.wire.messages import BlockRange
@@ -57,5 +57,5 @@ def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
 
 
 def _window(blocks: Sequence[Block]) -> Window:
-    entries = tuple(Entry(offset, NEVER_OLD, block) for offset, block in enumerate(blocks))
+    entries = tuple(Entry(offset, NO_TIME, block) for offset, block in enumerate(blocks))
     return Window(entries, BlockRange(0, len(entries) - 1, len(entries)))

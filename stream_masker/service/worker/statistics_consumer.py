@@ -81,7 +81,7 @@ class VersionBuffer:
 
     def _whole(self, version: int, pieces: ChunkAssembler) -> bytes | None:
         try:
-            return pieces.whole()
+            return pieces.message()
         except StatisticsError as error:
             log.warning("ignoring statistics version %d: %s", version, error)
             return None

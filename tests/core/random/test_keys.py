@@ -1,4 +1,4 @@
-"""Random words: the ciphers' test vectors, independence of the batch, and no two records or lanes alike."""
+"""Random words: test vectors of the ciphers, independence of the batch, and differences between records and blocks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stream_masker.errors import ParameterError
 
 OFFSETS = {
     "contiguous": np.arange(100, 200),
-    "with a gap of a commit marker": np.array([5, 6, 8, 9, 10]),
+    "with the gap of a commit marker": np.array([5, 6, 8, 9, 10]),
     "sparse": np.array([0, 1_000_000, 2_000_000_000, 2_000_000_001]),
-    "over the counter's end": np.arange((1 << 32) - 3, (1 << 32) + 3),
+    "beyond the end of the counter": np.arange((1 << 32) - 3, (1 << 32) + 3),
     "descending and repeated": np.array([9, 7, 7, 8, 1]),
     "large": np.array([(1 << 62) + 1, (1 << 62) + 2]),
 }
@@ -25,8 +25,8 @@ def position_keys(offsets, secret=b"secret", topic="discharges", partition=0) ->
     return PositionKeys(secret, topic, partition, np.asarray(offsets, dtype=np.int64))
 
 
-def test_keystream_is_rfc_8439s():
-    """RFC 8439, section 2.3.2: the block function's test vector."""
+def test_the_keystream_is_that_of_rfc_8439():
+    """RFC 8439, section 2.3.2: the test vector of the block function."""
     nonce = bytes.fromhex("000000090000004a00000000")
     block = keystream(bytes(range(32)), 1 | int.from_bytes(nonce, "little") << 32, 1)
     assert block.hex() == (
@@ -36,7 +36,7 @@ def test_keystream_is_rfc_8439s():
 
 
 @pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS.keys())
-def test_a_position_has_the_same_words_in_any_batch(offsets):
+def test_an_offset_has_the_same_words_in_any_batch(offsets):
     words = position_keys(offsets).words(3)
     assert words.shape == (len(offsets), 8)
     assert words.dtype == np.uint64
@@ -44,13 +44,15 @@ def test_a_position_has_the_same_words_in_any_batch(offsets):
         np.testing.assert_array_equal(position_keys([offset]).words(3)[0], row)
 
 
-def test_sparse_offsets_do_not_generate_what_lies_between(monkeypatch):
-    asked = []
+def test_the_blocks_between_sparse_offsets_are_not_generated(monkeypatch):
+    generated = []
     monkeypatch.setattr(
-        randomness, "keystream", lambda key, position, blocks: asked.append(blocks) or keystream(key, position, blocks)
+        randomness,
+        "keystream",
+        lambda key, position, blocks: generated.append(blocks) or keystream(key, position, blocks),
     )
     position_keys(OFFSETS["sparse"]).words(0)
-    assert asked == [1, 1, 2]
+    assert generated == [1, 1, 2]
 
 
 def test_a_counter_never_wraps_into_another_block(monkeypatch):
@@ -60,7 +62,7 @@ def test_a_counter_never_wraps_into_another_block(monkeypatch):
         "keystream",
         lambda key, position, blocks: ranges.append((position, blocks)) or keystream(key, position, blocks),
     )
-    position_keys(OFFSETS["over the counter's end"]).words(0)
+    position_keys(OFFSETS["beyond the end of the counter"]).words(0)
     assert ranges == [((1 << 32) - 3, 3), (1 << 32, 3)]
 
 
@@ -69,7 +71,7 @@ def test_a_counter_never_wraps_into_another_block(monkeypatch):
     [position_keys([4, 5, 6, 900, 2]), FieldKeys(b"secret", [b"a", b"b", b"", b"a\x00", b"c" * 500])],
     ids=["position", "field"],
 )
-def test_rows_are_rows_of_the_whole(keys):
+def test_the_words_of_some_rows_are_those_rows_of_all_words(keys):
     rows = np.array([3, 0, 1])
     np.testing.assert_array_equal(keys.words(7, rows), keys.words(7)[rows])
     assert keys.words(7, rows[:0]).shape == (0, 8)
@@ -77,11 +79,11 @@ def test_rows_are_rows_of_the_whole(keys):
 
 
 @pytest.mark.parametrize("keys", [position_keys([]), FieldKeys(b"secret", [])], ids=["position", "field"])
-def test_no_records_have_no_words(keys):
+def test_an_empty_batch_has_no_words(keys):
     assert keys.words(0).shape == (0, 8)
 
 
-def test_topic_partition_lane_offset_and_secret_all_matter():
+def test_topic_partition_block_offset_and_secret_all_change_the_words():
     variants = [
         position_keys([1]).words(0),
         position_keys([2]).words(0),
@@ -109,12 +111,12 @@ def test_a_field_key_has_the_same_words_in_any_batch():
 
 
 @pytest.mark.parametrize("secret", [b"x", b"x" * 64, b"x" * 200])
-def test_a_field_keys_words_are_its_keyed_hash(secret):
+def test_the_words_of_a_field_key_are_its_keyed_hash(secret):
     keys = [b"a", b"patient 17", b"k" * 119, b"k" * 120, b"k" * 121, b"k" * 5000]
     key = secret if len(secret) <= 64 else hashlib.blake2b(secret).digest()
     for row, message in zip(FieldKeys(secret, keys).words(3), keys, strict=True):
-        twin = hashlib.blake2b((3).to_bytes(8, "little") + message, digest_size=64, key=key, person=b"masker-field")
-        assert row.tobytes() == twin.digest()
+        expected = hashlib.blake2b((3).to_bytes(8, "little") + message, digest_size=64, key=key, person=b"masker-field")
+        assert row.tobytes() == expected.digest()
 
 
 def test_words_look_uniform():
@@ -124,19 +126,26 @@ def test_words_look_uniform():
 
 
 @pytest.mark.parametrize("secret", [b"x", b"x" * 64, b"x" * 65])
-def test_secrets_of_any_length_serve(secret):
+def test_secrets_of_any_length_are_accepted(secret):
     assert position_keys([0], secret=secret).words(0).any()
     assert FieldKeys(secret, [b"k"]).words(0).any()
 
 
-@pytest.mark.parametrize("secret", [b"", "text", None])
-def test_other_secrets_are_refused(secret):
-    with pytest.raises(ParameterError, match="secret"):
+@pytest.mark.parametrize(
+    ("secret", "message"),
+    [
+        (b"", "the secret is empty: use at least 1 byte, preferably 32 random bytes"),
+        ("text", "the secret must be bytes, not str"),
+        (None, "the secret must be bytes, not NoneType"),
+    ],
+)
+def test_other_secrets_are_rejected(secret, message):
+    with pytest.raises(ParameterError, match=f"^{message}$"):
         position_keys([0], secret=secret)
-    with pytest.raises(ParameterError, match="secret"):
+    with pytest.raises(ParameterError, match=f"^{message}$"):
         FieldKeys(secret, [b"k"])
 
 
-def test_negative_offsets_are_refused():
-    with pytest.raises(ParameterError, match="negative"):
+def test_negative_offsets_are_rejected():
+    with pytest.raises(ParameterError, match=r"^an offset is negative: use offsets from 0$"):
         position_keys([3, -1])

@@ -1,4 +1,4 @@
-"""Random words of values: by record, attribute and place alone."""
+"""The random words of a value depend on its record, its attribute and its index alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random.keys import Keys, PositionKeys
-from stream_masker.core.random.layout import EXPONENTIALS, LONG, VALUES, draw_words, record_words
+from stream_masker.core.random.layout import EXPONENTIALS, FIRST_STREAMED, VALUES, draw_words, record_words
 
 LAYOUTS = pytest.mark.parametrize("layout", [VALUES, EXPONENTIALS], ids=["values", "exponentials"])
 
@@ -28,7 +28,7 @@ def array(lengths) -> Column:
 
 
 class Counting(Keys):
-    """Counts the records that each lane is drawn for."""
+    """Counts the records for which each word block is drawn."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
@@ -37,9 +37,9 @@ class Counting(Keys):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def words(self, lane, rows=None):
+    def words(self, block, rows=None):
         self.drawn.append(len(self.keys) if rows is None else len(rows))
-        return self.keys.words(lane, rows)
+        return self.keys.words(block, rows)
 
 
 @LAYOUTS
@@ -63,8 +63,8 @@ def test_no_two_values_share_words(layout, columns):
 
 
 @LAYOUTS
-def test_an_array_has_the_words_of_its_record_in_any_batch(layout):
-    lengths = [3, 0, LONG + 7, 1, 2 * LONG, LONG]
+def test_an_array_has_the_same_words_in_any_batch(layout):
+    lengths = [3, 0, FIRST_STREAMED + 7, 1, 2 * FIRST_STREAMED, FIRST_STREAMED]
     batch = Batch(6, (scalar(6), array(lengths)))
     together = draw_words(keys_of(range(6)), batch, layout)
     bounds = itertools.pairwise(batch.columns[1].offsets)
@@ -81,27 +81,27 @@ def test_a_longer_array_begins_like_a_shorter_one(layout):
     np.testing.assert_array_equal(long[:3], short)
 
 
-def test_an_absent_array_takes_no_words_from_a_scalar():
+def test_an_array_does_not_change_the_words_of_a_scalar():
     scalars = draw_words(keys_of([1]), Batch(1, (scalar(1), scalar(1))))
     with_array = draw_words(keys_of([1]), Batch(1, (array([4]), scalar(1))))
     np.testing.assert_array_equal(scalars[1], with_array[1])
 
 
-def test_lanes_are_drawn_for_the_records_that_reach_them():
-    """Not records times the longest array."""
+def test_blocks_are_drawn_for_records_with_enough_elements():
+    """The number of draws is not the number of records times the length of the longest array."""
     n, longest = 1000, 5000
     counting = Counting(keys_of(range(n)))
     draw_words(counting, Batch(n, (array([2] * (n - 1) + [longest]),)))
-    assert sum(counting.drawn) <= n + LONG
-    assert len(counting.drawn) <= LONG
+    assert sum(counting.drawn) <= n + FIRST_STREAMED
+    assert len(counting.drawn) <= FIRST_STREAMED
 
 
-def test_scalars_share_lanes():
+def test_scalars_share_blocks():
     counting = Counting(keys_of(range(10)))
     draw_words(counting, Batch(10, (scalar(10), scalar(10), scalar(10))))
     assert counting.drawn == [10, 10]
 
 
-def test_record_words_are_no_values_words():
+def test_record_words_differ_from_the_words_of_values():
     words = draw_words(keys_of(range(4)), Batch(4, (scalar(4), scalar(4))))
     assert not set(record_words(keys_of(range(4))).tolist()) & set(np.concatenate(words).reshape(-1).tolist())

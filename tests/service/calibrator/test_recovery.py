@@ -92,22 +92,22 @@ def test_deleted_version_is_forgotten(bench: SessionBench) -> None:
 
 def test_chunked_versions_are_read_back(bench: SessionBench) -> None:
     message = published(bench)
-    pieces = in_chunks(message)
-    history = read_back(bench, *pieces)
-    assert (history.latest, history.parts, history.refused) == (message, {1: len(pieces) - 1}, 0)
+    chunks = in_chunks(message)
+    history = read_back(bench, *chunks)
+    assert (history.latest, history.chunks, history.refused) == (message, {1: len(chunks) - 1}, 0)
     removed = [piece.key for piece in history.removal([1])]
-    assert sorted(removed) == sorted(key for key, _ in pieces)
-    assert read_back(bench, *pieces, (b"1", None)).parts == {}
+    assert sorted(removed) == sorted(key for key, _ in chunks)
+    assert read_back(bench, *chunks, (b"1", None)).chunks == {}
 
 
 def test_incomplete_version_is_refused_and_its_number_stays_used(
     bench: SessionBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, *rest = in_chunks(published(bench))
-    for pieces in (rest, [(first[0], b"x" * 512), *rest], [first, (first[0], None), *rest]):
-        history = read_back(bench, *pieces)
-        assert (history.latest, history.newest, history.refused, history.parts) == (None, 1, 1, {1: len(rest)})
-    assert "not all there" in caplog.text
+    for chunks in (rest, [(first[0], b"x" * 512), *rest], [first, (first[0], None), *rest]):
+        history = read_back(bench, *chunks)
+        assert (history.latest, history.newest, history.refused, history.chunks) == (None, 1, 1, {1: len(rest)})
+    assert "a chunk is missing, or is not the one that was written" in caplog.text
 
 
 def test_chunks_without_a_head_are_ignored(bench: SessionBench) -> None:

@@ -133,4 +133,4 @@ def test_ticks_end_windows_and_age_the_statistics(bench: SessionBench) -> None:
 def test_history_records_the_number_of_chunks(bench: SessionBench) -> None:
     bench.publisher.chunks = 3
     published(bench)
-    assert bench.session.history.parts == {1: 3}
+    assert bench.session.history.chunks == {1: 3}

@@ -137,7 +137,7 @@ class TestProblems:
         assert with_settings(configuration, mutable_settings(configuration)) == configuration
 
     def test_numeric_attribute_for_a_nominal_mechanism(self, problems):
-        able = [name for name, kind in MECHANISMS.items() if kind.declaration.numeric]
+        able = [name for name, kind in MECHANISMS.items() if kind.method_card.numeric]
         (problem,) = problems(
             mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
         )

@@ -136,10 +136,10 @@ def one_message(send) -> None:
     assert send("masked", 3, [(b"v", b"k", 1234, [("h", b"1")])]) == []
 
 
-def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
-    made = Bench(*scripts)
-    assert made.producer.open()
-    return made
+def open_bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
+    bench = Bench(*scripts)
+    assert bench.producer.open()
+    return bench
 
 
 @pytest.mark.parametrize(
@@ -159,209 +159,209 @@ def test_the_flags_of_an_error_select_the_recovery(given: KafkaError, action: Re
 
 
 def test_a_batch_is_one_transaction() -> None:
-    made = bench()
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls == ["begin", "produce", "flush", "offsets", "commit"]
-    assert made.logged == [made.clients[0].calls.index("flush") + 1]
-    assert made.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
+    bench = open_bench()
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "produce", "flush", "offsets", "commit"]
+    assert bench.logged == [bench.clients[0].calls.index("flush") + 1]
+    assert bench.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
 
 
 def test_offsets_are_sent_when_all_records_are_in_the_log() -> None:
-    made = bench()
-    made.clients[0].unsent = 4
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
-    assert made.logged == [1 + made.calls.index("offsets")]
+    bench = open_bench()
+    bench.clients[0].unsent = 4
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
+    assert bench.logged == [1 + bench.calls.index("offsets")]
 
 
 def test_a_transaction_whose_records_never_reach_the_log_is_aborted() -> None:
-    made = bench()
-    made.clients[0].unsent = 1000
-    assert made.write() is TransactionOutcome.ABORTED
-    assert (made.logged, "offsets" in made.calls) == ([], False)
+    bench = open_bench()
+    bench.clients[0].unsent = 1000
+    assert bench.write() is TransactionOutcome.ABORTED
+    assert (bench.logged, "offsets" in bench.calls) == ([], False)
 
 
 @pytest.mark.parametrize("step", ["begin", "flush", "offsets", "commit"])
 def test_a_retriable_step_is_retried(step: str) -> None:
-    made = bench({step: [RETRY, RETRY]})
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls.count(step) == 3
+    bench = open_bench({step: [RETRY, RETRY]})
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls.count(step) == 3
 
 
 @pytest.mark.parametrize("step", ["produce", "flush", "offsets", "commit"])
 def test_an_abortable_failure_aborts_and_keeps_the_client(step: str) -> None:
-    made = bench({step: [ABORT]})
-    assert made.write() is TransactionOutcome.ABORTED
-    assert made.calls[-1] == "abort"
-    assert "commit" not in made.calls[: made.calls.index(step)]
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert len(made.clients) == 1
+    bench = open_bench({step: [ABORT]})
+    assert bench.write() is TransactionOutcome.ABORTED
+    assert bench.calls[-1] == "abort"
+    assert "commit" not in bench.calls[: bench.calls.index(step)]
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert len(bench.clients) == 1
 
 
 @pytest.mark.parametrize("failure", [FATAL, FENCED, UNFLAGGED])
 @pytest.mark.parametrize("step", ["begin", "offsets", "commit"])
 def test_any_other_failure_replaces_the_client_without_aborting(step: str, failure: KafkaError) -> None:
-    made = bench({step: [failure]})
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.calls[-2:] == [step, "init"]
-    assert "abort" not in made.calls
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert len(made.clients) == 2
+    bench = open_bench({step: [failure]})
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.calls[-2:] == [step, "init"]
+    assert "abort" not in bench.calls
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert len(bench.clients) == 2
 
 
 def test_a_commit_that_never_ends_has_an_unknown_outcome() -> None:
-    made = bench({"commit": [RETRY] * 1000})
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert STEP_PATIENCE_SECONDS < made.clock.now < STEP_PATIENCE_SECONDS + 10
-    assert made.calls[-1] == "init"
+    bench = open_bench({"commit": [RETRY] * 1000})
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert STEP_PATIENCE_SECONDS < bench.clock.now < STEP_PATIENCE_SECONDS + 10
+    assert bench.calls[-1] == "init"
 
 
 def test_a_transaction_whose_offsets_are_not_sent_in_time_is_aborted() -> None:
-    made = bench({"offsets": [RETRY] * 1000})
-    assert made.write() is TransactionOutcome.ABORTED
+    bench = open_bench({"offsets": [RETRY] * 1000})
+    assert bench.write() is TransactionOutcome.ABORTED
 
 
 def test_the_time_limit_is_shorter_when_stopping() -> None:
-    made = bench({"commit": [RETRY] * 1000})
-    made.running = False
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
+    bench = open_bench({"commit": [RETRY] * 1000})
+    bench.running = False
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
 
 
 def test_the_time_limit_is_shorter_for_an_expedited_transaction_only() -> None:
-    made = bench({"commit": [RETRY] * 1000})
-    assert made.producer.begin(lambda send: made.producer.expedite()) is None
-    assert made.producer.commit([], "group", made.on_logged) is TransactionOutcome.UNKNOWN
-    assert made.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
-    assert made.producer.open()
-    made.clients[-1].failures = {"commit": [RETRY] * 10}
-    assert made.write() is TransactionOutcome.COMMITTED
+    bench = open_bench({"commit": [RETRY] * 1000})
+    assert bench.producer.begin(lambda send: bench.producer.expedite()) is None
+    assert bench.producer.commit([], "group", bench.on_logged) is TransactionOutcome.UNKNOWN
+    assert bench.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
+    assert bench.producer.open()
+    bench.clients[-1].failures = {"commit": [RETRY] * 10}
+    assert bench.write() is TransactionOutcome.COMMITTED
 
 
 def test_an_abort_that_fails_replaces_the_client() -> None:
-    made = bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
+    bench = open_bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
 
 
 def test_a_fatal_error_that_is_lost_in_callbacks_is_retrieved() -> None:
-    made = bench()
-    made.clients[0].crashes = True
-    assert made.write(lambda send: made.clients[0].failures.update(begin=[FENCED])) is TransactionOutcome.UNKNOWN
-    assert made.calls == ["begin", "flush", "begin", "init"]
+    bench = open_bench()
+    bench.clients[0].crashes = True
+    assert bench.write(lambda send: bench.clients[0].failures.update(begin=[FENCED])) is TransactionOutcome.UNKNOWN
+    assert bench.calls == ["begin", "flush", "begin", "init"]
 
 
 @pytest.mark.parametrize("begin", [[], [UNFLAGGED]], ids=["it begins", "it is in a transaction"])
 def test_a_crash_without_a_fatal_error_is_raised(begin: list[KafkaError]) -> None:
-    made = bench()
-    made.clients[0].crashes = True
+    bench = open_bench()
+    bench.clients[0].crashes = True
     with pytest.raises(SystemError):
-        made.write(lambda send: made.clients[0].failures.update(begin=begin))
+        bench.write(lambda send: bench.clients[0].failures.update(begin=begin))
 
 
 def test_sending_waits_for_room_in_the_queue() -> None:
-    made = bench()
-    made.clients[0].full = 2
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
+    bench = open_bench()
+    bench.clients[0].full = 2
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
 
 
 def test_a_message_that_is_too_large_is_returned_and_the_transaction_continues() -> None:
-    made = bench({"produce": [TOO_LARGE]})
+    bench = open_bench({"produce": [TOO_LARGE]})
     too_large: list[int] = []
-    outcome = made.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
+    outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
     assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
-    assert [value for _, value, *_ in made.clients[0].sent] == [b"1", b"2"]
+    assert [value for _, value, *_ in bench.clients[0].sent] == [b"1", b"2"]
 
 
 def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> None:
-    made = bench({"produce": [TOO_LARGE]})
-    made.clients[0].full = 1
+    bench = open_bench({"produce": [TOO_LARGE]})
+    bench.clients[0].full = 1
     too_large: list[int] = []
-    outcome = made.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
+    outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
     assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
-    assert made.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
+    assert bench.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
 
 
 def test_repeated_fencings_end_the_process() -> None:
-    made = bench(*({"commit": [FENCED]} for _ in range(3)))
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.write() is TransactionOutcome.UNKNOWN
+    bench = open_bench(*({"commit": [FENCED]} for _ in range(3)))
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.write() is TransactionOutcome.UNKNOWN
     with pytest.raises(ServiceError, match=r"'group\.one'.*worker\.instance"):
-        made.write()
+        bench.write()
 
 
 def test_fencings_far_apart_do_not_end_the_process() -> None:
-    made = bench(*({"commit": [FENCED]} for _ in range(3)))
+    bench = open_bench(*({"commit": [FENCED]} for _ in range(3)))
     for _ in range(3):
-        assert made.write() is TransactionOutcome.UNKNOWN
-        made.clock.now += 100
+        assert bench.write() is TransactionOutcome.UNKNOWN
+        bench.clock.now += 100
 
 
 def test_an_expired_transaction_does_not_count_as_fenced() -> None:
-    made = bench(*({"commit": [FENCED]} for _ in range(4)))
+    bench = open_bench(*({"commit": [FENCED]} for _ in range(4)))
 
     def asleep(_: object) -> None:
-        made.clock.now += EXPIRY
+        bench.clock.now += EXPIRY
 
     for _ in range(4):
-        assert made.write(asleep) is TransactionOutcome.UNKNOWN
+        assert bench.write(asleep) is TransactionOutcome.UNKNOWN
 
 
 def test_a_transaction_counts_as_fenced_once() -> None:
-    made = bench(*({"offsets": [OLD_EPOCH], "abort": [FENCED]} for _ in range(2)))
+    bench = open_bench(*({"offsets": [OLD_EPOCH], "abort": [FENCED]} for _ in range(2)))
     for _ in range(2):
-        assert made.write() is TransactionOutcome.UNKNOWN
+        assert bench.write() is TransactionOutcome.UNKNOWN
 
 
 def test_opening_waits_for_the_coordinator() -> None:
-    assert bench({"init": [RETRY] * 20}).clients[0].calls == ["init"] * 21
+    assert open_bench({"init": [RETRY] * 20}).clients[0].calls == ["init"] * 21
 
 
 def test_opening_ends_when_stopping() -> None:
-    made = Bench({"init": [RETRY] * 1000})
-    made.running = False
-    assert not made.producer.open()
+    bench = Bench({"init": [RETRY] * 1000})
+    bench.running = False
+    assert not bench.producer.open()
 
 
 def test_a_refused_transactional_id_is_named() -> None:
     with pytest.raises(ServiceError, match=r"'group\.one' cannot be used: a reason"):
-        bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
+        open_bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
 
 
 def test_closing_aborts_an_interrupted_transaction() -> None:
-    made = bench()
+    bench = open_bench()
 
     def fails(_) -> None:
         raise RuntimeError("unforeseen")
 
     with pytest.raises(RuntimeError):
-        made.producer.begin(fails)
-    made.producer.close()
-    assert made.calls == ["begin", "abort"]
+        bench.producer.begin(fails)
+    bench.producer.close()
+    assert bench.calls == ["begin", "abort"]
 
 
 def test_an_open_transaction_can_be_aborted() -> None:
-    made = bench({"abort": [RETRY]})
-    assert made.producer.begin(one_message) is None
-    assert made.producer.abort() is TransactionOutcome.ABORTED
-    assert made.producer.ready
-    made.producer.close()
-    assert made.calls == ["begin", "produce", "abort", "abort"]
+    bench = open_bench({"abort": [RETRY]})
+    assert bench.producer.begin(one_message) is None
+    assert bench.producer.abort() is TransactionOutcome.ABORTED
+    assert bench.producer.ready
+    bench.producer.close()
+    assert bench.calls == ["begin", "produce", "abort", "abort"]
 
 
 def test_an_abort_without_a_known_result_loses_the_client() -> None:
-    made = bench({"abort": [FATAL]})
-    assert made.producer.begin(one_message) is None
-    assert made.producer.abort() is TransactionOutcome.UNKNOWN
-    assert not made.producer.ready
+    bench = open_bench({"abort": [FATAL]})
+    assert bench.producer.begin(one_message) is None
+    assert bench.producer.abort() is TransactionOutcome.UNKNOWN
+    assert not bench.producer.ready
 
 
 def test_closing_after_a_commit_aborts_nothing() -> None:
-    made = bench()
-    made.write()
-    made.producer.close()
-    assert "abort" not in made.calls
+    bench = open_bench()
+    bench.write()
+    bench.producer.close()
+    assert "abort" not in bench.calls
 
 
 def test_a_closed_producer_writes_nothing() -> None:

@@ -355,9 +355,9 @@ def test_an_error_in_a_commit_ends_the_worker_once(bench: Bench) -> None:
     commit = bench.pipeline.commit
 
     def fenced(offsets: object, group: object) -> PendingCommit:
-        made = commit(offsets, group)
+        pending = commit(offsets, group)
         bench.pipeline.settle(ServiceError("another process uses the transactional id"))
-        return made
+        return pending
 
     bench.pipeline.commit = fenced
     with pytest.raises(ServiceError, match="another process"):

@@ -33,10 +33,10 @@ def source_of(client: FakeClient, *, running: bool = True, **more: Any) -> Parti
 
 @pytest.fixture
 def source(client: FakeClient) -> PartitionSource:
-    made = source_of(client)
-    made.subscribe()
-    made.resume()
-    return made
+    source = source_of(client)
+    source.subscribe()
+    source.resume()
+    return source
 
 
 def test_partitions_assigned_while_held_are_paused(client: FakeClient) -> None:

@@ -46,7 +46,7 @@ def statistics(version: int) -> Statistics:
 
 
 def message(version: int, **other: object) -> StatisticsMessage:
-    made = StatisticsMessage(
+    complete = StatisticsMessage(
         version=version,
         mechanism="semantic_noise",
         configuration="0123456789abcdef",
@@ -57,7 +57,7 @@ def message(version: int, **other: object) -> StatisticsMessage:
         baseline=1,
         snapshot={"mechanism": "semantic_noise", "statistics": statistics(version).to_dict()},
     )
-    return replace(made, **other)
+    return replace(complete, **other)
 
 
 def published(*messages: StatisticsMessage) -> list[PublishedVersion]:
@@ -260,7 +260,7 @@ def test_a_version_with_parts_of_another_is_ignored(caplog: pytest.LogCaptureFix
     buffer.add(b"6", b"x")
     add(buffer, [Chunk(b"7:0", b"y" * 4_096), *PIECES[1:]])
     assert buffer.take() == [PublishedVersion(6, b"x")]
-    assert "ignoring statistics version 7: its parts are not all there, or not those" in caplog.text
+    assert "ignoring statistics version 7: a chunk is missing, or is not the one that was written" in caplog.text
 
 
 def test_tombstones_remove_a_version_in_parts() -> None:

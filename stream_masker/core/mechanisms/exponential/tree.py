@@ -1,8 +1,8 @@
-"""Draws by the exponential mechanism in a tree, without looking at its concepts one by one.
+"""Draws by the exponential mechanism in a tree, without visiting its concepts one by one.
 
-The concepts at one distance of a are the descendants, at one depth, of an ancestor s of a, less those below the child
-of s on the way to a (see ``tree_replacement``). Each such *region* has one weight, exp(-ε·sd/2), and a known number of
-candidates: at most depth · height regions, whatever the size of the tree.
+The concepts at one distance from a are the descendants, at one depth, of an ancestor s of a, except those below the
+child of s that leads to a (see ``core.replacement.tree``). Each such *region* has one weight, exp(−ε·sd/2), and a known
+number of candidates. There are at most depth · height regions, independent of the size of the tree.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import tree_distance
-from stream_masker.core.dtypes import Int32Array, UInt64Array
-from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.dtypes import Float64Array, Float64Cube, Int32Array, Int64Array, Int64Matrix, UInt64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.rule import Candidates
 
 
 class TreeExponential:
-    """Draws concepts of a tree, by a distance that depends on depths alone."""
+    """The drawer for a tree whose distance depends only on depths."""
 
     def __init__(self, distance: Distance, *, candidates: str, epsilon: float) -> None:
-        """``candidates``: all or leaves; ``epsilon``: ε of one value."""
+        """Create a drawer for one attribute.
+
+        * ``candidates``: ``all`` concepts or ``leaves``.
+        * ``epsilon``: ε of one value.
+        """
         tau = distance.taxonomy
         eligible = Candidates.of(tau, candidates)
         table = tau.tree
@@ -31,14 +35,19 @@ class TreeExponential:
         self._weights = np.asarray(weights_by_depths(distance.kind, int(tau.depth.max()), epsilon))
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
-        two = words[:, 0].copy(), words[:, 1].copy()
-        room = np.empty(self._weights.shape[0] ** 2), np.empty((self._weights.shape[0] ** 2, 4), np.int64)
-        return np.asarray(draw_in_tree(codes, *two, *self._tree, *self._levels, self._positions, self._weights, *room))
+        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
+        first, second = words[:, 0].copy(), words[:, 1].copy()
+        depth, parent, offsets = self._tree
+        low, high = self._levels
+        max_regions = self._weights.shape[0] ** 2
+        totals, ranges = np.empty(max_regions), np.empty((max_regions, 4), np.int64)
+        return draw_in_tree(
+            codes, first, second, depth, parent, offsets, low, high, self._positions, self._weights, totals, ranges
+        )
 
 
 @kernel
-def weights_by_depths(kind, height, epsilon):  # type: ignore[no-untyped-def]
+def weights_by_depths(kind: int, height: int, epsilon: float) -> Float64Cube:
     """exp(-ε·sd/2) by the depths of the least common subsumer, of the value and of the candidate; 0 for none such."""
     weights = np.zeros((height + 1, height + 1, height + 1), np.float64)
     for common in range(1, height + 1):
@@ -49,23 +58,33 @@ def weights_by_depths(kind, height, epsilon):  # type: ignore[no-untyped-def]
 
 
 @part
-def fill_regions(a, depth, parent, offsets, low, high, weights, totals, ranges):  # type: ignore[no-untyped-def]
+def fill_regions(
+    a: int,
+    depth: Int32Array,
+    parent: Int32Array,
+    offsets: Int64Array,
+    low: Int32Array,
+    high: Int32Array,
+    weights: Float64Cube,
+    totals: Float64Array,
+    ranges: Int64Matrix,
+) -> int:
     """Fills the regions of a; their number. totals: cumulative weights; ranges: first rank, number, the excluded ones'
     first rank and number."""
     count = 0
     total = 0.0
-    s = np.int64(a)
-    child = np.int64(-1)
+    s = int64(a)
+    child = int64(-1)
     while s >= 0:
         common = depth[s]
         for level in range(offsets[s + 1] - offsets[s]):
-            first = np.int64(low[offsets[s] + level])
-            size = np.int64(high[offsets[s] + level]) - first
+            first = int64(low[offsets[s] + level])
+            size = int64(high[offsets[s] + level]) - first
             inner = first
-            without = np.int64(0)
+            without = int64(0)
             if child >= 0 and level > 0 and level - 1 < offsets[child + 1] - offsets[child]:
-                inner = np.int64(low[offsets[child] + level - 1])
-                without = np.int64(high[offsets[child] + level - 1]) - inner
+                inner = int64(low[offsets[child] + level - 1])
+                without = int64(high[offsets[child] + level - 1]) - inner
             if size > without:
                 total += weights[common, depth[a], common + level] * (size - without)
                 totals[count] = total
@@ -75,12 +94,12 @@ def fill_regions(a, depth, parent, offsets, low, high, weights, totals, ranges):
                 ranges[count, 3] = without
                 count += 1
         child = s
-        s = np.int64(parent[s])
+        s = int64(parent[s])
     return count
 
 
 @part
-def region_above(totals, count, target):  # type: ignore[no-untyped-def]
+def region_above(totals: Float64Array, count: int, target: float) -> int:
     """The first region whose cumulative weight is greater; the last for none."""
     for i in range(count - 1):
         if totals[i] > target:
@@ -89,9 +108,20 @@ def region_above(totals, count, target):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def draw_in_tree(  # type: ignore[no-untyped-def]
-    codes, first, second, depth, parent, offsets, low, high, positions, weights, totals, ranges
-):
+def draw_in_tree(
+    codes: Int32Array,
+    first: UInt64Array,
+    second: UInt64Array,
+    depth: Int32Array,
+    parent: Int32Array,
+    offsets: Int64Array,
+    low: Int32Array,
+    high: Int32Array,
+    positions: Int32Array,
+    weights: Float64Cube,
+    totals: Float64Array,
+    ranges: Int64Matrix,
+) -> Int32Array:
     """Draws k values. totals, ranges: room for the regions of one value."""
     drawn = codes.copy()
     for k in range(codes.size):

@@ -1,13 +1,14 @@
-"""MDAV: the partition of records into groups of k alike ones (2013: section 3.1; Domingo-Ferrer and Torra 2005).
+"""MDAV: the partition of records into groups of k similar ones (2013: section 3.1; Domingo-Ferrer and Torra 2005).
 
-While 3k records or more are left: of the record farthest from their mean, and of the record farthest from that one,
-each with its k − 1 nearest make a group. Of 2k to 3k − 1 left, the one farthest from their mean and its k − 1 nearest
-make a group, and the others one; fewer than 2k make one group.
+While at least 3k records are left, two groups are formed: the record farthest from the mean with its k − 1 nearest
+records, and the record farthest from that one with its k − 1 nearest. If 2k to 3k − 1 records are left, the one
+farthest from the mean and its k − 1 nearest form a group, and the others form the last one. Fewer than 2k records form
+one group.
 
-Equal records are worked on as one *type* with as many members; that changes nothing but the cost, which is
-O(u·n/k) distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Of records
-equally far or near the one with the least random word is taken; of equally marginal values, for the mean, the first
-position, which is the smallest depth's.
+Equal records are processed as one *type* with that many members. This changes only the cost, which is O(u·n/k)
+distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Among equally far or
+near records, the one with the smallest random word is taken. Among equally marginal values, the mean is the first
+position, which has the smallest depth.
 """
 
 from __future__ import annotations
@@ -15,26 +16,28 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import inlined, kernel
 
 MDAV_TIE = 1e-9
-"""Per record: totals of distances that differ by no more are equal; rounding stays far below."""
+"""Totals of distances are tied if they differ by no more than this per record; rounding errors are far smaller."""
 
 
 class Types(NamedTuple):
     """u types of n records over p nominal and q numeric attributes.
 
-    codes: (u, p) int32, indices into the attributes' distinct values; numbers: (u, q), scaled so that S-distances are
-    sums of squared differences. Members of type t: starts[t] … starts[t + 1]; words: (n,) of them, ascending by type.
-    Attribute j's table of distances: sizes[j]² entries of tables from corners[j] on; its values: from firsts[j] on.
-    weights: (p,) of each attribute's distance.
+    * ``codes``: (u, p) int32, indices of the attributes' distinct values.
+    * ``numbers``: (u, q) float64, scaled so that S-distances are sums of squared differences.
+    * ``starts``: (u + 1,) int64; the members of type t are starts[t] … starts[t + 1] − 1.
+    * ``words``: (n,) uint64, the random words of the members, ascending within a type.
+    * ``tables``: float64; attribute j's distance table has sizes[j]² entries from corners[j] on.
+    * ``corners``, ``sizes``, ``firsts``: (p,) int64; attribute j's values are numbered from firsts[j] on.
+    * ``weights``: (p,) float64, the weight of each attribute's distance.
     """
 
-    codes: Int32Array
-    numbers: Float64Array
+    codes: Int32Matrix
+    numbers: Float64Matrix
     starts: Int64Array
     words: UInt64Array
     tables: Float64Array
@@ -45,10 +48,17 @@ class Types(NamedTuple):
 
 
 class MdavState(NamedTuple):
-    """What is left. active: types that have members left, the first ``size[0]``; next: of each type, its first member
-    left; size: [active types, members left, groups so far]; counts, totals: of each value, its members left and the
-    sum of their distances to it; sums: (q,) of numbers; near: of each type, its distance to the record last looked at;
-    best: the nearest types; group: of each member, -1 for none yet."""
+    """The members that are left, and the groups so far.
+
+    * ``active``: the types with members left, the first ``size[0]`` entries.
+    * ``next``: (u,) the first member left of each type.
+    * ``size``: the numbers of active types, of members left, and of groups so far.
+    * ``counts``, ``totals``: for each value, the members left that have it and the sum of their distances to it.
+    * ``sums``: (q,) the sums of the numbers of the members left.
+    * ``near``: (u,) the squared distance of each type to the record last measured from.
+    * ``best``: (k,) the nearest types.
+    * ``group``: (n,) int32, the group of each member, −1 for none.
+    """
 
     active: Int64Array
     next: Int64Array
@@ -58,11 +68,11 @@ class MdavState(NamedTuple):
     sums: Float64Array
     near: Float64Array
     best: Int64Array
-    group: NDArray[np.int32]
+    group: Int32Array
 
 
 @kernel
-def mdav_partition(types, k):  # type: ignore[no-untyped-def]
+def mdav_partition(types: Types, k: int) -> Int32Array:
     """(n,) int32: the group of every member, numbered in the order in which they were made."""
     state = begin(types, k)
     while state.size[1] >= 3 * k:
@@ -75,7 +85,7 @@ def mdav_partition(types, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def begin(types, k):  # type: ignore[no-untyped-def]
+def begin(types: Types, k: int) -> MdavState:
     """The state of all members left."""
     u, q = types.numbers.shape
     n = types.words.size
@@ -97,7 +107,7 @@ def begin(types, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def change(types, state, t, members):  # type: ignore[no-untyped-def]
+def change(types: Types, state: MdavState, t: int, members: int) -> None:
     """Adds members of a type to counts, totals and sums; a negative number takes them away."""
     for j in range(types.sizes.size):
         first = types.firsts[j]
@@ -110,7 +120,7 @@ def change(types, state, t, members):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def squared(types, codes, numbers, t):  # type: ignore[no-untyped-def]
+def squared(types: Types, codes: Int32Array | Int64Array, numbers: Float64Array, t: int) -> float:
     """δ² of a record and a type's members (2013: equation 7)."""
     total = 0.0
     for j in range(types.sizes.size):
@@ -123,7 +133,7 @@ def squared(types, codes, numbers, t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def farthest_from_mean(types, state):  # type: ignore[no-untyped-def]
+def farthest_from_mean(types: Types, state: MdavState) -> int:
     """The type farthest from the mean record of what is left (2013: equation 3, and numeric means)."""
     codes = np.empty(types.sizes.size, np.int64)
     for j in range(codes.size):
@@ -133,7 +143,7 @@ def farthest_from_mean(types, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def least_marginal_record(types, state, j):  # type: ignore[no-untyped-def]
+def least_marginal_record(types: Types, state: MdavState, j: int) -> int:
     """The value of attribute j, of those left, with the least total distance to them."""
     first, last = types.firsts[j], types.firsts[j] + types.sizes[j]
     least = np.inf
@@ -147,7 +157,7 @@ def least_marginal_record(types, state, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def look_from(types, state, codes, numbers):  # type: ignore[no-untyped-def]
+def look_from(types: Types, state: MdavState, codes: Int32Array | Int64Array, numbers: Float64Array) -> None:
     """Puts the distances of all active types to a record into ``near``."""
     for a in range(state.size[0]):
         t = state.active[a]
@@ -155,7 +165,7 @@ def look_from(types, state, codes, numbers):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def farthest(types, state):  # type: ignore[no-untyped-def]
+def farthest(types: Types, state: MdavState) -> int:
     """The active type that was farthest from the record last looked from."""
     found = state.active[0]
     for a in range(1, state.size[0]):
@@ -168,21 +178,21 @@ def farthest(types, state):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def head(types, state, t):  # type: ignore[no-untyped-def]
+def head(types: Types, state: MdavState, t: int) -> np.uint64:
     """The random word of the type's first member left."""
     return types.words[state.next[t]]
 
 
 @inlined
-def nearer(types, state, t, other):  # type: ignore[no-untyped-def]
+def nearer(types: Types, state: MdavState, t: int, other: int) -> bool:
     """Whether a type comes before another: by distance, then by random word."""
     if state.near[t] != state.near[other]:
         return state.near[t] < state.near[other]
-    return head(types, state, t) < head(types, state, other)
+    return bool(head(types, state, t) < head(types, state, other))
 
 
 @kernel
-def group_around(types, state, t, k):  # type: ignore[no-untyped-def]
+def group_around(types: Types, state: MdavState, t: int, k: int) -> None:
     """Makes a group of a type's first member and the k - 1 nearest to it, equal ones before any other.
 
     They are members of the k nearest types, as each of these has one at least.
@@ -204,7 +214,7 @@ def group_around(types, state, t, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def nearest_types(types, state, k):  # type: ignore[no-untyped-def]
+def nearest_types(types: Types, state: MdavState, k: int) -> int:
     """Fills ``best`` with the nearest types, nearest first, k at most; their number."""
     found = 0
     for a in range(state.size[0]):
@@ -221,7 +231,7 @@ def nearest_types(types, state, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take(types, state, t, members):  # type: ignore[no-untyped-def]
+def take(types: Types, state: MdavState, t: int, members: int) -> None:
     """Moves a type's first members left into the group that is being made."""
     change(types, state, t, -members)
     for _ in range(members):
@@ -231,7 +241,7 @@ def take(types, state, t, members):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def drop_empty(types, state):  # type: ignore[no-untyped-def]
+def drop_empty(types: Types, state: MdavState) -> None:
     """Keeps only types with members left among the active ones."""
     kept = 0
     for a in range(state.size[0]):
@@ -243,7 +253,7 @@ def drop_empty(types, state):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def group_rest(types, state):  # type: ignore[no-untyped-def]
+def group_rest(types: Types, state: MdavState) -> None:
     """Makes a group of all that is left."""
     for a in range(state.size[0]):
         t = state.active[a]

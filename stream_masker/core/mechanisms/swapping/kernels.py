@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.dtypes import Int64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 
 FIRST_CHOICE = 0
 SECOND_CHOICE = 1
@@ -14,13 +15,13 @@ NEXT = 3
 
 
 @inlined
-def draw_partner(word, size):  # type: ignore[no-untyped-def]
+def draw_partner(word: np.uint64, size: int) -> int:
     """A number from 0 to ``size`` - 1, each as likely, by the 53 high bits of a random word."""
-    return np.int64(np.float64(word >> np.uint64(11)) * 2.0**-53 * size)
+    return int64(np.float64(word >> np.uint64(11)) * 2.0**-53 * size)
 
 
 @kernel
-def swap_in_range(order, owners, k, words):  # type: ignore[no-untyped-def]
+def swap_in_range(order: Int64Array, owners: Int64Array, k: int, words: UInt64Matrix) -> Int64Array:
     """(n,) int64 partners by Algorithm 1 of 2019, lines 5 to 12.
 
     ``order``: (n,) int64, the values by rank; each that is unswapped swaps with one of the unswapped among the k
@@ -49,7 +50,7 @@ def swap_in_range(order, owners, k, words):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def swap_in_order(order, owners):  # type: ignore[no-untyped-def]
+def swap_in_order(order: Int64Array, owners: Int64Array) -> Int64Array:
     """(n,) int64 partners: each unswapped value of ``order`` swaps with the next unswapped one of another owner."""
     n = order.size
     partners = np.arange(n)

@@ -1,24 +1,31 @@
-"""Draws of new values by transition probabilities, by two random words of each value.
+"""Compiled draws of new values by transition probabilities.
 
-In every kernel: codes: (k,) int32 positions, negative ones stay; first, second: (k,) uint64 words. index: (m,) int32,
-a position's index among the v values of the window, -1 for the others; values: (v,) int32 positions; cumulative: (v,)
-float64, ascending: a value that the window does not hold becomes value i with the share of its step. They return
-(k,) int32.
+Arguments of every kernel:
+
+* ``codes``: (k,) int32 positions; negative ones stay as they are.
+* ``first``, ``second``: (k,) uint64, two random words of each value.
+* ``index``: (m,) int32, a position's index among the v values of the window, −1 for other positions.
+* ``values``: (v,) int32 positions.
+* ``cumulative``: (v,) float64, ascending. A value that the window does not contain becomes value i with a probability
+  proportional to step i.
+
+Each kernel returns the new positions, (k,) int32.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 
 
 @part
-def first_above(steps, target):  # type: ignore[no-untyped-def]
+def first_above(steps: Float64Array, target: float) -> int:
     """The index of the first of ascending numbers that is greater; the last for none."""
-    low = np.int64(0)
-    high = np.int64(steps.size - 1)
+    low = int64(0)
+    high = int64(steps.size - 1)
     while low < high:
         middle = (low + high) >> 1
         if steps[middle] > target:
@@ -29,17 +36,19 @@ def first_above(steps, target):  # type: ignore[no-untyped-def]
 
 
 @part
-def by_share(cumulative, word):  # type: ignore[no-untyped-def]
+def by_share(cumulative: Float64Array, word: np.uint64) -> int:
     """An index drawn with the shares of the steps."""
     return first_above(cumulative, uniform(word) * cumulative[cumulative.size - 1])
 
 
 @part
-def in_parts(i, v, keep, within, low, high, first, second):  # type: ignore[no-untyped-def]
+def in_parts(
+    i: int, v: int, keep: float, within: float, low: int, high: int, first: np.uint64, second: np.uint64
+) -> int:
     """The new index of value i of v: itself, another of its part (low … high − 1), or one of another part."""
     share = uniform(first)
     if share < keep:
-        return np.int64(i)
+        return int64(i)
     if share < within:
         k = low + index_below(second, high - low - 1)
         return k + 1 if k >= i else k
@@ -48,9 +57,18 @@ def in_parts(i, v, keep, within, low, high, first, second):  # type: ignore[no-u
 
 
 @kernel
-def draw_in_parts(  # type: ignore[no-untyped-def]
-    codes, first, second, index, values, cumulative, keep, within, low, high
-):
+def draw_in_parts(
+    codes: Int32Array,
+    first: UInt64Array,
+    second: UInt64Array,
+    index: Int32Array,
+    values: Int32Array,
+    cumulative: Float64Array,
+    keep: Float64Array,
+    within: Float64Array,
+    low: Int64Array,
+    high: Int64Array,
+) -> Int32Array:
     """keep: (v,) the probability to stay; within: (v,) to stay in the part low … high − 1 (int64, half open)."""
     drawn = codes.copy()
     for k in range(codes.size):
@@ -65,7 +83,15 @@ def draw_in_parts(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def draw_by_share(codes, first, second, index, values, cumulative, retention):  # type: ignore[no-untyped-def]
+def draw_by_share(
+    codes: Int32Array,
+    first: UInt64Array,
+    second: UInt64Array,
+    index: Int32Array,
+    values: Int32Array,
+    cumulative: Float64Array,
+    retention: float,
+) -> Int32Array:
     """retention: the probability to stay without a draw."""
     drawn = codes.copy()
     for k in range(codes.size):
@@ -75,7 +101,15 @@ def draw_by_share(codes, first, second, index, values, cumulative, retention):  
 
 
 @kernel
-def draw_by_rows(codes, first, second, index, values, cumulative, rows):  # type: ignore[no-untyped-def]
+def draw_by_rows(
+    codes: Int32Array,
+    first: UInt64Array,
+    second: UInt64Array,
+    index: Int32Array,
+    values: Int32Array,
+    cumulative: Float64Array,
+    rows: Float64Matrix,
+) -> Int32Array:
     """rows: (v, v) float64, the cumulative transition probabilities of each value."""
     drawn = codes.copy()
     for k in range(codes.size):

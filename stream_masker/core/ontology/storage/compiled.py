@@ -32,7 +32,7 @@ from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.lookup import FoldedIndex
 from stream_masker.core.ontology.names import NameIndexes, Synonyms
 from stream_masker.core.ontology.taxonomy import Closure, DerivedArrays, Taxonomy, TreeTable
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import CompiledOntologyError
 
 FORMAT_VERSION: Final = 2
@@ -158,7 +158,7 @@ def _table_arrays(name: str, table: Closure | TreeTable | None) -> NamedArrays:
     return {} if table is None else {f"{name}.{field.name}": getattr(table, field.name) for field in fields(table)}
 
 
-def _text_arrays(name: str, texts: Texts) -> NamedArrays:
+def _text_arrays(name: str, texts: TextTable) -> NamedArrays:
     compact = texts.compact()
     return {f"{name}.offsets": np.append(compact.starts, compact.blob.size), f"{name}.utf8": compact.blob}
 
@@ -186,6 +186,6 @@ def _table(arrays: NamedArrays, name: str, kind: type[ArrayTable]) -> ArrayTable
     return kind(**{field: arrays[key] for field, key in keys.items()})
 
 
-def _texts(arrays: NamedArrays, name: str) -> Texts:
+def _texts(arrays: NamedArrays, name: str) -> TextTable:
     offsets = arrays[f"{name}.offsets"]
-    return Texts(arrays[f"{name}.utf8"], offsets[:-1], offsets[1:])
+    return TextTable(arrays[f"{name}.utf8"], offsets[:-1], offsets[1:])

@@ -1,12 +1,11 @@
-"""What is remembered of values once seen, in bounded memory, so that the next ones like them cost little.
+"""The cache of the engine: what it has computed for values and queries, in bounded memory.
 
-* Of a value a: its *levels*, the distances at which there may be candidates, ascending, and for each level the *groups*
-  of which it consists: lists of ``Lists``, each by an ancestor of a. They are at most the ancestors' lists of paths.
-* Of a *case*, a value with a reference and a sign: sd(a, r), and for each level its *status*: whether it is known to
-  have admissible candidates, and which, if they had to be found all.
+* Of a value a: its *levels*, the distances at which there may be candidates, ascending; and the *groups* of each level.
+  A group is a member list of an ancestor of a. All groups of a level lead to the same distance.
+* Of a query (a value, a reference and a sign): sd(a, r), and for each level of a its *status*: whether it is known to
+  have admissible candidates, and which they are if they had to be enumerated.
 
-Everything here is a function of the taxonomy and the candidates alone; it can be forgotten at any time, and is when
-room runs out, without any effect on what is chosen.
+All of it is a function of the taxonomy and the candidates. Eviction therefore never changes a replacement.
 """
 
 from __future__ import annotations
@@ -15,104 +14,123 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import inlined, kernel
-from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER
-from stream_masker.core.replacement.levels import wu_palmer_level
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, RecordArray
+from stream_masker.core.kernels.jit import inlined, int64, kernel
+from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, GraphArrays, MemberLists
+from stream_masker.core.replacement.levels import Separation, wu_palmer_level
 
-VALUES, LEVELS, GROUPS, CASES, STATUSES, FOUND, BATCHES = range(7)
-"""Indices of ``CandidateCache.used``; the last one counts batches."""
+VALUES, LEVELS, GROUPS, QUERIES, STATUSES, LISTED_PLACES, BATCHES = range(7)
+"""Indices of ``CandidateCache.used``: how much of each array is filled. BATCHES counts the batches."""
 
-KEY, START, OWN, BALL = range(4)
-"""Columns of ``CandidateCache.cases``."""
-CACHE_COLUMNS = 4
+UNKNOWN, EMPTY, NONEMPTY, LISTED = range(4)
+"""Statuses of a level for a query: nothing is known; there is no admissible candidate; there are some; LISTED + i: they
+are listed in ``CandidateCache.listed`` from index i on."""
 
-REQUESTED_AGAIN = np.int64(1)
-BATCH_SHIFT, LINKS_SHIFT, DEPTH_SHIFT = 32, 1, 16
-BATCH_MASK, LINKS_MASK, DEPTH_MASK = np.int64((1 << 31) - 1), np.int64((1 << 15) - 1), np.int64((1 << 16) - 1)
-"""Parts of the column ``OWN``: whether a later batch came with the case, links and depth, and the first batch."""
+MAX_LISTED = 1 << 14
+"""Admissible candidates of a level that are listed at most. Where there are more, sampling soon finds one."""
 
-UNKNOWN, EMPTY, THERE, LISTED = range(4)
-"""What a status says: nothing; no admissible candidate; some; LISTED + i: those that ``found[i]`` begins to list."""
+BATCH_MASK = int64((1 << 31) - 1)
 
-MOST_LISTED = 1 << 14
-"""Admissible candidates of one level that are listed; more are so many that tries find one."""
+QUERY = np.dtype(
+    [
+        ("key", np.int64),
+        ("start", np.int64),
+        ("batch", np.int32),
+        ("near_set", np.int32),
+        ("depth", np.int16),
+        ("links", np.int16),
+        ("is_requested_again", np.int32),
+    ]
+)
+"""An entry of ``CandidateCache.queries``.
+
+key: ``query_key``; 0 in an empty entry. start: index of the statuses of the query's levels. batch: the batch that
+brought the query. near_set: number of list members that include all concepts nearer to r than a is; 0 unless sign < 0.
+depth,
+links: the own distance. is_requested_again: 1 if a later batch brought the query, too.
+"""
+
+GROUP = np.dtype([("list", np.int32), ("step", np.int32)])
+"""A group of a level: a list of ``MemberLists``, and the index of its concept among the ancestors of the value."""
 
 
 class CandidateCache(NamedTuple):
-    """value_at: (m,) which value, from 1, a concept is; 0 none. first_level: value v has the levels
-    ``first_level[v]`` to ``first_level[v + 1]``.
+    """Cached values, levels and queries.
 
-    levels: distances; sizes: members of all of a level's groups, ``groups[first_group[l]:first_group[l + 1]]``, each a
-    list and the index of the ancestor in the value's row of the closure.
-    cases: a hash table by open addressing, ``KEY`` 0 where empty; ``OWN`` has depth and links between value and
-    reference, and when the case came; flat: the same memory. statuses of the levels of a case from its ``START`` on.
-    found: for a listed level the number of its admissible members, and their places, ascending, among the level's
-    members; or minus that number, and the members themselves in any order. used: how much of each there is.
+    value_ids: (m,) the number of each cached value, from 1; 0 for other concepts.
+    first_level: the levels of value v are ``first_level[v]`` to ``first_level[v + 1]``, exclusive.
+    distances: the distance of each level.
+    sizes: the number of members of all groups of each level.
+    first_group: the groups of level l are ``groups[first_group[l] : first_group[l + 1]]``.
+    groups: array of ``GROUP``.
+    queries: array of ``QUERY``; a hash table with open addressing and linear probing. Its size is a power of two.
+    statuses: the status of each level of each query.
+    listed: a number n and n *places*, ascending: indices of the admissible members among the level's members; or -n and
+        n concepts in any order, which ``enumeration.sort_listed`` converts to places when one is drawn.
+    max_groups: (1,) the groups of a value at most.
+    used: (7,) how much of each array is filled.
     """
 
-    value_at: Int32Array
+    value_ids: Int32Array
     first_level: Int64Array
-    levels: Float64Array
+    distances: Float64Array
     sizes: Int32Array
     first_group: Int32Array
-    groups: Int32Array
-    cases: Int64Array
-    flat: Int64Array
+    groups: RecordArray
+    queries: RecordArray
     statuses: Int32Array
-    found: Int32Array
-    most: Int64Array
+    listed: Int32Array
+    max_groups: Int64Array
     used: Int64Array
 
 
-def new_candidate_cache(concepts: int, most: int, size: int) -> CandidateCache:
-    """An empty one. most: the groups that a value may have; size: how much to remember, in levels of values.
+def new_candidate_cache(concepts: int, max_groups: int, size: int) -> CandidateCache:
+    """An empty cache for ``size`` levels of values, of which none has more than ``max_groups`` groups.
 
-    Memory is taken as it is filled: about 120 bytes for each of ``size``.
+    Memory is committed as it is filled: about 120 bytes for each level.
     """
-    levels = max(size, 2 * most + 2)
-    cases = np.empty((1 << max(4, (levels // 4).bit_length()), CACHE_COLUMNS), np.int64)
-    cases[:] = 0
+    levels = max(size, 2 * max_groups + 2)
+    queries = np.empty(1 << max(4, (levels // 4).bit_length()), QUERY)
+    queries[:] = 0
     return CandidateCache(
-        value_at=np.zeros(concepts, np.int32),
+        value_ids=np.zeros(concepts, np.int32),
         first_level=np.zeros(levels + 2, np.int64),
-        levels=np.empty(levels, np.float64),
+        distances=np.empty(levels, np.float64),
         sizes=np.empty(levels, np.int32),
         first_group=np.zeros(levels + 1, np.int32),
-        groups=np.empty(4 * levels, np.int32),
-        cases=cases,
-        flat=cases.reshape(-1),
+        groups=np.empty(2 * levels, GROUP),
+        queries=queries,
         statuses=np.empty(12 * levels, np.int32),
-        found=np.empty(4 * levels + 2 * MOST_LISTED, np.int32),
-        most=np.array([most], np.int64),
+        listed=np.empty(4 * levels + 2 * MAX_LISTED, np.int32),
+        max_groups=np.array([max_groups], np.int64),
         used=np.zeros(BATCHES + 1, np.int64),
     )
 
 
 @inlined
-def cache_has_room(memo):  # type: ignore[no-untyped-def]
-    """Whether the memo can take another value with two cases, and another list."""
-    most = memo.most[0]
-    used = memo.used
+def cache_has_room(cache: CandidateCache) -> bool:
+    """Whether another value with two queries, and another list of places, fit into the cache."""
+    most = cache.max_groups[0]
+    used = cache.used
     return (
-        used[LEVELS] + most <= memo.levels.size
-        and 2 * (used[GROUPS] + most) <= memo.groups.size
-        and 2 * (used[CASES] + 2) <= memo.cases.shape[0]
-        and used[STATUSES] + 2 * most <= memo.statuses.size
-        and used[FOUND] + MOST_LISTED < memo.found.size
+        used[LEVELS] + most <= cache.distances.size
+        and used[GROUPS] + most <= cache.groups.size
+        and 2 * (used[QUERIES] + 2) <= cache.queries.size
+        and used[STATUSES] + 2 * most <= cache.statuses.size
+        and used[LISTED_PLACES] + MAX_LISTED < cache.listed.size
     )
 
 
 @kernel
-def add_value(graph, lists, memo, a):  # type: ignore[no-untyped-def]
-    """Finds the levels of a and their groups, nearest first; groups of a level by descending ancestor."""
-    distances = np.empty(memo.most[0], np.float64)
-    groups = np.empty((memo.most[0], 2), np.int32)
+def add_value(graph: GraphArrays, lists: MemberLists, cache: CandidateCache, a: int) -> None:
+    """Adds the levels of a, nearest first, and their groups, those of a level by descending ancestor."""
+    distances = np.empty(cache.max_groups[0], np.float64)
+    groups = np.empty((cache.max_groups[0], 2), np.int32)
     count = 0
     offset = graph.offsets[a]
     for i in range(graph.offsets[a + 1] - offset):
         s = graph.ancestors[offset + i]
-        path = np.int64(graph.paths[offset + i])
+        path = int64(graph.paths[offset + i])
         for x in range(lists.first[s] + (1 if i == 0 else 0), lists.first[s + 1]):
             if lists.starts[x + 1] > lists.starts[x]:
                 distances[count] = wu_palmer_level(graph.depth[s], path + x - lists.first[s])
@@ -120,31 +138,32 @@ def add_value(graph, lists, memo, a):  # type: ignore[no-untyped-def]
                 groups[count, 1] = i
                 count += 1
     order = np.argsort(distances[:count], kind="mergesort")
-    level = memo.used[LEVELS] - 1
+    level = cache.used[LEVELS] - 1
     for j in range(count):
         x = groups[order[j], 0]
         if j == 0 or distances[order[j]] != distances[order[j - 1]]:
             level += 1
-            memo.levels[level] = distances[order[j]]
-            memo.sizes[level] = 0
-        memo.sizes[level] += lists.starts[x + 1] - lists.starts[x]
-        at = memo.used[GROUPS]
-        memo.groups[2 * at], memo.groups[2 * at + 1] = x, groups[order[j], 1]
-        memo.used[GROUPS] = at + 1
-        memo.first_group[level + 1] = at + 1
-    value = memo.used[VALUES] + 1
-    memo.used[VALUES] = value
-    memo.used[LEVELS] = level + 1
-    memo.first_level[value + 1] = level + 1
-    memo.value_at[a] = value
+            cache.distances[level] = distances[order[j]]
+            cache.sizes[level] = 0
+        cache.sizes[level] += lists.starts[x + 1] - lists.starts[x]
+        at = cache.used[GROUPS]
+        cache.groups[at].list = x
+        cache.groups[at].step = groups[order[j], 1]
+        cache.used[GROUPS] = at + 1
+        cache.first_group[level + 1] = at + 1
+    value = cache.used[VALUES] + 1
+    cache.used[VALUES] = value
+    cache.used[LEVELS] = level + 1
+    cache.first_level[value + 1] = level + 1
+    cache.value_ids[a] = value
 
 
 @inlined
-def first_level_at(memo, first, stop, distance):  # type: ignore[no-untyped-def]
-    """The first of a value's levels that is not nearer; ``stop`` for none."""
+def first_level_at(cache: CandidateCache, first: int, stop: int, distance: float) -> int:
+    """The first of the levels first … stop - 1 that is not nearer than ``distance``; ``stop`` if all are."""
     while first < stop:
         middle = (first + stop) >> 1
-        if memo.levels[middle] < distance:
+        if cache.distances[middle] < distance:
             first = middle + 1
         else:
             stop = middle
@@ -152,87 +171,85 @@ def first_level_at(memo, first, stop, distance):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def query_key(concepts, a, r, sign):  # type: ignore[no-untyped-def]
-    """A number, not 0, for each case."""
+def query_key(concepts: int, a: int, r: int, sign: int) -> int:
+    """A number, not 0, for each (a, r, sign); r is -1 if sign is 0. ``value_of_key`` inverts it."""
     return ((a * (concepts + 1) + r + 1) * 3) + sign + 2
 
 
 @inlined
-def home_slot(memo, key):  # type: ignore[no-untyped-def]
-    """Where the case of that key is, unless others were there before."""
-    return np.int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & (memo.cases.shape[0] - 1)
+def value_of_key(cache: CandidateCache, key: int) -> int:
+    """The number of the cached value of a query."""
+    return int64(cache.value_ids[(key - 1) // 3 // (cache.value_ids.size + 1)])
 
 
 @inlined
-def query_slot(memo, key):  # type: ignore[no-untyped-def]
-    """Where the case of that key is, or is to be put."""
-    mask = memo.cases.shape[0] - 1
-    slot = home_slot(memo, key)
-    while memo.cases[slot, KEY] != 0 and memo.cases[slot, KEY] != key:
-        slot = (slot + 1) & mask
-    return slot
+def home_entry(cache: CandidateCache, key: int) -> int:
+    """The entry of ``queries`` where the search for a key begins."""
+    return int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & (cache.queries.size - 1)
 
 
 @inlined
-def add_query(memo, slot, key, levels, own, ball):  # type: ignore[no-untyped-def]
-    """Puts a case of so many levels, of which nothing is known. own: (depth, links)."""
-    start = memo.used[STATUSES]
-    memo.cases[slot, KEY] = key
-    memo.cases[slot, START] = start
-    memo.cases[slot, OWN] = (this_batch(memo) << BATCH_SHIFT) | (own[0] << DEPTH_SHIFT) | (own[1] << LINKS_SHIFT)
-    memo.cases[slot, BALL] = ball
+def find_entry(cache: CandidateCache, key: int) -> int:
+    """The entry of ``queries`` with the key, or the empty entry where it is to be added."""
+    mask = cache.queries.size - 1
+    entry = home_entry(cache, key)
+    while cache.queries[entry].key != 0 and cache.queries[entry].key != key:
+        entry = (entry + 1) & mask
+    return entry
+
+
+@inlined
+def add_query(
+    cache: CandidateCache, entry: int, key: int, levels: int, own_distance: Separation, near_set: int
+) -> None:
+    """Adds a query with so many levels, all of unknown status."""
+    start = cache.used[STATUSES]
+    query = cache.queries[entry]
+    query.key = key
+    query.start = start
+    query.batch = current_batch(cache)
+    query.near_set = near_set
+    query.depth = own_distance.depth
+    query.links = own_distance.links
+    query.is_requested_again = 0
     for j in range(start, start + levels):
-        memo.statuses[j] = UNKNOWN
-    memo.used[STATUSES] = start + levels
-    memo.used[CASES] += 1
+        cache.statuses[j] = UNKNOWN
+    cache.used[STATUSES] = start + levels
+    cache.used[QUERIES] += 1
 
 
 @inlined
-def own_distance_of(memo, slot):  # type: ignore[no-untyped-def]
-    """(depth, links) between a case's value and its reference."""
-    own = memo.cases[slot, OWN]
-    return (own >> DEPTH_SHIFT) & DEPTH_MASK, (own >> LINKS_SHIFT) & LINKS_MASK
+def cached_own_distance(cache: CandidateCache, entry: int) -> Separation:
+    """The own distance of a cached query."""
+    return Separation(int64(cache.queries[entry].depth), int64(cache.queries[entry].links))
 
 
 @inlined
-def this_batch(memo):  # type: ignore[no-untyped-def]
-    """The batch's number, of which only the last bits are told."""
-    return memo.used[BATCHES] & BATCH_MASK
+def current_batch(cache: CandidateCache) -> int:
+    """The number of the batch, modulo 2³¹."""
+    return cache.used[BATCHES] & BATCH_MASK
 
 
 @inlined
-def mark_requested_again(memo, slot):  # type: ignore[no-untyped-def]
-    """Marks a case that an earlier batch brought."""
-    if memo.cases[slot, OWN] >> BATCH_SHIFT != this_batch(memo):
-        memo.cases[slot, OWN] |= REQUESTED_AGAIN
+def note_request(cache: CandidateCache, entry: int) -> None:
+    """Marks a query as requested again if an earlier batch brought it."""
+    if cache.queries[entry].batch != current_batch(cache):
+        cache.queries[entry].is_requested_again = 1
 
 
 @inlined
-def clear_cache(memo, rows, i):  # type: ignore[no-untyped-def]
-    """Makes a case of rows like those of ``CandidateCache.cases`` one of this batch, not marked."""
-    own = rows[i, OWN] & ((np.int64(1) << BATCH_SHIFT) - 1) & ~REQUESTED_AGAIN
-    rows[i, OWN] = own | (this_batch(memo) << BATCH_SHIFT)
+def is_room_to_list(cache: CandidateCache, count: int) -> bool:
+    """Whether a list of so many places fits into the cache."""
+    return cache.used[LISTED_PLACES] + count < cache.listed.size
 
 
 @inlined
-def cached_value(memo, key):  # type: ignore[no-untyped-def]
-    """The number of the value of a case, by its key."""
-    return np.int64(memo.value_at[(key - 1) // 3 // (memo.value_at.size + 1)])
-
-
-@inlined
-def has_place(memo, count):  # type: ignore[no-untyped-def]
-    """Whether a list of so many has room."""
-    return memo.used[FOUND] + count < memo.found.size
-
-
-@inlined
-def locate(lists, memo, level, place):  # type: ignore[no-untyped-def]
-    """The group and the index in ``Lists.members`` of the member at a place of the level."""
-    g = np.int64(memo.first_group[level])
+def locate(lists: MemberLists, cache: CandidateCache, level: int, place: int) -> tuple[int, int]:
+    """(group, index in ``MemberLists.members``) of the member at a place of the level."""
+    g = int64(cache.first_group[level])
     while True:
-        x = memo.groups[2 * g]
-        start = np.int64(lists.starts[x])
+        x = cache.groups[g].list
+        start = int64(lists.starts[x])
         size = lists.starts[x + 1] - start
         if place < size:
             return g, start + place
@@ -241,14 +258,14 @@ def locate(lists, memo, level, place):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_enumerated(found, at, place):  # type: ignore[no-untyped-def]
-    """Whether a place is on the list at ``found[at]``."""
-    low = np.int64(at + 1)
-    high = low + found[at]
+def is_listed(listed: Int32Array, begin: int, place: int) -> bool:
+    """Whether the list of places that begins with its number at ``listed[begin]`` contains a place."""
+    low = int64(begin + 1)
+    high = low + listed[begin]
     while low < high:
         middle = (low + high) >> 1
-        if found[middle] < place:
+        if listed[middle] < place:
             low = middle + 1
         else:
             high = middle
-    return low <= at + found[at] and found[low] == place
+    return low <= begin + listed[begin] and listed[low] == place

@@ -1,10 +1,8 @@
-"""Replacements in a directed acyclic graph by Wu-Palmer, without looking at its concepts one by one.
+"""The replacement engine for directed acyclic graphs: the choice of a level, and the loop over the values of a batch.
 
-The levels of a value are known from its ancestors (``dag_memo``), and a level is drawn from by trying its members
-(``dag_search``), so that nothing on the way depends on the size of the graph. Only where tries fail are a level's
-members looked at, or what is near to the reference (``dag_listing``), less what bounds rule out (``dag_bounds``), once
-while it is remembered. Most of the time goes into waiting for memory, so that what a concept's ancestors are stands in
-one cache line (``dag_tables``), and the lines of many values are asked for together (``dag_ahead``).
+The levels of a value follow from its ancestors (``cache``), and a level is drawn from by trying its members
+(``sampling``), so that no step depends on the size of the graph. Only where tries fail are the members of a level or
+the near set of the reference enumerated (``enumeration``), except those that bounds exclude (``pruning``).
 """
 
 from __future__ import annotations
@@ -14,92 +12,105 @@ from threading import Lock
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import uniform
+from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
+from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
     BATCHES,
     EMPTY,
-    KEY,
-    START,
-    THERE,
+    NONEMPTY,
     UNKNOWN,
     add_query,
     add_value,
     cache_has_room,
+    cached_own_distance,
+    find_entry,
     first_level_at,
-    mark_requested_again,
     new_candidate_cache,
-    own_distance_of,
+    note_request,
     query_key,
-    query_slot,
 )
-from stream_masker.core.replacement.dag.enumeration import near_set_size, reach
+from stream_masker.core.replacement.dag.enumeration import near_lists, near_set_size
 from stream_masker.core.replacement.dag.eviction import evict
-from stream_masker.core.replacement.dag.index import graph_of, lists_of
-from stream_masker.core.replacement.dag.prefetch import (
-    PREFETCH_DISTANCE,
-    predicted_sign,
-    prefetch_draws,
-    prefetch_queries,
-)
-from stream_masker.core.replacement.dag.pruning import distance_bound
+from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, build_graph, build_member_lists
+from stream_masker.core.replacement.dag.prefetch import PREFETCH_DISTANCE, prefetch_draws, prefetch_queries, sign_of
+from stream_masker.core.replacement.dag.pruning import compute_bounds
+from stream_masker.core.replacement.dag.query import Query, ReplacementArrays, TaskArrays
 from stream_masker.core.replacement.dag.sampling import draw_from_level
 from stream_masker.core.replacement.dag.scratch import (
     VALUE,
-    clean,
+    clean_query,
     common_subsumer,
-    hold,
-    mark,
-    meets_sign,
+    hold_value,
+    mark_query,
+    meets_query_sign,
     new_ancestor_scratch,
-    release,
+    release_value,
 )
-from stream_masker.core.replacement.levels import NONE_ADMISSIBLE, takes_upper, wu_palmer_level
+from stream_masker.core.replacement.levels import takes_upper, wu_palmer_level
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
 from stream_masker.errors import ParameterError
 
-CACHED_QUERIES = 1 << 20
-"""Levels of values that are remembered: of some ten thousand values, with a quarter of a million cases, in at most
-130 MB."""
+CACHED_LEVELS = 1 << 20
+"""Levels of values that are cached by default: of some ten thousand values with a quarter of a million queries, in at
+most 130 MB."""
 
-WITNESSES = 4
-"""Ancestors of a reference of whose lists a few concepts are looked at."""
+WITNESS_ANCESTORS = 4
+"""Ancestors of a reference in whose lists ``is_near_admissible`` looks."""
 
 
 class DagReplacer:
-    """The ``Replacer`` of directed acyclic graphs, for Wu-Palmer."""
+    """The ``Replacer`` for directed acyclic graphs with the Wu-Palmer distance. Safe to call from several threads."""
 
     def __init__(
-        self, distance: Distance, *, candidates: str, calibrated: bool, remembered: int = CACHED_QUERIES
+        self, distance: Distance, *, candidates: str, calibrated: bool, cached_levels: int = CACHED_LEVELS
     ) -> None:
-        """``candidates``: all or leaves; ``calibrated``: the rounding; ``remembered``: levels of values."""
-        if remembered < 0:
-            raise ParameterError(f"remembered={remembered} is not allowed: use 0 or more")
+        """``candidates``: all or leaves; ``calibrated``: the rounding; ``cached_levels``: size of the cache.
+
+        Raises ParameterError.
+        """
+        if cached_levels < 0:
+            raise ParameterError(f"cached_levels={cached_levels} is not allowed: use 0 or more")
         tau = distance.taxonomy
+        graph = build_graph(tau)
+        lists = build_member_lists(graph, Candidates.of(tau, candidates))
+        most = int(max_groups(graph, lists))
+        ancestors = int(np.diff(graph.offsets).max())
         self._calibrated = calibrated
-        self._graph = graph_of(tau)
-        self._lists = lists_of(self._graph, Candidates.of(tau, candidates))
-        most = int(most_groups(self._graph, self._lists))
-        self._memo = new_candidate_cache(len(tau), most, min(remembered, len(tau) * most))
-        ancestors = int(np.diff(self._graph.offsets).max())
-        self._work = new_ancestor_scratch(len(tau), ancestors, int(tau.depth.max()), ahead=PREFETCH_DISTANCE)
+        self._dag = DagArrays(
+            graph,
+            lists,
+            new_candidate_cache(len(tau), most, min(cached_levels, len(tau) * most)),
+            new_ancestor_scratch(len(tau), ancestors, int(tau.depth.max()), predicted=PREFETCH_DISTANCE),
+        )
         self._lock = Lock()
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        order = np.argsort(task.codes.astype(np.int64) * len(self._graph.depth) + task.references)
+        """Replaces every value of the task."""
+        order = np.argsort(task.codes.astype(np.int64) * len(self._dag.graph.depth) + task.references)
         with self._lock:
             return Replacement(
-                *replace_all_in_dag(self._graph, self._lists, self._memo, self._work, self._calibrated, order, *rows)
+                *replace_all_in_dag(
+                    self._dag,
+                    self._calibrated,
+                    order,
+                    task.codes,
+                    task.references,
+                    task.noise,
+                    task.rounding,
+                    task.ties,
+                )
             )
 
 
 @kernel
-def most_groups(graph, lists):  # type: ignore[no-untyped-def]
-    """The most lists that the ancestors of any one concept have."""
-    most = np.int64(0)
+def max_groups(graph: GraphArrays, lists: MemberLists) -> int:
+    """The greatest number of lists that the ancestors of one concept have."""
+    most = int64(0)
     for a in range(graph.depth.size):
-        total = np.int64(0)
+        total = int64(0)
         for j in range(graph.offsets[a], graph.offsets[a + 1]):
             s = graph.ancestors[j]
             total += lists.first[s + 1] - lists.first[s]
@@ -108,187 +119,204 @@ def most_groups(graph, lists):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def query_of(graph, lists, memo, work, a, r, sign, levels):  # type: ignore[no-untyped-def]
-    """The slot of the memo that has the case, which is put there if it is new."""
+def query_of(dag: DagArrays, a: int, r: int, sign: int) -> Query:
+    """The query of a cached value. Adds it to the cache if it is new."""
+    graph, lists, cache, scratch = dag
+    value = cache.value_ids[a]
+    first_level = cache.first_level[value]
+    level_count = cache.first_level[value + 1] - first_level
     key = query_key(graph.depth.size, a, r, sign)
-    slot = query_slot(memo, key)
-    if memo.cases[slot, KEY] == 0:
-        hold(graph, work, a)
-        _, depth, links = common_subsumer(graph, work, r if sign != 0 else a, VALUE)
-        ball = near_set_size(graph, lists, work, r, (depth, links)) if sign < 0 else np.int64(0)
-        add_query(memo, slot, key, levels, (depth, links), ball)
+    entry = find_entry(cache, key)
+    if cache.queries[entry].key == 0:
+        hold_value(graph, scratch, a)
+        _, own_distance = common_subsumer(graph, scratch, r if sign != 0 else a, VALUE)
+        near_set = near_set_size(graph, lists, scratch, r, own_distance) if sign < 0 else int64(0)
+        add_query(cache, entry, key, level_count, own_distance, near_set)
     else:
-        mark_requested_again(memo, slot)
-    return slot
+        note_request(cache, entry)
+    return Query(a, r, sign, cached_own_distance(cache, entry), entry, first_level, level_count)
 
 
 @inlined
-def is_any_admissible(graph, lists, memo, work, case, slot, first, j, levels, target):  # type: ignore[no-untyped-def]
-    """Whether the levels from j on, those of ``target`` and beyond, have any admissible concept."""
-    r, sign, own = case[1], case[2], case[3]
-    if sign < 0 and wu_palmer_level(own[0], own[1]) >= target and lists.eligible[r]:
+def is_any_admissible(dag: DagArrays, query: Query, j: int, target: float) -> bool:
+    """Whether the levels from j on, those at a distance of at least ``target``, have any admissible candidate."""
+    cache = dag.cache
+    own_distance = wu_palmer_level(query.own_distance.depth, query.own_distance.links)
+    if query.sign < 0 and own_distance >= target and dag.lists.eligible[query.reference]:
         return True
-    start = memo.cases[slot, START]
-    for h in range(start + j, start + levels):
-        if memo.statuses[h] != UNKNOWN and memo.statuses[h] != EMPTY:
+    start = cache.queries[query.entry].start
+    for h in range(start + j, start + query.level_count):
+        if cache.statuses[h] != UNKNOWN and cache.statuses[h] != EMPTY:
             return True
-    if sign >= 0 and is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):
+    if query.sign >= 0 and is_remote_admissible(dag, query, target):
         return True
-    if sign < 0 and is_near_admissible(graph, lists, memo, work, case, slot, first, levels, target):
+    if query.sign < 0 and is_near_admissible(dag, query, target):
         return True
-    while j < levels:
-        if draw_from_level(graph, lists, memo, work, case, slot, first, j, np.uint64(0)) >= 0:
+    while j < query.level_count:
+        if draw_from_level(dag, query, j, np.uint64(0)) >= 0:
             return True
         j += 1
     return False
 
 
 @part
-def is_remote_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
-    """Whether one of ``Lists.remote``, not nearer than the target, is admissible."""
-    mark(graph, work, case)
+def is_remote_admissible(dag: DagArrays, query: Query, target: float) -> bool:
+    """Whether one of ``MemberLists.remote`` is admissible and at a distance of at least ``target``."""
+    mark_query(dag.graph, dag.scratch, query)
+    remote = dag.lists.remote
     found, j = False, 0
-    while j < lists.remote.size and not found:
-        found = is_witness(graph, memo, work, case, slot, first, levels, target, np.int64(lists.remote[j]))
+    while j < remote.size and not found:
+        found = is_witness(dag, query, target, int64(remote[j]))
         j += 1
     return found
 
 
 @part
-def is_near_admissible(graph, lists, memo, work, case, slot, first, levels, target):  # type: ignore[no-untyped-def]
-    """Whether, for sign < 0, a concept not nearer than the target is admissible: of a few ancestors of the reference,
-    the first and the last one of the farthest list that may hold such."""
-    distance_bound(graph, work, case)
-    begin = graph.offsets[case[1]]
-    for j in range(begin, min(graph.offsets[case[1] + 1], begin + WITNESSES)):
-        x = lists.first[graph.ancestors[j]] + reach(graph, lists, work, j) - 1
-        if x >= lists.first[graph.ancestors[j]] and lists.starts[x + 1] > lists.starts[x]:
-            for y in (np.int64(lists.starts[x]), np.int64(lists.starts[x + 1]) - 1):
-                if is_witness(graph, memo, work, case, slot, first, levels, target, np.int64(lists.members[y])):
+def is_near_admissible(dag: DagArrays, query: Query, target: float) -> bool:
+    """For sign < 0: whether one of a few concepts near to r is admissible and at a distance of at least ``target``: of
+    some ancestors of r, the first and the last member of the list of the longest path that may hold near concepts."""
+    graph, lists, _, scratch = dag
+    compute_bounds(graph, scratch, query)
+    r = query.reference
+    begin = graph.offsets[r]
+    for j in range(begin, min(graph.offsets[r + 1], begin + WITNESS_ANCESTORS)):
+        t = graph.ancestors[j]
+        x = lists.first[t] + near_lists(graph, lists, scratch, j) - 1
+        if x >= lists.first[t] and lists.starts[x + 1] > lists.starts[x]:
+            for y in (int64(lists.starts[x]), int64(lists.starts[x + 1]) - 1):
+                if is_witness(dag, query, target, int64(lists.members[y])):
                     return True
     return False
 
 
 @inlined
-def is_witness(graph, memo, work, case, slot, first, levels, target, z):  # type: ignore[no-untyped-def]
-    """Whether a candidate is admissible and not nearer than the target; if so, its level is known to have some."""
-    _, depth, links = common_subsumer(graph, work, z, VALUE)
-    distance = wu_palmer_level(depth, links)
-    if z == case[0] or distance < target or not meets_sign(graph, work, case, z):
+def is_witness(dag: DagArrays, query: Query, target: float, c: int) -> bool:
+    """Whether a candidate is admissible and at a distance of at least ``target``. If so, its level is marked as
+    ``NONEMPTY``."""
+    graph, _, cache, scratch = dag
+    _, separation = common_subsumer(graph, scratch, c, VALUE)
+    distance = wu_palmer_level(separation.depth, separation.links)
+    if c == query.value or distance < target or not meets_query_sign(graph, scratch, query, c):
         return False
-    at = memo.cases[slot, START] + first_level_at(memo, first, first + levels, distance) - first
-    memo.statuses[at] = max(memo.statuses[at], THERE)
+    first = query.first_level
+    at = cache.queries[query.entry].start + first_level_at(cache, first, first + query.level_count, distance) - first
+    cache.statuses[at] = max(cache.statuses[at], NONEMPTY)
     return True
 
 
 @part
-def choose_dag_level(graph, lists, memo, work, case, slot, rule, words):  # type: ignore[no-untyped-def]
-    """(a* or -1 for the value itself, its distance, flags), or flags ``NONE_ADMISSIBLE``.
+def choose_dag_level(dag: DagArrays, query: Query, rule: LevelRule, words: RandomWords) -> Choice:
+    """The replacement of a query's value; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
 
-    The two levels next to the target are supposed to have admissible concepts until the one that is chosen proves not
-    to. This is the rule of ``candidates``: levels farther apart only make the choice that was taken more likely.
+    It applies the rule of ``core.replacement.rule``. The two levels next to the target are assumed to have admissible
+    candidates until the chosen one proves empty; then the next level in that direction is considered. This gives the
+    same choice as the rule: levels that are farther apart only make the choice that was taken more likely.
     """
-    target, calibrated, stays = rule
-    value = memo.value_at[case[0]]
-    first = memo.first_level[value]
-    levels = memo.first_level[value + 1] - first
-    up = first_level_at(memo, first, first + levels, target) - first
+    cache = dag.cache
+    first, levels = query.first_level, query.level_count
+    up = first_level_at(cache, first, first + levels, rule.target) - first
     down = up - 1
-    chance = uniform(words[0])
-    found, distance, is_up = np.int64(-1), 0.0, True
+    chance = uniform(words.rounding)
+    found, distance, is_up = int64(-1), 0.0, True
     while found < 0:
-        above = memo.levels[first + up] if up < levels else np.inf
-        lo = memo.levels[first + down] if down >= 0 else 0.0
-        forced = not calibrated or (down < 0 and not stays)
-        is_up = up < levels and (forced or takes_upper(chance, lo, above, target))
+        above = cache.distances[first + up] if up < levels else np.inf
+        lo = cache.distances[first + down] if down >= 0 else 0.0
+        forced = not rule.calibrated or (down < 0 and not rule.keeps_value)
+        is_up = up < levels and (forced or takes_upper(chance, lo, above, rule.target))
         if not is_up and down < 0:
             break
-        found = draw_from_level(graph, lists, memo, work, case, slot, first, up if is_up else down, words[1])
+        found = draw_from_level(dag, query, up if is_up else down, words.tie)
         distance = above if is_up else lo
         up += is_up
         down -= not is_up
     if found < 0:
         distance = 0.0
     if is_up and found >= 0:
-        return found, distance, 0
-    if up < levels and is_any_admissible(graph, lists, memo, work, case, slot, first, up, levels, target):
-        return found, distance, 0
-    return found, distance, TRUNCATED if found >= 0 else NONE_ADMISSIBLE
+        return Choice(found, distance, 0)
+    if up < levels and is_any_admissible(dag, query, up, rule.target):
+        return Choice(found, distance, 0)
+    return Choice(found, distance, TRUNCATED if found >= 0 else NONE_ADMISSIBLE)
 
 
 @inlined
-def resolve_query(graph, lists, memo, work, a, r, sign, rule, words):  # type: ignore[no-untyped-def]
-    """``choose_dag_level`` for a case that may be new."""
-    value = memo.value_at[a]
-    slot = query_of(graph, lists, memo, work, a, r, sign, memo.first_level[value + 1] - memo.first_level[value])
-    case = (a, r, sign, own_distance_of(memo, slot))
-    result = choose_dag_level(graph, lists, memo, work, case, slot, rule, words)
-    clean(graph, work, case)
-    return result
+def resolve_query(dag: DagArrays, a: int, r: int, sign: int, rule: LevelRule, words: RandomWords) -> Choice:
+    """``choose_dag_level`` for a query that may be new; leaves the scratch memory clean."""
+    query = query_of(dag, a, r, sign)
+    choice = choose_dag_level(dag, query, rule, words)
+    clean_query(dag.graph, dag.scratch, query)
+    return choice
 
 
 @inlined
-def replace_in_dag(graph, lists, memo, work, a, r, sign, rule, words):  # type: ignore[no-untyped-def]
-    """(a* or -1 for the value itself, its distance, flags): without the sign condition if nothing meets it."""
-    unsigned = 0
+def replace_in_dag(dag: DagArrays, a: int, r: int, sign: int, rule: LevelRule, words: RandomWords) -> Choice:
+    """The replacement of a value. If no candidate meets the sign condition, the condition is dropped."""
+    dropped = 0
     while True:
-        found, distance, flags = resolve_query(
-            graph, lists, memo, work, a, r if sign != 0 else np.int64(-1), sign, rule, words
-        )
-        if flags >= 0:
-            return found, distance, flags | unsigned
+        choice = resolve_query(dag, a, r if sign != 0 else int64(-1), sign, rule, words)
+        if choice.flags >= 0:
+            return Choice(choice.candidate, choice.distance, choice.flags | dropped)
         if sign == 0:
-            return found, distance, TRUNCATED
-        sign, unsigned = np.int64(0), SIGN_DROPPED
+            return Choice(choice.candidate, choice.distance, int64(TRUNCATED))
+        sign, dropped = int64(0), SIGN_DROPPED
 
 
 @kernel
-def replace_all_in_dag(  # type: ignore[no-untyped-def]
-    graph, lists, memo, work, calibrated, order, codes, references, noise, rounding, ties
-):
-    """Replaces k values: their new positions, distances and flags. ``order``: the order in which they are looked at."""
+def replace_all_in_dag(
+    dag: DagArrays,
+    calibrated: bool,
+    order: Int64Array,
+    codes: Int32Array,
+    references: Int32Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
+    """(codes, distances, flags) of a ``Replacement`` of k values.
+
+    order: ``TaskArrays.order``; the others: the arrays of the ``ReplacementTask``.
+    """
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
-    task, result = (codes, references, noise, rounding, ties), (chosen, distances, flags)
-    memo.used[BATCHES] += 1
-    at = np.int64(0)
+    task = TaskArrays(order, codes, references, noise, rounding, ties)
+    result = ReplacementArrays(chosen, distances, flags)
+    dag.cache.used[BATCHES] += 1
+    at = int64(0)
     while at < order.size:
-        if not cache_has_room(memo):
-            evict(memo)
-        a = np.int64(codes[order[at]])
-        if a >= 0 and memo.value_at[a] == 0:
-            add_value(graph, lists, memo, a)
-        at = replace_cached(graph, lists, memo, work, calibrated, order, at, task, result)
-    release(graph, work)
+        if not cache_has_room(dag.cache):
+            evict(dag.cache)
+        a = int64(codes[order[at]])
+        if a >= 0 and dag.cache.value_ids[a] == 0:
+            add_value(dag.graph, dag.lists, dag.cache, a)
+        at = replace_cached(dag, calibrated, at, task, result)
+    release_value(dag.graph, dag.scratch)
     return chosen, distances, flags
 
 
 @part
-def replace_cached(graph, lists, memo, work, calibrated, order, start, task, result):  # type: ignore[no-untyped-def]
-    """Replaces the value at ``start``, which is known, and those behind it, until one is not or there is no room; where
-    it stopped. References to arrays are not counted here, as they would be for every value in a kernel."""
-    codes, references, noise, rounding, ties = task
-    chosen, distances, flags = result
-    prefetch_queries(graph, memo, order, start, start + PREFETCH_DISTANCE, codes, references, noise)
+def replace_cached(dag: DagArrays, calibrated: bool, start: int, task: TaskArrays, result: ReplacementArrays) -> int:
+    """Replaces the values of the order from ``start`` on, until one is not cached or the cache is full; returns where
+    it stopped. The value at ``start`` must be cached. As a ``part``, it counts no references to arrays for each
+    value."""
+    graph, lists, cache, _ = dag
+    order = task.order
+    prefetch_queries(graph, cache, task, start, start + PREFETCH_DISTANCE)
     for at in range(start, order.size):
         if at % PREFETCH_DISTANCE == 0:
             stop = min(at + PREFETCH_DISTANCE, order.size)
-            prefetch_draws(
-                graph, lists, memo, work, calibrated, order, at, stop, codes, references, noise, rounding, ties
-            )
-            prefetch_queries(graph, memo, order, stop, stop + PREFETCH_DISTANCE, codes, references, noise)
+            prefetch_draws(dag, task, calibrated, at, stop)
+            prefetch_queries(graph, cache, task, stop, stop + PREFETCH_DISTANCE)
         n = order[at]
-        a = np.int64(codes[n])
-        if a >= 0 and noise[n] != 0.0:
-            if at > start and (memo.value_at[a] == 0 or not cache_has_room(memo)):
+        a = int64(task.codes[n])
+        if a >= 0 and task.noise[n] != 0.0:
+            if at > start and (cache.value_ids[a] == 0 or not cache_has_room(cache)):
                 return at
-            r = np.int64(references[n])
-            sign = predicted_sign(a, r, noise[n])
-            rule = (abs(noise[n]), calibrated, lists.eligible[a])
-            found, distances[n], flags[n] = replace_in_dag(
-                graph, lists, memo, work, a, r, sign, rule, (rounding[n], ties[n])
-            )
-            if found >= 0:
-                chosen[n] = found
+            r = int64(task.references[n])
+            rule = LevelRule(abs(task.noise[n]), calibrated, lists.eligible[a])
+            words = RandomWords(task.rounding[n], task.ties[n])
+            choice = replace_in_dag(dag, a, r, sign_of(a, r, task.noise[n]), rule, words)
+            result.distances[n] = choice.distance
+            result.flags[n] = choice.flags
+            if choice.candidate >= 0:
+                result.codes[n] = choice.candidate
     return order.size

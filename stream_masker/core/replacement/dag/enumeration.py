@@ -1,347 +1,410 @@
-"""Listing what is admissible on a level of a case, once while it is remembered.
+"""Enumeration of all admissible candidates of a level, done at most once for each query while it is cached.
 
-* A level of few members: they are looked at one by one.
-* A larger one: its lists are swept, less the blocks and members that bounds rule out (``dag_bounds``).
-* With sign < 0, and fewer concepts that may be nearer to the reference than members: these are looked at, for all
-  levels at once. Such lists are of concepts; one that is drawn from is made one of places in order before.
+* A small level: all members are visited.
+* A larger one: its lists are swept, except the blocks and members that ``pruning`` excludes.
+* With sign < 0, if the *near set* is smaller than the level: the near set is visited, for all levels of the query at
+  once. The near set consists of the member lists around r that include all concepts nearer to r than a is. This way of
+  enumeration finds concepts; ``sort_listed`` converts them to places when one of them is drawn.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, ROW_WORDS
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, SIGNATURE_WORDS
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, part
+from stream_masker.core.kernels.jit import inlined, int64, part
+from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
-    BALL,
     EMPTY,
-    FOUND,
     LISTED,
-    MOST_LISTED,
-    START,
-    THERE,
+    LISTED_PLACES,
+    MAX_LISTED,
+    NONEMPTY,
+    CandidateCache,
     first_level_at,
-    has_place,
+    is_room_to_list,
 )
-from stream_masker.core.replacement.dag.index import BLOCK_BIT_WORDS, DEEPEST, MEMBER_BLOCK
+from stream_masker.core.replacement.dag.index import BLOCK_WORDS, DEEPEST, MEMBER_BLOCK, GraphArrays, MemberLists
 from stream_masker.core.replacement.dag.pruning import (
-    distance_bound,
+    compute_bounds,
     fill_links,
-    first_after,
+    first_longer,
     is_covered,
     is_deep_enough,
     is_list_prunable,
     is_prunable,
-    longest,
-    may_share,
+    longest_root_path,
+    may_be_below_other,
 )
+from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.dag.scratch import (
-    ENOUGH,
-    FEW_MEMBERS,
     MARKED,
-    READY,
+    MAX_SMALL_LEVEL,
     REFERENCE,
-    ROOT_PATH,
-    SELF,
+    STAGE,
     VALUE,
+    AncestorScratch,
     common_subsumer,
-    fits,
-    mark,
+    is_admissible_over,
+    mark_query,
 )
-from stream_masker.core.replacement.levels import passes, wu_palmer_level
-
-LOW = np.int64(0xFFFFFFFF)
-"""The lower half of an entry: of a group and an index in ``Lists.members``, or of a level and a concept."""
+from stream_masker.core.replacement.levels import Separation, meets_sign, wu_palmer_level
 
 NEAR_SET_SHARE = 2
-"""What is nearer to the reference is looked at instead of a level of at least so many times as many members."""
+"""The near set is visited instead of a level with at least so many times as many members."""
 
-FEW_TO_LIST = 2
-"""Members of a block that are rather looked at than asked for by what covers them."""
-
-
-@inlined
-def prefetch_member(graph, c):  # type: ignore[no-untyped-def]
-    """Asks for the ancestors of a concept that is to be looked at soon."""
-    prefetch(graph.up, ANCESTOR_LINE * np.int64(c))
+FEW_IN_BLOCK = 2
+"""So many members of a block are visited without a test of the block's cover."""
 
 
 @inlined
-def is_level_member(graph, lists, memo, work, case, entry):  # type: ignore[no-untyped-def]
-    """Whether a level's member is admissible. entry: its group · 2³² + its index in ``Lists.members``."""
-    g = entry >> 32
-    return fits(graph, work, case, np.int64(lists.members[entry & LOW]), work.steps[memo.groups[2 * g + 1], SELF])
+def prefetch_concept(graph: GraphArrays, c: int) -> None:
+    """Prefetches the ancestor line of a concept."""
+    prefetch(graph.lines, ANCESTOR_LINE * int64(c))
+
+
+@inlined
+def is_admissible_member(dag: DagArrays, query: Query, g: int, y: int) -> bool:
+    """Whether ``MemberLists.members[y]``, in group g of a level, is an admissible member of the level."""
+    s = dag.scratch.steps[dag.cache.groups[g].step].concept
+    return is_admissible_over(dag.graph, dag.scratch, query, int64(dag.lists.members[y]), s)
 
 
 @part
-def list_admissible(graph, lists, memo, work, case, slot, first, level, at):  # type: ignore[no-untyped-def]
-    """Lists the admissible members of a level, whose status is at ``at``."""
-    if memo.sizes[level] <= FEW_MEMBERS and work.state[READY] == MARKED and has_place(memo, FEW_MEMBERS):
-        list_few(graph, lists, memo, work, case, level, at)
-    elif case[2] < 0 and memo.cases[slot, BALL] <= min(memo.sizes[level] // NEAR_SET_SHARE, work.entries.size):
-        list_near_set(graph, lists, memo, work, case, slot, first)
+def enumerate_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
+    """Lists the admissible members of a level and writes its status, which has index ``at``."""
+    cache, scratch = dag.cache, dag.scratch
+    is_small = cache.sizes[level] <= MAX_SMALL_LEVEL and scratch.state[STAGE] == MARKED
+    if is_small and is_room_to_list(cache, MAX_SMALL_LEVEL):
+        enumerate_small_level(dag, query, level, at)
+    elif query.sign < 0 and cache.queries[query.entry].near_set <= min(
+        cache.sizes[level] // NEAR_SET_SHARE, scratch.found.size
+    ):
+        enumerate_near_set(dag, query)
     else:
-        list_level(graph, lists, memo, work, case, level, at)
+        enumerate_by_sweep(dag, query, level, at)
 
 
 @inlined
-def list_few(graph, lists, memo, work, case, level, at):  # type: ignore[no-untyped-def]
-    """Looks at all members of a level of few."""
-    begin = memo.used[FOUND]
+def enumerate_small_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
+    """Visits all members of a level of at most ``MAX_SMALL_LEVEL``."""
+    graph, lists, cache, scratch = dag
+    begin = cache.used[LISTED_PLACES]
+    members = scratch.small_level
     size, count = 0, 0
-    for g in range(memo.first_group[level], memo.first_group[level + 1]):
-        for y in range(lists.starts[memo.groups[2 * g]], lists.starts[memo.groups[2 * g] + 1]):
-            prefetch_member(graph, lists.members[y])
-            work.few[size] = (np.int64(g) << 32) + y
+    for g in range(cache.first_group[level], cache.first_group[level + 1]):
+        x = cache.groups[g].list
+        for y in range(lists.starts[x], lists.starts[x + 1]):
+            prefetch_concept(graph, lists.members[y])
+            members[size].group = g
+            members[size].index = y
             size += 1
     for place in range(size):
-        if is_level_member(graph, lists, memo, work, case, work.few[place]):
+        if is_admissible_member(dag, query, int64(members[place].group), int64(members[place].index)):
             count += 1
-            memo.found[begin + count] = place
-    keep_list(memo, at, begin, count)
+            cache.listed[begin + count] = place
+    keep_list(cache, at, begin, count)
 
 
 @inlined
-def keep_list(memo, at, begin, count):  # type: ignore[no-untyped-def]
-    """Writes the status of a level that has been listed after ``begin``."""
-    memo.statuses[at] = EMPTY
+def keep_list(cache: CandidateCache, at: int, begin: int, count: int) -> None:
+    """Keeps a list of so many places, which are written behind ``listed[begin]``, and writes the status at ``at``."""
+    cache.statuses[at] = EMPTY
     if count > 0:
-        memo.found[begin] = count
-        memo.used[FOUND] = begin + count + 1
-        memo.statuses[at] = LISTED + begin
+        cache.listed[begin] = count
+        cache.used[LISTED_PLACES] = begin + count + 1
+        cache.statuses[at] = LISTED + begin
 
 
 @inlined
-def list_level(graph, lists, memo, work, case, level, at):  # type: ignore[no-untyped-def]
-    """Sweeps a level. More than there is room for are only known to be there."""
-    distance_bound(graph, work, case)
-    begin = memo.used[FOUND]
-    room = min(MOST_LISTED, memo.found.size - begin - 1)
-    count = sweep_level(graph, lists, memo, work, case, level, -1, room)[0]
+def enumerate_by_sweep(dag: DagArrays, query: Query, level: int, at: int) -> None:
+    """Sweeps a level. If there are more admissible members than fit, only their existence is kept."""
+    compute_bounds(dag.graph, dag.scratch, query)
+    cache = dag.cache
+    begin = cache.used[LISTED_PLACES]
+    room = min(MAX_LISTED, cache.listed.size - begin - 1)
+    count = sweep_level(dag, query, level, -1, room)[0]
     if count <= room:
-        keep_list(memo, at, begin, count)
+        keep_list(cache, at, begin, count)
     else:
-        memo.statuses[at] = THERE
+        cache.statuses[at] = NONEMPTY
 
 
 @part
-def sweep_level(graph, lists, memo, work, case, level, wanted, room):  # type: ignore[no-untyped-def]
-    """(the number of admissible members, the place of the wanted-th); writes the first places, as many as have room,
-    after ``memo.used[FOUND]``."""
-    count, place, before = np.int64(0), np.int64(-1), np.int64(0)
-    for g in range(memo.first_group[level], memo.first_group[level + 1]):
-        x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
-        if not is_list_prunable(graph, lists, work, case[2], x, i):
-            count, place = sweep_list(graph, lists, memo, work, case, (g, before), count, place, wanted, room)
-        before += np.int64(lists.starts[x + 1]) - lists.starts[x]
+def sweep_level(dag: DagArrays, query: Query, level: int, wanted: int, room: int) -> tuple[int, int]:
+    """(number of admissible members, place of the one with index ``wanted`` among them, or -1).
+
+    Writes the first ``room`` places behind ``listed[used[LISTED_PLACES]]``. The bounds of the query must be computed.
+    """
+    graph, lists, cache, scratch = dag
+    count, place, before = int64(0), int64(-1), int64(0)
+    for g in range(cache.first_group[level], cache.first_group[level + 1]):
+        x, i = int64(cache.groups[g].list), int64(cache.groups[g].step)
+        if not is_list_prunable(graph, lists, scratch, query.sign, x, i):
+            count, place = sweep_list(dag, query, g, before, count, place, wanted, room)
+        before += int64(lists.starts[x + 1]) - lists.starts[x]
     return count, place
 
 
 @part
-def sweep_list(graph, lists, memo, work, case, where, count, place, wanted, room):  # type: ignore[no-untyped-def]
-    """As ``sweep_level``, of one list; goes on from count and place. Many members are asked for at a time."""
-    g, before = where
-    sign = case[2]
-    x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
-    k = x - lists.first[work.steps[i, SELF]]
-    start, stop = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+def sweep_list(
+    dag: DagArrays, query: Query, g: int, before: int, count: int, place: int, wanted: int, room: int
+) -> tuple[int, int]:
+    """``sweep_level`` for one group, behind so many members; continues from count and place.
+
+    Members are gathered, sifted and visited in rounds of up to ``MAX_MEMBERS``, so that the processor loads many
+    ancestor lines at a time.
+    """
+    graph, lists, cache, scratch = dag
+    x, i = int64(cache.groups[g].list), int64(cache.groups[g].step)
+    k = x - lists.first[scratch.steps[i].concept]
+    start, stop = int64(lists.starts[x]), int64(lists.starts[x + 1])
     unsure = stop
-    if sign < 0:
-        unsure = first_after(graph, lists, start, stop, work.steps[i, ROOT_PATH])
-        stop = first_after(graph, lists, unsure, stop, longest(work, i))
-    elif sign > 0 and k < work.steps[i, ENOUGH]:
+    if query.sign < 0:
+        unsure = first_longer(graph, lists, start, stop, scratch.steps[i].root_path)
+        stop = first_longer(graph, lists, unsure, stop, longest_root_path(scratch, i))
+    elif query.sign > 0 and k < scratch.steps[i].enough_links:
         unsure = start
     y = start
     while y < stop:
-        y, size = gather_members(graph, lists, work, sign, (g, i, k), y, stop, unsure)
-        for n in range(sift(graph, lists, memo, work, case, size)):
-            if is_level_member(graph, lists, memo, work, case, work.kept[n]):
-                z = before + (work.kept[n] & LOW) - start
+        y, size = gather_members(graph, lists, scratch, query.sign, g, i, k, y, stop, unsure)
+        for n in range(sift_members(dag, query.sign, size)):
+            index = int64(scratch.members[n].index)
+            if is_admissible_member(dag, query, g, index):
+                z = before + index - start
                 if count == wanted:
                     place = z
                 if count < room:
-                    memo.found[memo.used[FOUND] + 1 + count] = z
+                    cache.listed[cache.used[LISTED_PLACES] + 1 + count] = z
                 count += 1
     return count, place
 
 
 @inlined
-def gather_members(graph, lists, work, sign, where, y, stop, unsure):  # type: ignore[no-untyped-def]
-    """Keeps what blocks do not rule out of a list's members from y on, as many as have room; asks for the bits of those
-    from ``unsure`` on. (Where it goes on, their number)."""
-    g, i, k = where
+def gather_members(
+    graph: GraphArrays,
+    lists: MemberLists,
+    scratch: AncestorScratch,
+    sign: int,
+    g: int,
+    i: int,
+    k: int,
+    y: int,
+    stop: int,
+    unsure: int,
+) -> tuple[int, int]:
+    """(index where to continue, number of members gathered) of the members y … stop - 1 of group g, a list of step i.
+
+    Gathers in ``AncestorScratch.members``, as far as there is room, those whose blocks are not excluded. Prefetches the
+    signatures of those from ``unsure`` on, which ``sift_members`` reads.
+    """
     size = 0
-    while y < stop and size + MEMBER_BLOCK <= work.kept.size:
+    while y < stop and size + MEMBER_BLOCK <= scratch.members.size:
         end = min(stop, (y // MEMBER_BLOCK + 1) * MEMBER_BLOCK)
-        for z in range(y, last_viable_block(graph, lists, work, sign, i, k, y, end, unsure)):
+        for z in range(y, viable_end(graph, lists, scratch, sign, i, k, y, end, unsure)):
             if z >= unsure:
-                prefetch(graph.rows, ROW_WORDS * np.int64(lists.members[z]))
-            work.kept[size] = (g << 32) + z
+                prefetch(graph.signatures, SIGNATURE_WORDS * int64(lists.members[z]))
+            scratch.members[size].group = g
+            scratch.members[size].index = z
             size += 1
         y = end
     return y, size
 
 
 @inlined
-def sift(graph, lists, memo, work, case, size):  # type: ignore[no-untyped-def]
-    """Of the first entries of ``Work.kept``, so many, keeps those that may be admissible, and asks for them; their
-    number."""
+def sift_members(dag: DagArrays, sign: int, size: int) -> int:
+    """Keeps the first ``size`` of ``AncestorScratch.members`` that may be admissible; returns their number.
+
+    Prefetches their ancestor lines.
+    """
+    graph, lists, cache, scratch = dag
+    members = scratch.members
     count = 0
     for n in range(size):
-        g = work.kept[n] >> 32
-        i = np.int64(memo.groups[2 * g + 1])
-        k = memo.groups[2 * g] - lists.first[work.steps[i, SELF]]
-        c = np.int64(lists.members[work.kept[n] & LOW])
-        if not is_prunable(graph, work, case[2], i, k, c):
-            work.kept[count] = work.kept[n]
-            prefetch_member(graph, c)
+        g = int64(members[n].group)
+        i = int64(cache.groups[g].step)
+        k = cache.groups[g].list - lists.first[scratch.steps[i].concept]
+        c = int64(lists.members[members[n].index])
+        if not is_prunable(graph, scratch, sign, i, k, c):
+            members[count].group = g
+            members[count].index = members[n].index
+            prefetch_concept(graph, c)
             count += 1
     return count
 
 
 @inlined
-def last_viable_block(graph, lists, work, sign, i, k, y, end, unsure):  # type: ignore[no-untyped-def]
-    """Up to where members of the block of y, which ends at ``end``, may be admissible: y if none. For sign < 0 those
-    before ``unsure`` may, whatever they share."""
-    block = (y // MEMBER_BLOCK) * BLOCK_BIT_WORDS
+def viable_end(
+    graph: GraphArrays,
+    lists: MemberLists,
+    scratch: AncestorScratch,
+    sign: int,
+    i: int,
+    k: int,
+    y: int,
+    end: int,
+    unsure: int,
+) -> int:
+    """The end of the members from y on, in the block that ends at ``end``, that may be admissible; y if none may.
+
+    For sign < 0, those before ``unsure`` may be admissible whatever they share with r.
+    """
+    block = (y // MEMBER_BLOCK) * BLOCK_WORDS
     last = end
     if sign != 0:
-        number = -np.int64(lists.blocks[block + DEEPEST]) if sign > 0 else np.int64(graph.root_path[lists.members[y]])
-        touched = may_share(lists.blocks, block, work, number)
-        if sign < 0 and not touched:
+        number = -int64(lists.blocks[block + DEEPEST]) if sign > 0 else int64(graph.root_path[lists.members[y]])
+        is_below = may_be_below_other(lists.blocks, block, scratch, number)
+        if sign < 0 and not is_below:
             last = max(y, min(end, unsure))
-        if sign > 0 and not is_deep_enough(lists, work, i, k, block, touched):
+        if sign > 0 and not is_deep_enough(lists, scratch, i, k, block, is_below):
             last = y
-    if last - y > FEW_TO_LIST and is_covered(graph, lists, work, i, block):
+    if last - y > FEW_IN_BLOCK and is_covered(graph, lists, scratch, i, block):
         last = y
     return last
 
 
 @inlined
-def reach(graph, lists, work, j):  # type: ignore[no-untyped-def]
-    """How many lists of an ancestor of r, entry j of the closure, may hold concepts nearer to r, by ``Work.links``."""
-    t = np.int64(graph.ancestors[j])
-    return max(min(work.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), np.int64(0))
+def near_lists(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, j: int) -> int:
+    """The number of lists, by ascending path, that may hold concepts nearer to r: of the ancestor of r with index j in
+    the closure. ``AncestorScratch.links`` must be filled for sign < 0."""
+    t = int64(graph.ancestors[j])
+    return max(min(scratch.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), int64(0))
 
 
 @part
-def near_set_size(graph, lists, work, r, own):  # type: ignore[no-untyped-def]
-    """How many members of lists, at least, hold all concepts nearer to r than own."""
-    fill_links(graph, work, own, False)
-    total = np.int64(0)
+def near_set_size(
+    graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, r: int, own_distance: Separation
+) -> int:
+    """The number of members, with repetitions, of the near set of r: they include all concepts nearer than the own
+    distance."""
+    fill_links(graph, scratch, own_distance, False)
+    total = int64(0)
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         x = lists.first[graph.ancestors[j]]
-        total += lists.starts[x + reach(graph, lists, work, j)] - lists.starts[x]
+        total += lists.starts[x + near_lists(graph, lists, scratch, j)] - lists.starts[x]
     return total
 
 
 @part
-def list_near_set(graph, lists, memo, work, case, slot, first):  # type: ignore[no-untyped-def]
-    """Lists the admissible members of all levels of a case with sign < 0, by looking at what is near to r."""
-    distance_bound(graph, work, case)
-    r, count, size = case[1], np.int64(0), 0
-    stop = memo.first_level[memo.value_at[case[0]] + 1]
+def enumerate_near_set(dag: DagArrays, query: Query) -> None:
+    """Lists the admissible members of all levels of a query with sign < 0, by a visit of the near set of r."""
+    graph, lists, cache, scratch = dag
+    compute_bounds(graph, scratch, query)
+    r, count, size = query.reference, int64(0), 0
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
-        t = np.int64(graph.ancestors[j])
+        t = int64(graph.ancestors[j])
         start = lists.starts[lists.first[t]]
-        for y in range(start, lists.starts[lists.first[t] + reach(graph, lists, work, j)]):
-            work.kept[size] = (t << 32) + lists.members[y]
-            prefetch_member(graph, lists.members[y])
+        for y in range(start, lists.starts[lists.first[t] + near_lists(graph, lists, scratch, j)]):
+            scratch.near[size].subsumer = t
+            scratch.near[size].concept = lists.members[y]
+            prefetch_concept(graph, lists.members[y])
             size += 1
-            if size == work.kept.size:
-                count = search_near_set(graph, memo, work, case, first, stop, size, count)
+            if size == scratch.near.size:
+                count = search_near_set(graph, cache, scratch, query, size, count)
                 size = 0
-    count = search_near_set(graph, memo, work, case, first, stop, size, count)
-    keep_lists(memo, work, memo.cases[slot, START], stop - first, count)
+    count = search_near_set(graph, cache, scratch, query, size, count)
+    keep_lists(cache, scratch, cache.queries[query.entry].start, query.level_count, count)
 
 
 @part
-def search_near_set(graph, memo, work, case, first, stop, size, count):  # type: ignore[no-untyped-def]
-    """Of so many entries of ``Work.kept``, each a member of a list of t and t, puts down those that are admissible and
-    have t for their least common subsumer with r, so that each comes once, with its level; the number of all that are
-    put down."""
+def search_near_set(
+    graph: GraphArrays, cache: CandidateCache, scratch: AncestorScratch, query: Query, size: int, count: int
+) -> int:
+    """Appends the admissible concepts among the first ``size`` of ``AncestorScratch.near`` to ``found``, with their
+    levels; returns the new length of ``found``, which is ``count`` before.
+
+    A concept counts only in the lists of its least common subsumer with r, so that it is found once.
+    """
+    first = query.first_level
     for n in range(size):
-        c = work.kept[n] & LOW
-        t, depth, links = common_subsumer(graph, work, c, REFERENCE)
-        if t == work.kept[n] >> 32 and c != case[0] and passes(case[2], depth, links, case[3]):
-            _, depth, links = common_subsumer(graph, work, c, VALUE)
-            level = first_level_at(memo, first, stop, wu_palmer_level(depth, links))
-            work.entries[count] = ((level - first) << 32) + c
+        c = int64(scratch.near[n].concept)
+        t, separation = common_subsumer(graph, scratch, c, REFERENCE)
+        is_first = t == scratch.near[n].subsumer and c != query.value
+        if is_first and meets_sign(query.sign, separation, query.own_distance):
+            _, from_value = common_subsumer(graph, scratch, c, VALUE)
+            distance = wu_palmer_level(from_value.depth, from_value.links)
+            scratch.found[count].level = first_level_at(cache, first, first + query.level_count, distance) - first
+            scratch.found[count].concept = c
             count += 1
     return count
 
 
 @inlined
-def keep_lists(memo, work, start, levels, count):  # type: ignore[no-untyped-def]
-    """Writes the lists of all levels from entries, level · 2³² + concept; what has no room is only known to be there.
-    The number of a list of concepts is written with a minus."""
-    entries, statuses, found = work.entries, memo.statuses, memo.found
+def keep_lists(cache: CandidateCache, scratch: AncestorScratch, start: int, levels: int, count: int) -> None:
+    """Keeps lists of concepts for all levels of a query, from the first ``count`` of ``AncestorScratch.found``.
+
+    Writes the statuses from index ``start`` on. Of a level whose list does not fit, only the existence is kept.
+    """
+    found, statuses, listed = scratch.found, cache.statuses, cache.listed
     for j in range(start, start + levels):
         statuses[j] = 0
     for i in range(count):
-        statuses[start + (entries[i] >> 32)] += 1
+        statuses[start + found[i].level] += 1
     for j in range(start, start + levels):
-        size = np.int64(statuses[j])
-        begin = memo.used[FOUND]
-        statuses[j] = EMPTY if size == 0 else THERE
-        if 0 < size <= MOST_LISTED and has_place(memo, size):
-            memo.used[FOUND] = begin + 1 + size
+        size = int64(statuses[j])
+        begin = cache.used[LISTED_PLACES]
+        statuses[j] = EMPTY if size == 0 else NONEMPTY
+        if 0 < size <= MAX_LISTED and is_room_to_list(cache, size):
+            cache.used[LISTED_PLACES] = begin + 1 + size
             statuses[j] = LISTED + begin
-            found[begin] = 0
+            listed[begin] = 0
     for i in range(count):
-        begin = np.int64(statuses[start + (entries[i] >> 32)]) - LISTED
+        begin = int64(statuses[start + found[i].level]) - LISTED
         if begin >= 0:
-            found[begin] -= 1
-            found[begin - found[begin]] = entries[i] & LOW
+            listed[begin] -= 1
+            listed[begin - listed[begin]] = found[i].concept
 
 
 @part
-def put_in_order(graph, lists, memo, work, case, level, begin):  # type: ignore[no-untyped-def]
-    """Makes a list of concepts one of their places, ascending."""
-    mark(graph, work, case)
-    found = memo.found
-    count = -np.int64(found[begin])
+def sort_listed(dag: DagArrays, query: Query, level: int, begin: int) -> None:
+    """Converts the list of concepts at ``listed[begin]`` to a list of places, ascending."""
+    graph, lists, cache, scratch = dag
+    mark_query(graph, scratch, query)
+    listed = cache.listed
+    count = -int64(listed[begin])
     for i in range(begin + 1, begin + 1 + count):
-        c = np.int64(found[i])
-        s, _, links = common_subsumer(graph, work, c, VALUE)
-        found[i] = member_place(graph, lists, memo, level, s, links - work.marks[2 * s + VALUE] + 1, c)
-    sort(found, begin + 1, count)
-    found[begin] = count
+        c = int64(listed[i])
+        s, separation = common_subsumer(graph, scratch, c, VALUE)
+        path = separation.links - scratch.marks[2 * s + VALUE] + 1
+        listed[i] = member_place(graph, lists, cache, level, s, path, c)
+    shell_sort(listed, begin + 1, count)
+    listed[begin] = count
 
 
 @inlined
-def sort(entries, start, count):  # type: ignore[no-untyped-def]
-    """Sorts so many entries from ``start`` on, by the gaps of Shell and Knuth."""
+def shell_sort(numbers: Int32Array, start: int, count: int) -> None:
+    """Sorts ``numbers[start : start + count]`` in place; Shell sort with Knuth's gaps."""
     gap = 1
     while 3 * gap < count:
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(start + gap, start + count):
-            entry = entries[i]
+            number = numbers[i]
             j = i
-            while j >= start + gap and entries[j - gap] > entry:
-                entries[j] = entries[j - gap]
+            while j >= start + gap and numbers[j - gap] > number:
+                numbers[j] = numbers[j - gap]
                 j -= gap
-            entries[j] = entry
+            numbers[j] = number
         gap //= 3
 
 
 @inlined
-def member_place(graph, lists, memo, level, s, path, c):  # type: ignore[no-untyped-def]
-    """The place among the members of a level of c, so many links below s."""
+def member_place(
+    graph: GraphArrays, lists: MemberLists, cache: CandidateCache, level: int, s: int, path: int, c: int
+) -> int:
+    """The place of c among the members of a level. c is in the list of s for that path."""
     x = lists.first[s] + path
-    place = np.int64(0)
-    g = memo.first_group[level]
-    while memo.groups[2 * g] != x:
-        place += lists.starts[memo.groups[2 * g] + 1] - lists.starts[memo.groups[2 * g]]
+    place = int64(0)
+    g = cache.first_group[level]
+    while cache.groups[g].list != x:
+        place += lists.starts[cache.groups[g].list + 1] - lists.starts[cache.groups[g].list]
         g += 1
-    low, high = np.int64(lists.starts[x]), np.int64(lists.starts[x + 1])
+    low, high = int64(lists.starts[x]), int64(lists.starts[x + 1])
     while low < high:
         middle = (low + high) >> 1
         other = lists.members[middle]
-        before = graph.root_path[other] < graph.root_path[c]
-        if before or (graph.root_path[other] == graph.root_path[c] and lists.preorder[other] < lists.preorder[c]):
+        is_shorter = graph.root_path[other] < graph.root_path[c]
+        if is_shorter or (graph.root_path[other] == graph.root_path[c] and lists.preorder[other] < lists.preorder[c]):
             low = middle + 1
         else:
             high = middle

@@ -1,102 +1,114 @@
-"""Forgetting, when a ``Memo`` is full, the cases that did not come again.
+"""Cache eviction: when the cache is full, keep only the queries that were requested again.
 
-Most pairs of values come once and never again. A case that a later batch asks for is marked; when room runs out, those
-that are marked stay, with what is known of them but for lists that nothing was drawn from, and have to be asked for
-anew until the next time.
+Most pairs of a value and a reference occur once. A query that a later batch requests is marked. Eviction keeps the
+marked queries with their statuses, except those of lists that nothing was drawn from, and removes the marks: a query
+must be requested again before the next eviction to be kept once more.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.dtypes import Int64Array, RecordArray
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.replacement.dag.cache import (
     BATCHES,
-    CASES,
-    FOUND,
-    KEY,
     LISTED,
-    OWN,
-    REQUESTED_AGAIN,
-    START,
+    LISTED_PLACES,
+    NONEMPTY,
+    QUERIES,
     STATUSES,
-    THERE,
+    CandidateCache,
     cache_has_room,
-    cached_value,
-    clear_cache,
-    query_slot,
+    current_batch,
+    find_entry,
+    value_of_key,
 )
 
 
 @kernel
-def evict(memo):  # type: ignore[no-untyped-def]
-    """Forgets what did not come again; all of it, if that leaves less than half of any room."""
-    kept = retained_queries(memo)
-    lists = move_statuses(memo, kept)
-    move_lists(memo, lists)
-    memo.cases[:] = 0
-    for i in range(kept.shape[0]):
-        clear_cache(memo, kept, i)
-        memo.cases[query_slot(memo, kept[i, KEY])] = kept[i]
-    memo.used[CASES] = kept.shape[0]
-    if not (cache_has_room(memo) and is_half_free(memo)):
-        evict_queries(memo)
+def evict(cache: CandidateCache) -> None:
+    """Removes the queries that were not requested again. Clears the cache if more than half of it stays filled."""
+    kept = requested_queries(cache)
+    places = move_statuses(cache, kept)
+    move_lists(cache, places)
+    clear_queries(cache)
+    for i in range(kept.size):
+        kept[i].batch = current_batch(cache)
+        kept[i].is_requested_again = 0
+        cache.queries[find_entry(cache, kept[i].key)] = kept[i]
+    cache.used[QUERIES] = kept.size
+    if not (cache_has_room(cache) and is_half_free(cache)):
+        clear_cache(cache)
 
 
 @kernel
-def evict_queries(memo):  # type: ignore[no-untyped-def]
-    """Empties the memo."""
-    memo.value_at[:] = 0
-    memo.cases[:] = 0
-    memo.used[:BATCHES] = 0
+def clear_cache(cache: CandidateCache) -> None:
+    """Removes all values and queries."""
+    cache.value_ids[:] = 0
+    clear_queries(cache)
+    cache.used[:BATCHES] = 0
 
 
 @inlined
-def is_half_free(memo):  # type: ignore[no-untyped-def]
-    """Whether cases, statuses and lists fill no more than half of their room."""
+def clear_queries(cache: CandidateCache) -> None:
+    """Makes all entries of the hash table empty."""
+    for entry in range(cache.queries.size):
+        cache.queries[entry].key = 0
+
+
+@inlined
+def is_half_free(cache: CandidateCache) -> bool:
+    """Whether queries, statuses and lists fill no more than half of what they may fill."""
     return (
-        4 * memo.used[CASES] <= memo.cases.shape[0]
-        and 2 * memo.used[STATUSES] <= memo.statuses.size
-        and 2 * memo.used[FOUND] <= memo.found.size
+        4 * cache.used[QUERIES] <= cache.queries.size
+        and 2 * cache.used[STATUSES] <= cache.statuses.size
+        and 2 * cache.used[LISTED_PLACES] <= cache.listed.size
     )
 
 
 @kernel
-def retained_queries(memo):  # type: ignore[no-untyped-def]
-    """(n, 4): the rows of the cases that came again, by where their statuses start."""
-    rows = memo.cases[np.flatnonzero(memo.cases[:, OWN] & REQUESTED_AGAIN)]
-    return rows[np.argsort(rows[:, START])]
+def requested_queries(cache: CandidateCache) -> RecordArray:
+    """The entries that were requested again, by the index where their statuses start."""
+    count = 0
+    starts = np.empty(cache.used[QUERIES], np.int64)
+    entries = np.empty(cache.used[QUERIES], np.int64)
+    for entry in range(cache.queries.size):
+        if cache.queries[entry].key != 0 and cache.queries[entry].is_requested_again != 0:
+            starts[count], entries[count] = cache.queries[entry].start, entry
+            count += 1
+    return cache.queries[entries[:count][np.argsort(starts[:count])]]
 
 
 @kernel
-def move_statuses(memo, kept):  # type: ignore[no-untyped-def]
-    """Moves the statuses of the cases that are kept to the front; the places there of those that tell of a list."""
-    places = np.empty(memo.used[STATUSES], np.int64)
-    count, free = 0, np.int64(0)
-    for i in range(kept.shape[0]):
-        start = kept[i, START]
-        value = cached_value(memo, kept[i, KEY])
-        kept[i, START] = free
-        for at in range(start, start + memo.first_level[value + 1] - memo.first_level[value]):
-            memo.statuses[free] = memo.statuses[at]
-            if memo.statuses[free] >= LISTED and memo.found[memo.statuses[free] - LISTED] < 0:
-                memo.statuses[free] = THERE
-            if memo.statuses[free] >= LISTED:
+def move_statuses(cache: CandidateCache, kept: RecordArray) -> Int64Array:
+    """Moves the statuses of the kept queries to the front; returns the indices of those that refer to a list."""
+    places = np.empty(cache.used[STATUSES], np.int64)
+    count, free = 0, int64(0)
+    for i in range(kept.size):
+        start = kept[i].start
+        value = value_of_key(cache, kept[i].key)
+        kept[i].start = free
+        for at in range(start, start + cache.first_level[value + 1] - cache.first_level[value]):
+            cache.statuses[free] = cache.statuses[at]
+            if cache.statuses[free] >= LISTED and cache.listed[cache.statuses[free] - LISTED] < 0:
+                cache.statuses[free] = NONEMPTY
+            if cache.statuses[free] >= LISTED:
                 places[count] = free
                 count += 1
             free += 1
-    memo.used[STATUSES] = free
+    cache.used[STATUSES] = free
     return places[:count].copy()
 
 
 @kernel
-def move_lists(memo, places):  # type: ignore[no-untyped-def]
-    """Moves the lists that statuses tell of to the front."""
-    free = np.int64(0)
-    for place in places[np.argsort(memo.statuses[places])]:
-        begin = np.int64(memo.statuses[place]) - LISTED
-        memo.statuses[place] = LISTED + free
-        for at in range(begin, begin + 1 + memo.found[begin]):
-            memo.found[free] = memo.found[at]
+def move_lists(cache: CandidateCache, places: Int64Array) -> None:
+    """Moves the lists that these statuses refer to to the front."""
+    free = int64(0)
+    for place in places[np.argsort(cache.statuses[places])]:
+        begin = int64(cache.statuses[place]) - LISTED
+        cache.statuses[place] = LISTED + free
+        for at in range(begin, begin + 1 + cache.listed[begin]):
+            cache.listed[free] = cache.listed[at]
             free += 1
-    memo.used[FOUND] = free
+    cache.used[LISTED_PLACES] = free

@@ -1,5 +1,7 @@
-"""Asking the cache for what the next values of a batch need, some values before they are replaced, so that it waits for
-many lines at once. Nothing is decided here: what is guessed wrongly is asked for in vain.
+"""Prefetching for the next values of a batch.
+
+Most of the time of a replacement is spent waiting for memory. The functions here predict what the next values will read
+and load it into the processor's cache, many lines at a time. They decide nothing: a wrong prediction costs a load.
 """
 
 from __future__ import annotations
@@ -8,134 +10,143 @@ import numpy as np
 
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, part
+from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.random.draws import uniform
+from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
-    CACHE_COLUMNS,
     EMPTY,
-    KEY,
     LISTED,
-    START,
+    CandidateCache,
     first_level_at,
-    home_slot,
+    home_entry,
     locate,
     query_key,
 )
-from stream_masker.core.replacement.dag.enumeration import prefetch_member
-from stream_masker.core.replacement.dag.sampling import FEWEST_TRIES, offset_below, tries_of
+from stream_masker.core.replacement.dag.enumeration import prefetch_concept
+from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists
+from stream_masker.core.replacement.dag.query import TaskArrays
+from stream_masker.core.replacement.dag.sampling import MIN_TRIES, max_tries, random_index
 from stream_masker.core.replacement.levels import takes_upper
 
 PREFETCH_DISTANCE = 32
-"""Values that are asked for together."""
+"""Values that are prefetched together."""
 
 
 @inlined
-def predicted_sign(a, r, noise):  # type: ignore[no-untyped-def]
-    """1 for farther, -1 for nearer, 0 for no sign condition."""
+def sign_of(a: int, r: int, noise: float) -> int:
+    """The sign condition of a value: 1 farther, -1 nearer, 0 none."""
     if r < 0 or r == a:
-        return np.int64(0)
-    return np.int64(1) if noise > 0.0 else np.int64(-1)
+        return int64(0)
+    return int64(1) if noise > 0.0 else int64(-1)
 
 
 @inlined
-def predicted_key(graph, a, r, noise):  # type: ignore[no-untyped-def]
-    """The key of the case of a value."""
-    sign = predicted_sign(a, r, noise)
-    return query_key(graph.depth.size, a, r if sign != 0 else np.int64(-1), sign)
+def key_of(graph: GraphArrays, a: int, r: int, noise: float) -> int:
+    """The key of the query of a value."""
+    sign = sign_of(a, r, noise)
+    return query_key(graph.depth.size, a, r if sign != 0 else int64(-1), sign)
 
 
 @part
-def prefetch_queries(graph, memo, order, start, stop, codes, references, noise):  # type: ignore[no-untyped-def]
-    """What is found by the codes of the values from ``start`` to ``stop`` of the order alone."""
-    for at in range(start, min(stop, order.size)):
-        n = order[at]
-        a, r = np.int64(codes[n]), np.int64(references[n])
+def prefetch_queries(graph: GraphArrays, cache: CandidateCache, task: TaskArrays, start: int, stop: int) -> None:
+    """Prefetches what is found by the codes of the values start … stop - 1 of the order alone."""
+    for at in range(start, min(stop, task.order.size)):
+        n = task.order[at]
+        a, r = int64(task.codes[n]), int64(task.references[n])
         if a >= 0:
-            prefetch(memo.value_at, a)
-            prefetch(memo.flat, CACHE_COLUMNS * home_slot(memo, predicted_key(graph, a, r, noise[n])))
-            prefetch_member(graph, a)
+            prefetch(cache.value_ids, a)
+            prefetch(cache.queries, home_entry(cache, key_of(graph, a, r, task.noise[n])))
+            prefetch_concept(graph, a)
             if r >= 0:
-                prefetch_member(graph, r)
+                prefetch_concept(graph, r)
 
 
 @part
-def prefetch_draws(  # type: ignore[no-untyped-def]
-    graph, lists, memo, work, calibrated, order, start, stop, codes, references, noise, rounding, ties
-):
-    """What the first draw of these values will probably need, of those that are remembered."""
-    ahead = work.ahead
+def prefetch_draws(dag: DagArrays, task: TaskArrays, calibrated: bool, start: int, stop: int) -> None:
+    """Prefetches what the first draw of these values will probably read, for those that are cached."""
+    graph, lists, cache, scratch = dag
+    predicted = scratch.predicted
     for at in range(start, stop):
-        n = order[at]
-        a = np.int64(codes[n])
-        if a >= 0 and memo.value_at[a] > 0:
-            prefetch(memo.first_level, np.int64(memo.value_at[a]))
-            key = predicted_key(graph, a, np.int64(references[n]), noise[n])
-            home = home_slot(memo, key)
-            if memo.cases[home, KEY] == key:
-                prefetch(memo.statuses, memo.cases[home, START])
-                prefetch(memo.statuses, memo.cases[home, START] + ANCESTOR_LINE - 1)
+        n = task.order[at]
+        a = int64(task.codes[n])
+        if a >= 0 and cache.value_ids[a] > 0:
+            prefetch(cache.first_level, int64(cache.value_ids[a]))
+            key = key_of(graph, a, int64(task.references[n]), task.noise[n])
+            home = home_entry(cache, key)
+            if cache.queries[home].key == key:
+                prefetch(cache.statuses, cache.queries[home].start)
+                prefetch(cache.statuses, cache.queries[home].start + ANCESTOR_LINE - 1)
     for at in range(start, stop):
-        n = order[at]
-        a = np.int64(codes[n])
-        ahead[at - start] = -1
-        if a >= 0 and memo.value_at[a] > 0:
-            key = predicted_key(graph, a, np.int64(references[n]), noise[n])
-            ahead[at - start] = level_to_draw(memo, a, key, calibrated, noise[n], rounding[n])
-        if ahead[at - start] >= 0:
-            prefetch_members(lists, memo, ahead[at - start], ties[n])
+        n = task.order[at]
+        a = int64(task.codes[n])
+        predicted[at - start] = -1
+        if a >= 0 and cache.value_ids[a] > 0:
+            key = key_of(graph, a, int64(task.references[n]), task.noise[n])
+            predicted[at - start] = level_to_draw(cache, a, key, calibrated, task.noise[n], task.rounding[n])
+        if predicted[at - start] >= 0:
+            prefetch_members(lists, cache, predicted[at - start], task.ties[n])
     for at in range(start, stop):
-        if ahead[at - start] >= 0:
-            prefetch_lines(graph, lists, memo, ahead[at - start], ties[order[at]])
+        if predicted[at - start] >= 0:
+            prefetch_member_lines(graph, lists, cache, predicted[at - start], task.ties[task.order[at]])
 
 
 @inlined
-def level_to_draw(memo, a, key, calibrated, noise, rounding):  # type: ignore[no-untyped-def]
-    """The level whose members a value will probably look at first; -1 for none, or for a list, which is asked for."""
-    value = memo.value_at[a]
-    first, stop = memo.first_level[value], memo.first_level[value + 1]
-    level, step = predicted_level(memo, first, stop, calibrated, abs(noise), rounding)
-    home = home_slot(memo, key)
-    if memo.cases[home, KEY] != key:
-        return level if level >= first else np.int64(-1)
-    start = memo.cases[home, START] - first
-    while first <= level < stop and memo.statuses[start + level] == EMPTY:
+def level_to_draw(cache: CandidateCache, a: int, key: int, calibrated: bool, noise: float, rounding: np.uint64) -> int:
+    """The level whose members a value will probably read first; -1 for none.
+
+    It is -1, too, if the level is listed; then the list is prefetched.
+    """
+    value = cache.value_ids[a]
+    first, stop = cache.first_level[value], cache.first_level[value + 1]
+    level, step = predicted_level(cache, first, stop, calibrated, abs(noise), rounding)
+    home = home_entry(cache, key)
+    if cache.queries[home].key != key:
+        return level if level >= first else int64(-1)
+    start = cache.queries[home].start - first
+    while first <= level < stop and cache.statuses[start + level] == EMPTY:
         level += step
     if not first <= level < stop:
-        return np.int64(-1)
-    status = np.int64(memo.statuses[start + level])
+        return int64(-1)
+    status = int64(cache.statuses[start + level])
     if status >= LISTED:
-        prefetch(memo.found, status - LISTED)
-    return level if status < LISTED else np.int64(-1)
+        prefetch(cache.listed, status - LISTED)
+    return level if status < LISTED else int64(-1)
 
 
 @inlined
-def prefetch_members(lists, memo, level, tie):  # type: ignore[no-untyped-def]
-    """The numbers of a level's members: of all of few, of the first ones that are tried of many."""
-    if tries_of(memo.sizes[level]) == 0:
-        for g in range(memo.first_group[level], memo.first_group[level + 1]):
-            prefetch(lists.members, np.int64(lists.starts[memo.groups[2 * g]]))
+def prefetch_members(lists: MemberLists, cache: CandidateCache, level: int, tie: np.uint64) -> None:
+    """Prefetches the members of a level that will be read first: all of a small level, else those tried first."""
+    if max_tries(cache.sizes[level]) == 0:
+        for g in range(cache.first_group[level], cache.first_group[level + 1]):
+            prefetch(lists.members, int64(lists.starts[cache.groups[g].list]))
     else:
-        for turn in range(FEWEST_TRIES):
-            prefetch(lists.members, locate(lists, memo, level, offset_below(tie, turn, memo.sizes[level]))[1])
+        for turn in range(MIN_TRIES):
+            prefetch(lists.members, locate(lists, cache, level, random_index(tie, turn, cache.sizes[level]))[1])
 
 
 @inlined
-def prefetch_lines(graph, lists, memo, level, tie):  # type: ignore[no-untyped-def]
-    """The lines of these members: of all of few, of the first one that is tried of many."""
-    if tries_of(memo.sizes[level]) == 0:
-        for g in range(memo.first_group[level], memo.first_group[level + 1]):
-            for y in range(lists.starts[memo.groups[2 * g]], lists.starts[memo.groups[2 * g] + 1]):
-                prefetch_member(graph, lists.members[y])
+def prefetch_member_lines(
+    graph: GraphArrays, lists: MemberLists, cache: CandidateCache, level: int, tie: np.uint64
+) -> None:
+    """Prefetches the ancestor lines of these members: of all of a small level, else of the one tried first."""
+    if max_tries(cache.sizes[level]) == 0:
+        for g in range(cache.first_group[level], cache.first_group[level + 1]):
+            x = cache.groups[g].list
+            for y in range(lists.starts[x], lists.starts[x + 1]):
+                prefetch_concept(graph, lists.members[y])
     else:
-        prefetch_member(graph, lists.members[locate(lists, memo, level, offset_below(tie, 0, memo.sizes[level]))[1]])
+        y = locate(lists, cache, level, random_index(tie, 0, cache.sizes[level]))[1]
+        prefetch_concept(graph, lists.members[y])
 
 
 @inlined
-def predicted_level(memo, first, stop, calibrated, target, rounding):  # type: ignore[no-untyped-def]
-    """(the level that is taken if all have admissible concepts, less than ``first`` for the value itself; 1 or -1, the
-    way to go on from there)."""
-    up = first_level_at(memo, first, stop, target)
-    above = memo.levels[up] if up < stop else np.inf
-    lo = memo.levels[up - 1] if up > first else 0.0
+def predicted_level(
+    cache: CandidateCache, first: int, stop: int, calibrated: bool, target: float, rounding: np.uint64
+) -> tuple[int, int]:
+    """(level, step): the level that is chosen if every level has admissible candidates, less than ``first`` to keep the
+    value; and 1 or -1, the direction in which the choice continues."""
+    up = first_level_at(cache, first, stop, target)
+    above = cache.distances[up] if up < stop else np.inf
+    lo = cache.distances[up - 1] if up > first else 0.0
     is_up = not calibrated or takes_upper(uniform(rounding), lo, above, target)
     return (up, 1) if is_up and up < stop else (up - 1, -1)

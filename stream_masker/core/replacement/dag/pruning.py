@@ -1,274 +1,289 @@
-"""Which members of a list are admissible, and how to tell of whole blocks that none is.
+"""Bounds that exclude members of a list, whole blocks or whole lists that contain no admissible candidate.
 
 Let a be the value, r its reference, x the own distance sd(a, r), s an ancestor of a, and c a member of the list of s
-with k links up to it. c belongs to the level if s is the least common subsumer of a and c: so no common ancestor of
-both lies deeper, and of those as deep none has shorter paths in sum, or the same and a greater position (so that c
-counts once). What cannot be admissible:
+with k links up to it. c belongs to the level if s is the least common subsumer of a and c: no common ancestor of both
+is deeper; of those as deep none has fewer links in sum, or as many and a greater position (so that c counts once). c
+cannot be admissible in these cases:
 
-* Where s has an ancestor's depth, and c lies below a deeper ancestor of a. Of a block, what covers it tells.
-* Farther (sign > 0). r and s share a subsumer at depth q, with p links; so do r and c, with at most p + k links, if
-  they share nothing deeper. If p + k links are not farther than x, c needs a common ancestor u with r deeper than q.
-  c reaches u by at most depth(c) - depth(u) links, so that depth(c) must exceed a bound, the least over all u: one
-  bound over what a and r share, and one over the rest, of which c's bits tell whether it may share any.
-  Of a whole level the same is told from depth(r) instead: over u there are at most depth(c) + depth(r) - 2 depth(u)
-  links, so that depth(c) + depth(r) must exceed a bound that is least for depth(u) = q + 1.
-* Nearer (sign < 0). If c and r share nothing but what a and r do, at most as deep as s, then for some such u the path
-  from c up to u is at least root_path(c) - root_path(u) long; so root_path(c) has a greatest value. So it has if c lies
-  below another ancestor u of r, of which again c's bits tell. Neither value exceeds that of all descendants of u.
+* c is below an ancestor of a that is deeper than s. The cover of a block shows this for all its members.
+* sign > 0 (farther). Let q be the depth of the least common subsumer of r and s, with p links. If r and c share nothing
+  deeper, at most p + k links separate them. If p + k links are not farther than x, c needs a common ancestor u with r
+  that is deeper than q. c reaches u by at most depth(c) - depth(u) links, so depth(c) must exceed a bound, the least
+  over all such u. There are two bounds: one over the common ancestors of a and r; one over the other ancestors of r,
+  which matters only if the signature of c shows that c may be below one of them.
+  For a whole level, depth(r) gives another bound: over u there are at most depth(c) + depth(r) - 2 · depth(u) links, so
+  depth(c) + depth(r) must exceed a bound that is least for depth(u) = q + 1.
+* sign < 0 (nearer). If c and r share nothing but common ancestors of a and r that are at most as deep as s, then for
+  some such u the path from c up to u has at least root_path(c) - root_path(u) links, so root_path(c) has an upper
+  bound. So it has if c is below another ancestor u of r, which the signature shows. Neither bound exceeds the greatest
+  root_path of the descendants of u.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, ROW_WORDS, has_common_bit
-from stream_masker.core.kernels.jit import inlined, part
-from stream_masker.core.replacement.dag.index import COVER, DEEPEST, next_above
+from stream_masker.core.dtypes import UInt64Array
+from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, SIGNATURE_WORDS, has_common_bit
+from stream_masker.core.kernels.jit import inlined, int64, part
+from stream_masker.core.replacement.dag.arrays import DagArrays
+from stream_masker.core.replacement.dag.index import COVER, DEEPEST, GraphArrays, MemberLists, next_ancestor
+from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.dag.scratch import (
     BOUNDED,
-    BY_OTHERS,
-    BY_SHARED,
-    COUNT,
-    DEPTH,
-    ENOUGH,
-    FIRST,
-    LIMIT,
-    LINKS,
     LONGEST,
     MARKED,
-    READY,
+    OTHERS,
     REFERENCE,
-    ROOT_PATH,
-    SECOND,
-    SELF,
-    SHARED,
+    STAGE,
     VALUE,
+    AncestorScratch,
     common_subsumer,
-    mark,
+    mark_query,
 )
-from stream_masker.core.replacement.levels import passes
+from stream_masker.core.replacement.levels import Separation, meets_sign
 
-BEYOND_REACH = np.int64(1 << 60)
+UNBOUNDED = int64(1 << 60)
 
 
 @part
-def distance_bound(graph, work, case):  # type: ignore[no-untyped-def]
-    """Marks a case, and fills what rules concepts out, unless that is done."""
-    mark(graph, work, case)
-    a, r, sign, own = case
-    if work.state[READY] == MARKED and sign != 0:
-        count = graph.offsets[a + 1] - graph.offsets[a]
-        fill_links(graph, work, own, sign > 0)
-        work.others[0, COUNT] = 0
-        for w in range(ROW_WORDS):
-            work.mask[w] = 0
-        if sign > 0:
-            bound_depths(graph, work, count, r)
+def compute_bounds(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
+    """Marks a query and computes its bounds, unless that is done."""
+    mark_query(graph, scratch, query)
+    if scratch.state[STAGE] == MARKED and query.sign != 0:
+        steps = graph.offsets[query.value + 1] - graph.offsets[query.value]
+        fill_links(graph, scratch, query.own_distance, query.sign > 0)
+        scratch.state[OTHERS] = 0
+        for w in range(SIGNATURE_WORDS):
+            scratch.mask[w] = 0
+        if query.sign > 0:
+            bound_depths(graph, scratch, steps, query.reference)
         else:
-            bound_root_paths(graph, work, count)
-            list_others(graph, work, r)
-    work.state[READY] = BOUNDED
+            bound_root_paths(graph, scratch, steps)
+            list_others(graph, scratch, query.reference)
+    scratch.state[STAGE] = BOUNDED
 
 
 @inlined
-def fill_links(graph, work, own, beyond):  # type: ignore[no-untyped-def]
-    """Writes for each depth the fewest links at a distance of at least ``own`` (``beyond``: of more)."""
-    links = np.int64(0)
-    rest = np.int64(0) if beyond else own[0] - 1
-    for depth in range(1, graph.begins.size - 1):
-        rest += own[1]
-        while rest >= own[0]:
-            rest -= own[0]
+def fill_links(graph: GraphArrays, scratch: AncestorScratch, own_distance: Separation, is_beyond: bool) -> None:
+    """Fills ``AncestorScratch.links``: for each depth of a subsumer the fewest links at a distance of at least the own
+    one (``is_beyond``: of more)."""
+    links = int64(0)
+    rest = int64(0) if is_beyond else own_distance.depth - 1
+    for depth in range(1, graph.depth_starts.size - 1):
+        rest += own_distance.links
+        while rest >= own_distance.depth:
+            rest -= own_distance.depth
             links += 1
-        work.links[depth] = links + 1 if beyond else links
+        scratch.links[depth] = links + 1 if is_beyond else links
 
 
 @inlined
-def relate_block(graph, work, i):  # type: ignore[no-untyped-def]
-    """Writes what step i shares with r, from what its parents do, which are later steps."""
-    steps = work.steps
-    s = steps[i, SELF]
-    links = np.int64(work.marks[2 * s + REFERENCE]) - 1
-    depth = steps[i, DEPTH]
+def relate_step(graph: GraphArrays, scratch: AncestorScratch, i: int) -> None:
+    """Writes the separation of step i from r. It follows from those of the step's parents, which are later steps."""
+    steps = scratch.steps
+    s = steps[i].concept
+    links = int64(scratch.marks[2 * s + REFERENCE]) - 1
+    depth = int64(steps[i].depth)
     if links < 0:
-        depth = np.int64(0)
+        depth = int64(0)
         for j in range(graph.parent_offsets[s], graph.parent_offsets[s + 1]):
-            h = np.int64(work.step_of[graph.parents[j]])
-            above, more = steps[h, SHARED], steps[h, LINKS] + 1
-            if above > depth or (above == depth and more < links):
-                depth, links = above, more
-    steps[i, SHARED], steps[i, LINKS] = depth, links
+            h = int64(scratch.step_of[graph.parents[j]])
+            shared_depth, shared_links = steps[h].shared_depth, steps[h].shared_links + 1
+            if shared_depth > depth or (shared_depth == depth and shared_links < links):
+                depth, links = shared_depth, shared_links
+    steps[i].shared_depth = depth
+    steps[i].shared_links = links
 
 
 @inlined
-def bound_depths(graph, work, count, r):  # type: ignore[no-untyped-def]
-    """Fills what sign > 0 needs."""
-    steps, shared_with_a = work.steps, np.int64(0)
-    for i in range(work.by_others.size):
-        work.by_others[i] = BEYOND_REACH
+def bound_depths(graph: GraphArrays, scratch: AncestorScratch, count: int, r: int) -> None:
+    """Computes the bounds for sign > 0, of so many steps."""
+    steps, common = scratch.steps, int64(0)
+    others = scratch.others_by_depth
+    for i in range(others.size):
+        others[i] = UNBOUNDED
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
-        u = np.int64(graph.ancestors[j])
-        depth = np.int64(graph.depth[u])
-        far = work.links[depth] - 1 + depth - graph.paths[j]
-        if work.marks[2 * u + VALUE] == 0:
-            add_other(graph, work, u, -far - 1)
-            work.by_others[depth - 1] = min(work.by_others[depth - 1], far)
+        u = int64(graph.ancestors[j])
+        depth = int64(graph.depth[u])
+        limit = scratch.links[depth] - 1 + depth - graph.paths[j]
+        if scratch.marks[2 * u + VALUE] == 0:
+            add_other(graph, scratch, u, -limit - 1)
+            others[depth - 1] = min(others[depth - 1], limit)
         else:
-            work.common[shared_with_a, 0], work.common[shared_with_a, 1] = depth, far
-            shared_with_a += 1
-    for i in range(work.by_others.size - 2, -1, -1):
-        work.by_others[i] = min(work.by_others[i], work.by_others[i + 1])
+            scratch.common[common].depth = depth
+            scratch.common[common].limit = limit
+            common += 1
+    for i in range(others.size - 2, -1, -1):
+        others[i] = min(others[i], others[i + 1])
     for i in range(count - 1, -1, -1):
-        relate_block(graph, work, i)
-        steps[i, ENOUGH] = work.links[steps[i, SHARED]] - steps[i, LINKS]
-        by_shared = BEYOND_REACH
-        for j in range(shared_with_a):
-            if steps[i, SHARED] < work.common[j, 0] <= steps[i, DEPTH]:
-                by_shared = min(by_shared, work.common[j, 1])
-        steps[i, BY_SHARED], steps[i, BY_OTHERS] = by_shared, work.by_others[steps[i, SHARED]]
+        relate_step(graph, scratch, i)
+        shared_depth = int64(steps[i].shared_depth)
+        steps[i].enough_links = scratch.links[shared_depth] - steps[i].shared_links
+        least = UNBOUNDED
+        for j in range(common):
+            if shared_depth < scratch.common[j].depth <= steps[i].depth:
+                least = min(least, scratch.common[j].limit)
+        steps[i].depth_over_shared = least
+        steps[i].depth_over_others = others[shared_depth]
 
 
 @inlined
-def bound_root_paths(graph, work, count):  # type: ignore[no-untyped-def]
-    """Fills what sign < 0 needs: for each step the greatest over those that are not deeper."""
-    steps = work.steps
-    greatest = np.int64(-1)
+def bound_root_paths(graph: GraphArrays, scratch: AncestorScratch, count: int) -> None:
+    """Computes ``root_path`` of so many steps, for sign < 0: the greatest over the steps that are not deeper."""
+    steps = scratch.steps
+    greatest = int64(-1)
     i = count - 1
     while i >= 0:
         h = i
-        while h >= 0 and steps[h, DEPTH] == steps[i, DEPTH]:
-            s = steps[h, SELF]
-            marked = np.int64(work.marks[2 * s + REFERENCE])
-            most = work.links[steps[h, DEPTH]] - marked
-            if marked > 0 and most >= 0:
-                greatest = max(greatest, min(most + graph.root_path[s], graph.longest[s]))
+        while h >= 0 and steps[h].depth == steps[i].depth:
+            s = steps[h].concept
+            mark = int64(scratch.marks[2 * s + REFERENCE])
+            most = scratch.links[steps[h].depth] - mark
+            if mark > 0 and most >= 0:
+                greatest = max(greatest, min(most + graph.root_path[s], graph.max_root_path[s]))
             h -= 1
         for j in range(h + 1, i + 1):
-            steps[j, ROOT_PATH] = greatest
+            steps[j].root_path = greatest
         i = h
 
 
 @inlined
-def list_others(graph, work, r):  # type: ignore[no-untyped-def]
-    """Lists, for sign < 0, the ancestors of r that a has not, each with the greatest root_path with which a concept
-    below it may be near enough over it."""
-    work.state[LONGEST] = -1
+def list_others(graph: GraphArrays, scratch: AncestorScratch, r: int) -> None:
+    """Lists, for sign < 0, the ancestors of r that are none of a and over which a candidate may be near enough."""
+    scratch.state[LONGEST] = -1
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
-        u = np.int64(graph.ancestors[j])
-        most = work.links[graph.depth[u]] - 1 - graph.paths[j]
-        if work.marks[2 * u + VALUE] == 0 and most >= 0:
-            limit = min(most + graph.root_path[u], graph.longest[u])
-            work.state[LONGEST] = max(work.state[LONGEST], limit)
-            add_other(graph, work, u, limit)
+        u = int64(graph.ancestors[j])
+        most = scratch.links[graph.depth[u]] - 1 - graph.paths[j]
+        if scratch.marks[2 * u + VALUE] == 0 and most >= 0:
+            limit = min(most + graph.root_path[u], graph.max_root_path[u])
+            scratch.state[LONGEST] = max(scratch.state[LONGEST], limit)
+            add_other(graph, scratch, u, limit)
 
 
 @inlined
-def longest(work, i):  # type: ignore[no-untyped-def]
-    """For sign < 0: the longest path up to the root that a member of a list of step i may have."""
-    return max(work.steps[i, ROOT_PATH], work.state[LONGEST])
+def add_other(graph: GraphArrays, scratch: AncestorScratch, u: int, limit: int) -> None:
+    """Adds an ancestor of r to ``AncestorScratch.others``."""
+    count = scratch.state[OTHERS]
+    first, second = int64(graph.signature_bits[u, 0]), int64(graph.signature_bits[u, 1])
+    scratch.others[count].first_bit = first
+    scratch.others[count].second_bit = second
+    scratch.others[count].limit = limit
+    scratch.mask[first >> 6] |= np.uint64(1) << np.uint64(first & 63)
+    scratch.state[OTHERS] = count + 1
 
 
 @inlined
-def add_other(graph, work, u, limit):  # type: ignore[no-untyped-def]
-    """Puts an ancestor of r that a has not on the list of those that a concept may be below."""
-    count = work.others[0, COUNT]
-    work.others[count, FIRST], work.others[count, SECOND] = graph.bits[u, 0], graph.bits[u, 1]
-    work.others[count, LIMIT] = limit
-    work.mask[graph.bits[u, 0] >> 6] |= np.uint64(1) << np.uint64(graph.bits[u, 0] & 63)
-    work.others[0, COUNT] = count + 1
+def longest_root_path(scratch: AncestorScratch, i: int) -> int:
+    """For sign < 0: the greatest ``root_path`` of an admissible member of a list of step i."""
+    return max(scratch.steps[i].root_path, scratch.state[LONGEST])
 
 
 @inlined
-def has_bit(words, at, bit):  # type: ignore[no-untyped-def]
-    """Whether the words from ``at`` on have a bit."""
+def has_bit(words: UInt64Array, at: int, bit: int) -> bool:
+    """Whether bit 64 · i + j is set: bit j of the word at index ``at + i``."""
     return (words[at + (bit >> 6)] >> np.uint64(bit & 63)) & np.uint64(1) != np.uint64(0)
 
 
 @inlined
-def may_share(words, at, work, number):  # type: ignore[no-untyped-def]
-    """Whether what has these words from ``at`` on may be below one of the others, and be admissible for that.
+def may_be_below_other(words: UInt64Array, at: int, scratch: AncestorScratch, number: int) -> bool:
+    """Whether a concept with the signature at an index of ``words`` may be admissible because it is below an other.
 
-    number: its root_path (sign < 0) or minus its depth, or what of several is the least.
+    number: its root_path (sign < 0) or minus its depth (sign > 0). For the union of several signatures: the least.
     """
-    if not has_common_bit(words, at, work.mask):
+    if not has_common_bit(words, at, scratch.mask):
         return False
-    others = work.others
-    for i in range(others[0, COUNT]):
-        matters = number <= others[i, LIMIT]
-        if matters and has_bit(words, at, others[i, FIRST]) and has_bit(words, at, others[i, SECOND]):
+    others = scratch.others
+    for i in range(scratch.state[OTHERS]):
+        matters = number <= others[i].limit
+        if matters and has_bit(words, at, others[i].first_bit) and has_bit(words, at, others[i].second_bit):
             return True
     return False
 
 
 @inlined
-def is_deep_enough(lists, work, i, k, block, touched):  # type: ignore[no-untyped-def]
-    """For sign > 0: whether any of a block's members with k links up to step i may be farther."""
-    if k >= work.steps[i, ENOUGH]:
+def is_deep_enough(lists: MemberLists, scratch: AncestorScratch, i: int, k: int, block: int, is_below: bool) -> bool:
+    """For sign > 0: whether a member of a block, with k links up to step i, may be far enough.
+
+    block: index of its words; is_below: ``may_be_below_other`` of the block.
+    """
+    if k >= scratch.steps[i].enough_links:
         return True
-    deepest = np.int64(lists.blocks[block + DEEPEST])
-    return deepest > work.steps[i, BY_SHARED] or (touched and deepest > work.steps[i, BY_OTHERS])
+    deepest = int64(lists.blocks[block + DEEPEST])
+    step = scratch.steps[i]
+    return deepest > step.depth_over_shared or (is_below and deepest > step.depth_over_others)
 
 
 @inlined
-def is_prunable(graph, work, sign, i, k, c):  # type: ignore[no-untyped-def]
-    """Whether c, with k links up to step i, cannot be admissible, as its depths and bits tell."""
-    steps = work.steps
-    if sign == 0 or (sign > 0 and k >= steps[i, ENOUGH]):
+def is_prunable(graph: GraphArrays, scratch: AncestorScratch, sign: int, i: int, k: int, c: int) -> bool:
+    """Whether c, with k links up to step i, cannot be admissible by its depth, its root_path and its signature."""
+    step = scratch.steps[i]
+    if sign == 0 or (sign > 0 and k >= step.enough_links):
         return False
     if sign > 0:
         depth = graph.depth[c]
-        if depth > steps[i, BY_SHARED]:
+        if depth > step.depth_over_shared:
             return False
-        return depth <= steps[i, BY_OTHERS] or not may_share(graph.rows, ROW_WORDS * c, work, -depth)
-    root_path = np.int64(graph.root_path[c])
-    if root_path <= steps[i, ROOT_PATH]:
+        at = SIGNATURE_WORDS * c
+        return depth <= step.depth_over_others or not may_be_below_other(graph.signatures, at, scratch, -depth)
+    root_path = int64(graph.root_path[c])
+    if root_path <= step.root_path:
         return False
-    return root_path > work.state[LONGEST] or not may_share(graph.rows, ROW_WORDS * c, work, root_path)
+    if root_path > scratch.state[LONGEST]:
+        return True
+    return not may_be_below_other(graph.signatures, SIGNATURE_WORDS * c, scratch, root_path)
 
 
 @inlined
-def is_covered(graph, lists, work, i, block):  # type: ignore[no-untyped-def]
-    """Whether all members of a block lie below an ancestor of a that is deeper than step i."""
-    end = graph.begins[work.steps[i, DEPTH] + 1]
-    at, x = ANCESTOR_LINE * np.int64(lists.blocks[block + COVER]), end
+def is_covered(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, i: int, block: int) -> bool:
+    """Whether all members of a block are below an ancestor of a that is deeper than step i."""
+    end = graph.depth_starts[scratch.steps[i].depth + 1]
+    at, x = ANCESTOR_LINE * int64(lists.blocks[block + COVER]), end
     while x >= end:
-        x, _, at = next_above(graph, at)
-        if x >= end and work.marks[2 * x + VALUE] > 0:
+        x, _, at = next_ancestor(graph, at)
+        if x >= end and scratch.marks[2 * x + VALUE] > 0:
             return True
     return False
 
 
 @inlined
-def is_too_near(graph, lists, memo, work, case, level):  # type: ignore[no-untyped-def]
-    """For sign > 0: whether no member of a level can be farther, as what its lists share with r and their greatest
-    depths tell."""
-    mark(graph, work, case)
-    _, r, sign, (own_depth, own_links) = case
-    for g in range(memo.first_group[level], memo.first_group[level + 1]):
-        x = np.int64(memo.groups[2 * g])
-        s = work.steps[memo.groups[2 * g + 1], SELF]
-        _, depth, links = common_subsumer(graph, work, s, REFERENCE)
-        if passes(sign, depth, links + x - lists.first[s], case[3]):
+def is_level_prunable(dag: DagArrays, query: Query, level: int) -> bool:
+    """For sign > 0: whether no member of a level can be far enough, by the separations of its lists' concepts from r
+    and the lists' greatest depths."""
+    graph, lists, cache, scratch = dag
+    mark_query(graph, scratch, query)
+    own_depth, own_links = query.own_distance
+    for g in range(cache.first_group[level], cache.first_group[level + 1]):
+        x = int64(cache.groups[g].list)
+        s = scratch.steps[cache.groups[g].step].concept
+        _, shared = common_subsumer(graph, scratch, s, REFERENCE)
+        farthest = Separation(shared.depth, shared.links + x - lists.first[s])
+        if meets_sign(query.sign, farthest, query.own_distance):
             return False
-        if (np.int64(lists.deepest[x]) + graph.depth[r]) * own_depth > (2 * own_depth + own_links) * (depth + 1):
+        if (int64(lists.deepest[x]) + graph.depth[query.reference]) * own_depth > (2 * own_depth + own_links) * (
+            shared.depth + 1
+        ):
             return False
     return True
 
 
 @inlined
-def is_list_prunable(graph, lists, work, sign, x, i):  # type: ignore[no-untyped-def]
-    """Whether no member of a list x of step i can be admissible: all have too long a path up to the root (sign < 0), or
-    none is deep enough to be farther over another subsumer (sign > 0)."""
-    if sign == 0 or (sign > 0 and x - lists.first[work.steps[i, SELF]] >= work.steps[i, ENOUGH]):
+def is_list_prunable(
+    graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, sign: int, x: int, i: int
+) -> bool:
+    """Whether no member of list x of step i can be admissible: all have too great a root_path (sign < 0), or none is
+    deep enough to be far enough over another subsumer (sign > 0)."""
+    step = scratch.steps[i]
+    if sign == 0 or (sign > 0 and x - lists.first[step.concept] >= step.enough_links):
         return False
     if sign > 0:
-        return lists.deepest[x] <= min(work.steps[i, BY_SHARED], work.steps[i, BY_OTHERS])
-    return graph.root_path[lists.members[lists.starts[x]]] > longest(work, i)
+        return lists.deepest[x] <= min(step.depth_over_shared, step.depth_over_others)
+    return graph.root_path[lists.members[lists.starts[x]]] > longest_root_path(scratch, i)
 
 
 @inlined
-def first_after(graph, lists, start, stop, root_path):  # type: ignore[no-untyped-def]
-    """The first member of a list, from start to stop, with a longer path up to the root; stop for none."""
+def first_longer(graph: GraphArrays, lists: MemberLists, start: int, stop: int, root_path: int) -> int:
+    """The first of the members start … stop - 1 of one list whose root_path is greater; ``stop`` if none is."""
     while start < stop:
         middle = (start + stop) >> 1
         if graph.root_path[lists.members[middle]] <= root_path:

@@ -1,52 +1,63 @@
-"""Drawing from a level of a case, exactly uniformly, without looking at all of it.
+"""Drawing one admissible candidate of a level, exactly uniformly, without a visit of all members.
 
-A level has a known number of members, of which some are admissible. Members are tried at random, each as likely as any
-other, until one is admissible. If a number of tries, which depends on the members' number alone, does not find one, all
-admissible ones are listed (``dag_listing``), and one of them is taken at random. So a draw is a function of the case,
-the level and the record's random word. What was listed is remembered: the next draw tells from the list what its tries
-would find, so that it gives the same with memory and without.
+The number of members of a level is known; some of them are admissible. Members are tried at random, each with the same
+probability, until one is admissible. If a number of tries, which depends on the number of members alone, finds none,
+all admissible members are enumerated, and one of them is drawn. So the draw is a function of the query, the level and
+the record's random word. An enumeration is cached; later draws read from the list what their tries would have found, so
+that the cache never changes a draw.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.cache_lines import ROW_WORDS
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.kernels.cache_lines import SIGNATURE_WORDS
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, part
+from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.random.draws import index_below
-from stream_masker.core.replacement.dag.cache import BALL, EMPTY, LISTED, START, THERE, UNKNOWN, is_enumerated, locate
+from stream_masker.core.replacement.dag.arrays import DagArrays
+from stream_masker.core.replacement.dag.cache import (
+    EMPTY,
+    LISTED,
+    NONEMPTY,
+    UNKNOWN,
+    CandidateCache,
+    is_listed,
+    locate,
+)
 from stream_masker.core.replacement.dag.enumeration import (
-    LOW,
-    is_level_member,
-    list_admissible,
-    list_near_set,
-    prefetch_member,
-    put_in_order,
-    sift,
+    enumerate_level,
+    enumerate_near_set,
+    is_admissible_member,
+    prefetch_concept,
+    sift_members,
+    sort_listed,
     sweep_level,
 )
 from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER
-from stream_masker.core.replacement.dag.pruning import distance_bound, is_list_prunable, is_too_near
-from stream_masker.core.replacement.dag.scratch import BOUNDED, READY, mark
+from stream_masker.core.replacement.dag.pruning import compute_bounds, is_level_prunable, is_list_prunable
+from stream_masker.core.replacement.dag.query import Query
+from stream_masker.core.replacement.dag.scratch import BOUNDED, STAGE, mark_query
 
-LEVEL_OF_FEW = 8
-FEWEST_TRIES, MOST_TRIES, MEMBERS_A_TRY = 4, 4096, 32
+MAX_UNTRIED = 8
+"""A level of at most so many members is enumerated at once."""
+MIN_TRIES, MAX_TRIES, MEMBERS_PER_TRY = 4, 4096, 32
 TRIES_PER_ROUND = 16
-"""Members that are tried together, after the first ones."""
+"""Members that are tried together, after the first ``MIN_TRIES``."""
 
 SMALL_NEAR_SET = 64
-"""Concepts that may be nearer to the reference: if they are no more, they are listed at once."""
+"""A near set of at most so many members is enumerated at once."""
 
 WORD_BITS = 64
 
 MANY_LISTED = 32
-"""Concepts of a list not yet in order: if they are more, tries may well do without."""
+"""Where more concepts are listed but not yet sorted, tries probably find one sooner."""
 
 
 @inlined
-def offset_below(seed, turn, size):  # type: ignore[no-untyped-def]
-    """A random integer in 0 … size - 1, the turn-th from a record's word (splitmix64)."""
+def random_index(seed: np.uint64, turn: int, size: int) -> int:
+    """A random integer in 0 … size - 1: number ``turn`` of the sequence (splitmix64) that starts at a random word."""
     word = seed + HASH_MULTIPLIER * np.uint64(turn + 1)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -54,121 +65,128 @@ def offset_below(seed, turn, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def tries_of(members):  # type: ignore[no-untyped-def]
-    """How many members to try before all are listed."""
-    return 0 if members <= LEVEL_OF_FEW else min(FEWEST_TRIES + members // MEMBERS_A_TRY, MOST_TRIES)
+def max_tries(members: int) -> int:
+    """The number of tries before a level of so many members is enumerated."""
+    return 0 if members <= MAX_UNTRIED else min(MIN_TRIES + members // MEMBERS_PER_TRY, MAX_TRIES)
 
 
 @part
-def draw_from_level(graph, lists, memo, work, case, slot, first, j, seed):  # type: ignore[no-untyped-def]
-    """An admissible concept of the case's level j, or -1 if there is none; ``first``: the value's first level."""
-    at = memo.cases[slot, START] + j
-    if memo.statuses[at] == UNKNOWN and case[2] < 0 and memo.cases[slot, BALL] <= SMALL_NEAR_SET:
-        list_near_set(graph, lists, memo, work, case, slot, first)
-    if memo.statuses[at] == EMPTY:
-        return np.int64(-1)
-    level = first + j
-    if memo.statuses[at] == UNKNOWN and case[2] > 0 and is_too_near(graph, lists, memo, work, case, level):
-        memo.statuses[at] = EMPTY
-        return np.int64(-1)
-    turns = tries_of(memo.sizes[level])
-    if not is_cached_level(memo, at):
-        found = try_members(graph, lists, memo, work, case, level, turns, seed)
+def draw_from_level(dag: DagArrays, query: Query, j: int, seed: np.uint64) -> int:
+    """An admissible candidate of level j of the query's value; -1 if there is none. seed: a random word."""
+    cache = dag.cache
+    at = cache.queries[query.entry].start + j
+    if cache.statuses[at] == UNKNOWN and query.sign < 0 and cache.queries[query.entry].near_set <= SMALL_NEAR_SET:
+        enumerate_near_set(dag, query)
+    if cache.statuses[at] == EMPTY:
+        return int64(-1)
+    level = query.first_level + j
+    if cache.statuses[at] == UNKNOWN and query.sign > 0 and is_level_prunable(dag, query, level):
+        cache.statuses[at] = EMPTY
+        return int64(-1)
+    turns = max_tries(cache.sizes[level])
+    if not is_drawn_from_list(cache, at):
+        found = try_members(dag, query, level, turns, seed)
         if found >= 0:
-            memo.statuses[at] = max(memo.statuses[at], THERE)
+            cache.statuses[at] = max(cache.statuses[at], NONEMPTY)
             return found
-    if memo.statuses[at] < LISTED:
-        list_admissible(graph, lists, memo, work, case, slot, first, level, at)
-    if memo.statuses[at] == EMPTY:
-        return np.int64(-1)
-    return drawn(graph, lists, memo, work, case, level, at, turns, seed)
+    if cache.statuses[at] < LISTED:
+        enumerate_level(dag, query, level, at)
+    if cache.statuses[at] == EMPTY:
+        return int64(-1)
+    return draw_enumerated(dag, query, level, at, turns, seed)
 
 
 @inlined
-def is_cached_level(memo, at):  # type: ignore[no-untyped-def]
-    """Whether a status tells of a list that is in order, or soon put in order."""
-    return memo.statuses[at] >= LISTED and memo.found[memo.statuses[at] - LISTED] >= -MANY_LISTED
+def is_drawn_from_list(cache: CandidateCache, at: int) -> bool:
+    """Whether the status at an index refers to a list of places, or to a list of few concepts."""
+    return cache.statuses[at] >= LISTED and cache.listed[cache.statuses[at] - LISTED] >= -MANY_LISTED
 
 
 @inlined
-def try_members(graph, lists, memo, work, case, level, turns, seed):  # type: ignore[no-untyped-def]
-    """The first admissible one of so many members tried; -1 if none is. Few tries need no bounds."""
-    mark(graph, work, case)
-    turn = min(turns, FEWEST_TRIES)
-    found = try_members_together(graph, lists, memo, work, case, level, 0, turn, seed)
+def try_members(dag: DagArrays, query: Query, level: int, turns: int, seed: np.uint64) -> int:
+    """The first admissible member among so many that are tried; -1 if there is none.
+
+    The bounds are computed only after the first rounds: they cost more than a few tries.
+    """
+    mark_query(dag.graph, dag.scratch, query)
+    turn = min(turns, MIN_TRIES)
+    found = try_round(dag, query, level, 0, turn, seed)
     while found < 0 and turn < turns:
-        if turn > FEWEST_TRIES:
-            distance_bound(graph, work, case)
-        found = try_members_together(
-            graph, lists, memo, work, case, level, turn, min(turns, turn + TRIES_PER_ROUND), seed
-        )
+        if turn > MIN_TRIES:
+            compute_bounds(dag.graph, dag.scratch, query)
+        found = try_round(dag, query, level, turn, min(turns, turn + TRIES_PER_ROUND), seed)
         turn += TRIES_PER_ROUND
     return found
 
 
 @part
-def try_members_together(graph, lists, memo, work, case, level, turn, stop, seed):  # type: ignore[no-untyped-def]
-    """As ``try_members``, of some turns, whose members are asked for together."""
-    kept = work.kept
-    bounded = work.state[READY] == BOUNDED and case[2] != 0
+def try_round(dag: DagArrays, query: Query, level: int, turn: int, stop: int, seed: np.uint64) -> int:
+    """``try_members`` for the tries turn … stop - 1, whose members are prefetched together."""
+    graph, lists, cache, scratch = dag
+    members = scratch.members
+    bounded = scratch.state[STAGE] == BOUNDED and query.sign != 0
     count = 0
     for t in range(turn, stop):
-        g, y = locate(lists, memo, level, offset_below(seed, t, memo.sizes[level]))
-        x, i = np.int64(memo.groups[2 * g]), np.int64(memo.groups[2 * g + 1])
-        if not (bounded and is_list_prunable(graph, lists, work, case[2], x, i)):
+        g, y = locate(lists, cache, level, random_index(seed, t, cache.sizes[level]))
+        x, i = int64(cache.groups[g].list), int64(cache.groups[g].step)
+        if not (bounded and is_list_prunable(graph, lists, scratch, query.sign, x, i)):
             prefetch(lists.members, y)
-            kept[count] = (g << 32) + y
+            members[count].group = g
+            members[count].index = y
             count += 1
     for n in range(count):
-        c = np.int64(lists.members[kept[n] & LOW])
+        c = int64(lists.members[members[n].index])
         if bounded:
-            prefetch(graph.rows, ROW_WORDS * c)
+            prefetch(graph.signatures, SIGNATURE_WORDS * c)
             prefetch(graph.root_path, c)
         else:
-            prefetch_member(graph, c)
+            prefetch_concept(graph, c)
     if bounded:
-        count = sift(graph, lists, memo, work, case, count)
+        count = sift_members(dag, query.sign, count)
     for n in range(count):
-        if is_level_member(graph, lists, memo, work, case, kept[n]):
-            return np.int64(lists.members[kept[n] & LOW])
-    return np.int64(-1)
+        index = int64(members[n].index)
+        if is_admissible_member(dag, query, int64(members[n].group), index):
+            return int64(lists.members[index])
+    return int64(-1)
 
 
 @inlined
-def bits_of_places(found, at):  # type: ignore[no-untyped-def]
-    """The bits ``bit_of`` of all places on the list at ``found[at]``; all bits for many."""
+def place_bits(listed: Int32Array, begin: int) -> np.uint64:
+    """The union of ``place_bit`` over the list of places at ``listed[begin]``; all bits if the list is long."""
     bits = np.uint64(0)
-    if found[at] > WORD_BITS:
+    if listed[begin] > WORD_BITS:
         bits = ~bits
     else:
-        for i in range(at + 1, at + 1 + found[at]):
-            bits |= bit_of(found[i])
+        for i in range(begin + 1, begin + 1 + listed[begin]):
+            bits |= place_bit(listed[i])
     return bits
 
 
 @inlined
-def bit_of(place):  # type: ignore[no-untyped-def]
+def place_bit(place: int) -> np.uint64:
     """One of 64 bits for each place."""
     return np.uint64(1) << (np.uint64(place) & np.uint64(WORD_BITS - 1))
 
 
 @inlined
-def drawn(graph, lists, memo, work, case, level, at, turns, seed):  # type: ignore[no-untyped-def]
-    """The same draw, from the list of those that are admissible; from all of them after so many tries."""
-    place = np.int64(-1)
-    if memo.statuses[at] >= LISTED:
-        begin = np.int64(memo.statuses[at] - LISTED)
-        if memo.found[begin] < 0:
-            put_in_order(graph, lists, memo, work, case, level, begin)
-        bits = bits_of_places(memo.found, begin)
+def draw_enumerated(dag: DagArrays, query: Query, level: int, at: int, turns: int, seed: np.uint64) -> int:
+    """The draw from a level that is enumerated: the first of so many tries that is on the list; if none is, one of the
+    list. A level with too many admissible members for a list is swept twice."""
+    cache = dag.cache
+    place = int64(-1)
+    if cache.statuses[at] >= LISTED:
+        begin = int64(cache.statuses[at] - LISTED)
+        if cache.listed[begin] < 0:
+            sort_listed(dag, query, level, begin)
+        bits = place_bits(cache.listed, begin)
         for turn in range(turns):
-            u = offset_below(seed, turn, memo.sizes[level])
-            if bits & bit_of(u) != 0 and is_enumerated(memo.found, begin, u):
-                place = u
+            tried = random_index(seed, turn, cache.sizes[level])
+            if bits & place_bit(tried) != 0 and is_listed(cache.listed, begin, tried):
+                place = tried
                 break
         if place < 0:
-            place = np.int64(memo.found[begin + 1 + offset_below(seed, turns, memo.found[begin])])
+            place = int64(cache.listed[begin + 1 + random_index(seed, turns, cache.listed[begin])])
     else:
-        size = sweep_level(graph, lists, memo, work, case, level, -1, 0)[0]
-        place = sweep_level(graph, lists, memo, work, case, level, offset_below(seed, turns, size), 0)[1]
-    return np.int64(lists.members[locate(lists, memo, level, place)[1]])
+        size = sweep_level(dag, query, level, -1, 0)[0]
+        place = sweep_level(dag, query, level, random_index(seed, turns, size), 0)[1]
+    return int64(dag.lists.members[locate(dag.lists, cache, level, place)[1]])

@@ -1,7 +1,7 @@
-"""Room for one case at a time, where the ancestors of its value and of its reference are marked.
+"""Scratch memory for one query at a time, in which the ancestors of its value and of its reference are marked.
 
-A value comes with many references, so its marks stay until another value's are asked for; a reference's are removed
-with its case.
+Equal values are neighbours in a batch, so the marks of a value stay until another value is marked. The marks of a
+reference are removed with its query.
 """
 
 from __future__ import annotations
@@ -9,27 +9,59 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array, UInt64Array
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, ROW_WORDS, marked_on_line
+from stream_masker.core.dtypes import Int16Array, Int64Array, RecordArray, UInt8Array, UInt64Array
+from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, marked_on_line
 from stream_masker.core.kernels.intrinsics import lowest_bit
-from stream_masker.core.kernels.jit import inlined, part
-from stream_masker.core.replacement.dag.index import MEMBER_BLOCK, PATH_MASK, next_above, next_line
-from stream_masker.core.replacement.levels import passes
+from stream_masker.core.kernels.jit import inlined, int64, part
+from stream_masker.core.replacement.dag.index import MEMBER_BLOCK, PATH_MASK, GraphArrays, next_ancestor, next_line
+from stream_masker.core.replacement.dag.query import Query
+from stream_masker.core.replacement.levels import Separation, meets_sign
 
-SELF, DEPTH, PATH, SHARED, LINKS, ENOUGH, BY_SHARED, BY_OTHERS, ROOT_PATH = range(9)
-"""Columns of ``AncestorScratch.steps``."""
-SCRATCH_COLUMNS = 9
+STEP = np.dtype(
+    [
+        ("concept", np.int64),
+        ("depth", np.int64),
+        ("shared_depth", np.int64),
+        ("shared_links", np.int64),
+        ("enough_links", np.int64),
+        ("depth_over_shared", np.int64),
+        ("depth_over_others", np.int64),
+        ("root_path", np.int64),
+    ]
+)
+"""A step: an ancestor s of the value, with the bounds of ``pruning`` for the members of its lists.
 
-FIRST, SECOND, LIMIT, COUNT = range(4)
-"""Columns of ``AncestorScratch.others``; their number stands in the first row."""
+concept, depth: of s. shared_depth, shared_links: of the least common subsumer of s and r.
+For sign > 0: enough_links: a candidate with at least so many links up to s is far enough if it shares no more with r
+than s does; depth_over_shared, depth_over_others: a candidate must be deeper than this to be far enough over a common
+ancestor of a and r, or over another ancestor of r.
+For sign < 0: root_path: the greatest path up to the root of a candidate that is near enough over a common ancestor of a
+and r.
+"""
 
-READY, HELD, LONGEST = range(3)
-"""Indices of ``AncestorScratch.state``."""
+OTHER = np.dtype([("first_bit", np.int64), ("second_bit", np.int64), ("limit", np.int64)])
+"""An ancestor of r that is none of a: its signature bits; and the greatest ``root_path`` (sign < 0), or minus the least
+depth (sign > 0), of a candidate that may be admissible because it is below it."""
 
-MARKED, BOUNDED = 1, 2
-"""What ``AncestorScratch`` holds: the ancestors of a case, and also what rules concepts out."""
+BOUND = np.dtype([("depth", np.int64), ("limit", np.int64)])
+"""A common ancestor of a and r: its depth, and the depth that a candidate must exceed to be far enough over it."""
+
+MEMBER = np.dtype([("group", np.int32), ("index", np.int32)])
+"""A member of a level: its group, and its index in ``MemberLists.members``."""
+
+NEAR_MEMBER = np.dtype([("subsumer", np.int32), ("concept", np.int32)])
+"""A concept that may be near to r, and the ancestor of r in whose list it is."""
+
+LEVEL_CONCEPT = np.dtype([("level", np.int32), ("concept", np.int32)])
+"""An admissible concept, and the index of its level among those of the value."""
+
+STAGE, HELD, LONGEST, OTHERS = range(4)
+"""Indices of ``AncestorScratch.state``: the stage; the value whose ancestors are marked, or ``NO_VALUE``; the greatest
+limit of the others (sign < 0); the number of the others."""
+
+CLEAN, MARKED, BOUNDED = range(3)
+"""Stages: no query; the ancestors of a query are marked; its bounds are computed, too."""
 
 NO_VALUE = -1
 
@@ -37,177 +69,187 @@ VALUE, REFERENCE = range(2)
 """Sides of ``AncestorScratch.marks``."""
 
 BITS_OF_VALUE = np.uint64(0x55555555)
-"""Those of ``marked_on_line`` that tell of ``VALUE``; the others, higher by one, tell of ``REFERENCE``."""
+"""Bits of ``marked_on_line`` for ``VALUE``; those for ``REFERENCE`` are one higher."""
 
 MAX_NEAR_SET = 1 << 16
-"""Concepts near a reference that are looked at instead of a level."""
+"""Concepts near to a reference that are visited instead of a level, at most."""
 
-MAX_KEPT = 8 * MEMBER_BLOCK
-"""Members that are asked for together, at most."""
+MAX_MEMBERS = 8 * MEMBER_BLOCK
+"""Members that are prefetched together, at most."""
 
-FEW_MEMBERS = 48
-"""Of a level, that are looked at one by one."""
+MAX_SMALL_LEVEL = 48
+"""Members of a level that is enumerated without pruning, at most."""
 
 
 class AncestorScratch(NamedTuple):
-    """Room for one case at a time.
+    """Scratch memory for one query.
 
-    marks: (2m,) links + 1 up to each ancestor of a (even places) and of r (odd ones), 0 for what is none; all 0 between
-    batches. step_of: (m,) the step of each ancestor of a. state: 0, ``MARKED`` or ``BOUNDED``; whose ancestors are
-    marked on the even places, or ``NO_VALUE``; the greatest limit of the others, for sign < 0.
-
-    steps: (ancestors of a, 9), deepest first: the position, depth and path of each; the depth and links that it shares
-    with r; the fewest links from which on sharing these is far enough; the two bounds of depth; that of root_path.
-    others: (ancestors of r, 4) those that a has not, with their bits, and the greatest root_path (sign < 0) or minus
-    the least depth (sign > 0) of a concept to which they matter; mask: (8,) the first bits of all. links, by_others: by
-    depth, and common: by ancestor of r, what bounds are made of. entries, kept, few, ahead: room for lists.
+    marks: (2 · m,) for concept x and side: 1 + links from the value (side 0) or the reference (side 1) up to x; 0 if x
+        is not an ancestor. All are 0 between batches.
+    step_of: (m,) the step of each ancestor of a; undefined for other concepts.
+    state: (4,) see ``STAGE``.
+    steps: array of ``STEP``; one for each ancestor of a, deepest first, as in the closure.
+    others: array of ``OTHER``; one for each ancestor of r that is none of a and matters.
+    mask: (8,) the union of the first signature bits of the others.
+    links: by depth: the fewest links at a distance of at least the own one (sign > 0: of more) over a subsumer there.
+    others_by_depth: by depth: the least depth that a candidate must exceed over any other at least so deep (sign > 0).
+    common: array of ``BOUND``; one for each common ancestor of a and r.
+    near: array of ``NEAR_MEMBER``. members, small_level: arrays of ``MEMBER``. found: array of ``LEVEL_CONCEPT``.
+    predicted: the level that each of the next values will probably draw from; -1 for none.
     """
 
-    marks: NDArray[np.uint8]
-    step_of: NDArray[np.int16]
+    marks: UInt8Array
+    step_of: Int16Array
     state: Int64Array
-    steps: Int64Array
-    others: Int64Array
+    steps: RecordArray
+    others: RecordArray
     mask: UInt64Array
     links: Int64Array
-    by_others: Int64Array
-    common: Int64Array
-    entries: Int64Array
-    kept: Int64Array
-    few: Int64Array
-    ahead: Int64Array
+    others_by_depth: Int64Array
+    common: RecordArray
+    near: RecordArray
+    members: RecordArray
+    small_level: RecordArray
+    found: RecordArray
+    predicted: Int64Array
 
 
-def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, ahead: int) -> AncestorScratch:
-    """Room for values of a taxonomy where none has more ancestors, itself included, or is deeper; so many ahead."""
+def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, predicted: int) -> AncestorScratch:
+    """Scratch memory for a taxonomy whose concepts have at most so many ancestors and depths.
+
+    ``predicted``: the number of values that are prefetched together.
+    """
     return AncestorScratch(
         marks=np.zeros(2 * concepts, np.uint8),
         step_of=np.zeros(concepts, np.int16),
-        state=np.array([0, NO_VALUE, 0], np.int64),
-        steps=np.zeros((ancestors, SCRATCH_COLUMNS), np.int64),
-        others=np.zeros((ancestors, 4), np.int64),
-        mask=np.zeros(ROW_WORDS, np.uint64),
+        state=np.array([CLEAN, NO_VALUE, 0, 0], np.int64),
+        steps=np.zeros(ancestors, STEP),
+        others=np.zeros(ancestors, OTHER),
+        mask=np.zeros(SIGNATURE_WORDS, np.uint64),
         links=np.zeros(depths + 1, np.int64),
-        by_others=np.zeros(depths + 1, np.int64),
-        common=np.zeros((ancestors, 2), np.int64),
-        entries=np.zeros(MAX_NEAR_SET, np.int64),
-        kept=np.zeros(MAX_KEPT, np.int64),
-        few=np.zeros(FEW_MEMBERS, np.int64),
-        ahead=np.zeros(ahead, np.int64),
+        others_by_depth=np.zeros(depths + 1, np.int64),
+        common=np.zeros(ancestors, BOUND),
+        near=np.zeros(MAX_MEMBERS, NEAR_MEMBER),
+        members=np.zeros(MAX_MEMBERS, MEMBER),
+        small_level=np.zeros(MAX_SMALL_LEVEL, MEMBER),
+        found=np.zeros(MAX_NEAR_SET, LEVEL_CONCEPT),
+        predicted=np.zeros(predicted, np.int64),
     )
 
 
 @inlined
-def mark_value(graph, work, a):  # type: ignore[no-untyped-def]
-    """Marks the ancestors of a value, and writes its steps."""
-    work.state[HELD] = a
-    at, i, s = ANCESTOR_LINE * a, 0, np.int64(1)
+def mark_value(graph: GraphArrays, scratch: AncestorScratch, a: int) -> None:
+    """Marks the ancestors of a value and writes its steps."""
+    scratch.state[HELD] = a
+    at, i, s = ANCESTOR_LINE * a, 0, int64(1)
     while s > 0:
-        s, path, at = next_above(graph, at)
-        work.marks[2 * s + VALUE] = path + 1
-        work.step_of[s] = i
-        work.steps[i, SELF], work.steps[i, DEPTH], work.steps[i, PATH] = s, graph.depth[s], path
+        s, path, at = next_ancestor(graph, at)
+        scratch.marks[2 * s + VALUE] = path + 1
+        scratch.step_of[s] = i
+        scratch.steps[i].concept = s
+        scratch.steps[i].depth = graph.depth[s]
         i += 1
 
 
 @inlined
-def unmark(graph, work, c, side):  # type: ignore[no-untyped-def]
-    """Removes the marks of a concept's ancestors."""
-    at, s = ANCESTOR_LINE * c, np.int64(1)
+def unmark(graph: GraphArrays, scratch: AncestorScratch, c: int, side: int) -> None:
+    """Removes the marks of the ancestors of c on one side."""
+    at, s = ANCESTOR_LINE * c, int64(1)
     while s > 0:
-        s, _, at = next_above(graph, at)
-        work.marks[2 * s + side] = 0
+        s, _, at = next_ancestor(graph, at)
+        scratch.marks[2 * s + side] = 0
 
 
 @part
-def release(graph, work):  # type: ignore[no-untyped-def]
-    """Removes the marks of the value that is held, if there is one."""
-    if work.state[HELD] != NO_VALUE:
-        unmark(graph, work, work.state[HELD], VALUE)
-        work.state[HELD] = NO_VALUE
+def release_value(graph: GraphArrays, scratch: AncestorScratch) -> None:
+    """Removes the marks of the held value, if there is one."""
+    if scratch.state[HELD] != NO_VALUE:
+        unmark(graph, scratch, scratch.state[HELD], VALUE)
+        scratch.state[HELD] = NO_VALUE
 
 
 @part
-def hold(graph, work, a):  # type: ignore[no-untyped-def]
-    """Marks the ancestors of a value instead of another one's, unless they are marked."""
-    if work.state[HELD] != a:
-        release(graph, work)
-        mark_value(graph, work, a)
+def hold_value(graph: GraphArrays, scratch: AncestorScratch, a: int) -> None:
+    """Marks the ancestors of a instead of those of the held value, unless a is held."""
+    if scratch.state[HELD] != a:
+        release_value(graph, scratch)
+        mark_value(graph, scratch, a)
 
 
 @part
-def mark(graph, work, case):  # type: ignore[no-untyped-def]
-    """Marks the ancestors of a case (a, r, sign, own), unless they are marked."""
-    a, r, sign = case[0], case[1], case[2]
-    if work.state[READY] == 0:
-        work.state[READY] = MARKED
-        hold(graph, work, a)
-        if sign != 0:
-            at, s = ANCESTOR_LINE * r, np.int64(1)
+def mark_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
+    """Marks the ancestors of a query's value and reference, unless they are marked."""
+    if scratch.state[STAGE] == CLEAN:
+        scratch.state[STAGE] = MARKED
+        hold_value(graph, scratch, query.value)
+        if query.sign != 0:
+            at, s = ANCESTOR_LINE * query.reference, int64(1)
             while s > 0:
-                s, path, at = next_above(graph, at)
-                work.marks[2 * s + REFERENCE] = path + 1
+                s, path, at = next_ancestor(graph, at)
+                scratch.marks[2 * s + REFERENCE] = path + 1
 
 
 @part
-def clean(graph, work, case):  # type: ignore[no-untyped-def]
-    """Empties the room of a case, but for its value."""
-    if work.state[READY] != 0:
-        if case[2] != 0:
-            unmark(graph, work, case[1], REFERENCE)
-        work.state[READY] = 0
+def clean_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
+    """Removes what a query left, except the marks of its value."""
+    if scratch.state[STAGE] != CLEAN:
+        if query.sign != 0:
+            unmark(graph, scratch, query.reference, REFERENCE)
+        scratch.state[STAGE] = CLEAN
 
 
 @inlined
-def marked(graph, work, at, side):  # type: ignore[no-untyped-def]
-    """Bits of the marked ones of a line of ``Graph.up``, two apart, in its order."""
-    return marked_on_line(graph.up, at, work.marks) & (BITS_OF_VALUE << np.uint64(side))
+def marked_entries(graph: GraphArrays, scratch: AncestorScratch, at: int, side: int) -> np.uint64:
+    """The marked entries of the ancestor line at an index: bit 2 · i + side is set for entry i."""
+    return marked_on_line(graph.lines, at, scratch.marks) & (BITS_OF_VALUE << np.uint64(side))
 
 
 @inlined
-def first_marked(graph, work, at, bits, side):  # type: ignore[no-untyped-def]
-    """(the first one of these bits of a line, the links to it from the line's concept and from the marked one)."""
-    number = np.int64(graph.up[at + (lowest_bit(bits) >> 1)])
-    x = number >> PATH_BITS
-    return x, np.int64(work.marks[2 * x + side]) - 1 + (number & PATH_MASK)
+def first_marked(graph: GraphArrays, scratch: AncestorScratch, at: int, bits: np.uint64, side: int) -> tuple[int, int]:
+    """(position, links) of the entry of the lowest bit: the links of the paths from the line's concept up to it and
+    from the marked concept up to it, in sum."""
+    entry = int64(graph.lines[at + (lowest_bit(bits) >> 1)])
+    x = entry >> PATH_BITS
+    return x, int64(scratch.marks[2 * x + side]) - 1 + (entry & PATH_MASK)
 
 
 @inlined
-def common_subsumer(graph, work, c, side):  # type: ignore[no-untyped-def]
-    """(position, depth, links) of the least common subsumer of c and the value or the reference, by marks: of the
-    deepest ones that with the fewest links, and of these the last position."""
-    at = ANCESTOR_LINE * np.int64(c)
-    bits = marked(graph, work, at, side)
+def common_subsumer(graph: GraphArrays, scratch: AncestorScratch, c: int, side: int) -> tuple[int, Separation]:
+    """The position of the least common subsumer of c and the marked value or reference, and their separation.
+
+    Of the deepest common ancestors it is the one with the fewest links; of several, that with the greatest position.
+    """
+    at = ANCESTOR_LINE * int64(c)
+    bits = marked_entries(graph, scratch, at, side)
     while bits == 0:
         at = next_line(graph, at)
-        bits = marked(graph, work, at, side)
-    found, links = first_marked(graph, work, at, bits, side)
-    depth = np.int64(graph.depth[found])
+        bits = marked_entries(graph, scratch, at, side)
+    found, links = first_marked(graph, scratch, at, bits, side)
+    depth = int64(graph.depth[found])
     bits &= bits - np.uint64(1)
     while True:
         while bits != 0:
-            x, total = first_marked(graph, work, at, bits, side)
-            if x < graph.begins[depth]:
-                return found, depth, links
+            x, total = first_marked(graph, scratch, at, bits, side)
+            if x < graph.depth_starts[depth]:
+                return found, Separation(depth, links)
             if total < links:
                 found, links = x, total
             bits &= bits - np.uint64(1)
         at = next_line(graph, at)
         if at == 0:
-            return found, depth, links
-        bits = marked(graph, work, at, side)
+            return found, Separation(depth, links)
+        bits = marked_entries(graph, scratch, at, side)
 
 
 @inlined
-def fits(graph, work, case, c, s):  # type: ignore[no-untyped-def]
-    """Whether c has s for its least common subsumer with a and is admissible."""
-    return common_subsumer(graph, work, c, VALUE)[0] == s and meets_sign(graph, work, case, c)
+def is_admissible_over(graph: GraphArrays, scratch: AncestorScratch, query: Query, c: int, s: int) -> bool:
+    """Whether s is the least common subsumer of c and the value, and c is admissible."""
+    return common_subsumer(graph, scratch, c, VALUE)[0] == s and meets_query_sign(graph, scratch, query, c)
 
 
 @inlined
-def meets_sign(graph, work, case, c):  # type: ignore[no-untyped-def]
-    """Whether c is farther from the reference, or nearer to it, than the value, as the case's sign demands."""
-    if case[2] == 0:
+def meets_query_sign(graph: GraphArrays, scratch: AncestorScratch, query: Query, c: int) -> bool:
+    """Whether c meets the sign condition of a query."""
+    if query.sign == 0:
         return True
-    _, depth, links = common_subsumer(graph, work, c, REFERENCE)
-    return passes(case[2], depth, links, case[3])
+    return meets_sign(query.sign, common_subsumer(graph, scratch, c, REFERENCE)[1], query.own_distance)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.statistics.compensated import exact_product, exact_sum
 
 GRAIN = 402653184.0
@@ -29,14 +29,14 @@ class KnownSums(NamedTuple):
 
     place: Int32Array
     row: Int64Array
-    distances: Float64Array
+    distances: Float64Matrix
     counts: Float64Array
-    sums: Float64Array
-    squares: Float64Array
+    sums: Float64Matrix
+    squares: Float64Matrix
 
 
 @kernel
-def slide_values(keys, changes, size, known):  # type: ignore[no-untyped-def]
+def slide_values(keys: Int64Array, changes: Int64Array, size: int, known: KnownSums) -> bool:
     """Takes changes of values, (c,) each, into their sums; ``size``: how many values are known.
 
     Returns whether it did: only where all that change are known and have rows of distances.
@@ -51,9 +51,18 @@ def slide_values(keys, changes, size, known):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def slide_pairs(  # type: ignore[no-untyped-def]
-    keys, counts, changed, changes, concepts, size_a, a, size_b, b, products
-):
+def slide_pairs(
+    keys: Int64Array,
+    counts: Int64Array,
+    changed: Int64Array,
+    changes: Int64Array,
+    concepts: int,
+    size_a: int,
+    a: KnownSums,
+    size_b: int,
+    b: KnownSums,
+    products: Float64Matrix,
+) -> bool:
     """Takes changes of pairs into the sum of ``products``, (1, 2), and into the sums of both attributes' values.
 
     ``keys`` and ``counts``: the pairs before; ``concepts``: those of B's taxonomy. Otherwise like ``slide_values``.
@@ -76,11 +85,19 @@ def slide_pairs(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def product_of_means(keys, counts, concepts, place_a, means_a, place_b, means_b):  # type: ignore[no-untyped-def]
+def product_of_means(
+    keys: Int64Array,
+    counts: Int64Array,
+    concepts: int,
+    place_a: Int32Array,
+    means_a: Float64Array,
+    place_b: Int32Array,
+    means_b: Float64Array,
+) -> float:
     """Σ N_ab·r_a·r_b over all pairs, of means r at the values' places; by rows, so that rounding stays small."""
     total = 0.0
     within = 0.0
-    start = np.int64(0)
+    start = int64(0)
     mean = 0.0
     for p in range(keys.size):
         if p == 0 or keys[p] >= start + concepts:
@@ -93,7 +110,7 @@ def product_of_means(keys, counts, concepts, place_a, means_a, place_b, means_b)
 
 
 @part
-def have_rows(keys, known):  # type: ignore[no-untyped-def]
+def have_rows(keys: Int64Array, known: KnownSums) -> bool:
     """Whether all values are known and have rows of distances."""
     for i in range(keys.size):
         value = keys[i]
@@ -103,10 +120,19 @@ def have_rows(keys, known):  # type: ignore[no-untyped-def]
 
 
 @part
-def add_times_counts(weighted, row, keys, counts, factor, concepts, a, b):  # type: ignore[no-untyped-def]
+def add_times_counts(
+    weighted: Float64Matrix,
+    row: int,
+    keys: Int64Array,
+    counts: Int64Array,
+    factor: float,
+    concepts: int,
+    a: KnownSums,
+    b: KnownSums,
+) -> None:
     """Adds ``factor`` · X_A N, of one row of X_A, to ``weighted``: (k_b, 2), what is exact of each sum and the rest."""
-    end = np.int64(0)
-    start = np.int64(0)
+    end = int64(0)
+    start = int64(0)
     high = 0.0
     low = 0.0
     for p in range(keys.size):
@@ -124,7 +150,9 @@ def add_times_counts(weighted, row, keys, counts, factor, concepts, a, b):  # ty
 
 
 @part
-def add_row_product(products, weighted, row, distances, factor):  # type: ignore[no-untyped-def]
+def add_row_product(
+    products: Float64Matrix, weighted: Float64Matrix, row: int, distances: Float64Matrix, factor: int
+) -> None:
     """Adds ``factor`` times the sum of ``weighted`` by a row of X_B to ``products``."""
     total = 0.0
     error = 0.0
@@ -136,7 +164,7 @@ def add_row_product(products, weighted, row, distances, factor):  # type: ignore
 
 
 @part
-def take_in(amounts, known, gained):  # type: ignore[no-untyped-def]
+def take_in(amounts: Float64Array, known: KnownSums, gained: Float64Matrix) -> None:
     """Takes a change of the counts, at each place, into all sums and the counts; ``gained``: (4, k) zeros."""
     for i in range(amounts.size):
         if amounts[i] != 0.0:
@@ -155,7 +183,7 @@ def take_in(amounts, known, gained):  # type: ignore[no-untyped-def]
 
 
 @part
-def add_distances(gained, distances, row, factor):  # type: ignore[no-untyped-def]
+def add_distances(gained: Float64Matrix, distances: Float64Matrix, row: int, factor: float) -> None:
     """Adds ``factor`` times a row of distances, and its squares, to ``gained``: what is exact of each, and the rest."""
     for j in range(gained.shape[1]):
         distance = distances[row, j]
@@ -169,13 +197,13 @@ def add_distances(gained, distances, row, factor):  # type: ignore[no-untyped-de
 
 
 @inlined
-def rounded(number):  # type: ignore[no-untyped-def]
+def rounded(number: float) -> float:
     """A number below 1 with 24 bits behind the point."""
     return (number + GRAIN) - GRAIN
 
 
 @part
-def add_product(total, number, error, factor):  # type: ignore[no-untyped-def]
+def add_product(total: Float64Matrix, number: float, error: float, factor: float | int) -> None:
     """Adds a number, which is off by ``error``, times ``factor`` to ``total``: (1, 2), a sum and its error."""
     product, product_error = exact_product(number, factor)
     total[0, 0], sum_error = exact_sum(total[0, 0], product)

@@ -56,28 +56,26 @@ class AttributeExtractor(ABC):
             self._require_optional()
             _clear(companions)
             return NO_VALUE
-        container, key = found[0]
+        (container, key), *further = found
         value = self.attribute.value(container[key])
-        self._replace(container, key, value, number, CODE_PLACEHOLDER)
-        for slots, placeholder in companions:
+        owner = (number * self.attribute.total + self.attribute.number) << PLACEHOLDER_SHIFT
+        self._replace(container, key, value, owner | CODE_PLACEHOLDER)
+        for slots, placeholder in (*companions, (further, self.attribute.copy_placeholder)):
             for container, key in slots:
-                self._replace(container, key, value, number, placeholder(container[key]))
-        for container, key in found[1:]:
-            self._replace(container, key, value, number, self.attribute.copy_placeholder(container[key]))
+                self._replace(container, key, value, owner | placeholder(container[key]))
         return value
 
     def _require_optional(self) -> None:
         if self.attribute.plan.missing == "reject":
             raise self.attribute.rejection(Reason.MISSING)
 
-    def _replace(self, container: Any, key: Any, value: int, number: int, kind: int) -> None:
-        """Puts a placeholder of the given kind and style into a slot; null if the value is suppressed, or was null."""
+    def _replace(self, container: Any, key: Any, value: int, placeholder: int) -> None:
+        """Puts a placeholder into a slot; null if the value is suppressed, or if the slot holds null."""
         if value < 0 or container[key] is None:
             container[key] = None
-            return
-        container[key] = PLACEHOLDERS[len(self._placeholders)]
-        owner = number * self.attribute.total + self.attribute.number
-        self._placeholders.append(owner << PLACEHOLDER_SHIFT | kind)
+        else:
+            container[key] = PLACEHOLDERS[len(self._placeholders)]
+            self._placeholders.append(placeholder)
 
 
 class ScalarExtractor(AttributeExtractor):

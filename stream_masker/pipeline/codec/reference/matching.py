@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -12,10 +12,11 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 Slot: TypeAlias = tuple[Any, Any]
 """The place of a value in a record: its container (an object or a list), and its key or position there."""
 
-Select: TypeAlias = Callable[[JsonValue], Iterable[Slot]]
+Select: TypeAlias = Callable[[JsonValue], Sequence[Slot]]
+"""A function from a value to the slots in it that a step, or several steps, select."""
 
 
-def matching_slots(path: Path, steps: Sequence[Step] | None = None) -> Callable[[JsonValue], Sequence[Slot]]:
+def matching_slots(path: Path, steps: Sequence[Step] | None = None) -> Select:
     """A function from a value to the slots that the path selects in it, in order.
 
     ``steps``: use these steps of the path instead of all. A value that is absent, or below a null, is not selected.
@@ -24,13 +25,13 @@ def matching_slots(path: Path, steps: Sequence[Step] | None = None) -> Callable[
     """
     first, *rest = _selectors(path.steps if steps is None else steps, path.text)
     if not rest:
-        return lambda value: tuple(first(value))
+        return first
 
     def find(value: JsonValue) -> Sequence[Slot]:
         found = first(value)
         for select in rest:
             found = [slot for container, key in found for slot in select(container[key])]
-        return tuple(found)
+        return found
 
     return find
 
@@ -60,7 +61,7 @@ def _select_member(keys: Sequence[str], text: str) -> Select:
     """Selects a member of an object, of its member, and so on."""
     *outer, last = keys
 
-    def select(value: JsonValue) -> Iterable[Slot]:
+    def select(value: JsonValue) -> Sequence[Slot]:
         for key in outer:
             if type(value) is not dict:
                 return _require_null(value, text)
@@ -73,7 +74,7 @@ def _select_member(keys: Sequence[str], text: str) -> Select:
 
 
 def _select_position(position: int, text: str) -> Select:
-    def select(value: JsonValue) -> Iterable[Slot]:
+    def select(value: JsonValue) -> Sequence[Slot]:
         if type(value) is list:
             return ((value, position),) if position < len(value) else ()
         return _require_null(value, text)
@@ -82,7 +83,7 @@ def _select_position(position: int, text: str) -> Select:
 
 
 def _select_all(text: str) -> Select:
-    def select(value: JsonValue) -> Iterable[Slot]:
+    def select(value: JsonValue) -> Sequence[Slot]:
         if type(value) is list:
             return [(value, position) for position in range(len(value))]
         return _require_null(value, text)
@@ -91,7 +92,7 @@ def _select_all(text: str) -> Select:
 
 
 def _select_matching(step: FilterStep, text: str) -> Select:
-    def select(value: JsonValue) -> Iterable[Slot]:
+    def select(value: JsonValue) -> Sequence[Slot]:
         if type(value) is not list:
             return _require_null(value, text)
         if not all(type(element) is dict or element is None for element in value):

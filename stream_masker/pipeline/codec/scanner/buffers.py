@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Float64Matrix, Int64Array, Int64Matrix, UInt8Array, UInt64Array
 from stream_masker.pipeline.codec.scanner.program import HELD, Program
-
-Outcomes: TypeAlias = NDArray[np.int8]
-"""(n,): what happened to each record of a batch."""
 
 TAKEN, LEFT, STOPPED = 1, 2, 3
 """What became of a record: taken; left to others; not taken for want of room."""
@@ -43,22 +39,22 @@ class ScanBuffers(NamedTuple):
     was), ELEMENTS (the element that is being read).
     """
 
-    out: NDArray[np.uint8]
+    out: UInt8Array
     gap_places: Int64Array
     gap_uses: Int64Array
     gap_sizes: Int64Array
-    ends: Int64Array
+    ends: Int64Matrix
     key_starts: Int64Array
     key_sizes: Int64Array
     alphas: Int64Array
-    lengths: Int64Array
-    values: Int64Array
-    numbers: NDArray[np.float64]
-    stack: Int64Array
-    keys: NDArray[np.uint64]
+    lengths: Int64Matrix
+    values: Int64Matrix
+    numbers: Float64Matrix
+    stack: Int64Matrix
+    keys: UInt64Array
     owners: Int64Array
-    attributes: Int64Array
-    roles: Int64Array
+    attributes: Int64Matrix
+    roles: Int64Matrix
     counters: Int64Array
 
 

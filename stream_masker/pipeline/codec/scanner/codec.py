@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int64Array, UInt8Array
+from stream_masker.core.dtypes import Float64Array, Int8Array, Int64Array, UInt8Array
 from stream_masker.pipeline.codec.alphas import alpha_column, default_alpha, header_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
@@ -29,7 +29,6 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     LEFT,
     TAKEN,
     VALUES,
-    Outcomes,
     ScanBuffers,
     buffers_for,
     buffers_have_room,
@@ -70,7 +69,7 @@ class _Scan:
 
     data: UInt8Array
     bounds: Int64Array
-    outcomes: Outcomes
+    outcomes: Int8Array
     buffers: ScanBuffers
 
 
@@ -126,7 +125,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             render_all(buffers, texts, self._rendered.table.texts, number_bytes, pseudonyms, size), bounds
         )
 
-    def _header_alphas(self, records: Inputs, outcomes: Outcomes) -> Float64Array | None:
+    def _header_alphas(self, records: Inputs, outcomes: Int8Array) -> Float64Array | None:
         """The alphas in headers, (n,); records whose header is not an alpha are left undecided."""
         if self._header_alpha is None:
             return None
@@ -138,7 +137,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
                 outcomes[index] = outcomes[index] or LEFT
         return alphas
 
-    def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Outcomes) -> _Scan:
+    def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
         """Scans a batch, again if texts turned out to be refused after records had been decoded with them."""
         for _ in range(MAX_ATTEMPTS):
             scan = self._scan_once(_Scan(data, bounds, outcomes.copy(), self._buffers(bounds)))
@@ -231,7 +230,7 @@ def _numbers(buffers: ScanBuffers) -> Float64Array | None:
     return buffers.numbers[:, : buffers.counters[DONE]].T.copy() if len(buffers.numbers) else None
 
 
-def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array, Outcomes]:
+def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array, Int8Array]:
     """All values, followed by ``PADDING``; where each begins and the last ends; the outcomes, TOMBSTONE or 0."""
     pieces: list[Any] = [*values, bytes(PADDING)]
     outcomes = np.zeros(len(values), np.int8)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stream_masker.core.dtypes import UInt8Array
 from stream_masker.core.kernels.jit import inlined
+from stream_masker.pipeline.codec.scanner.program import Program
 from stream_masker.pipeline.codec.scanner.tokens import NOT, after_space, same_bytes
 
 UNSURE: Final = -2
@@ -16,7 +18,7 @@ UNSURE: Final = -2
 
 
 @inlined
-def after_string(data, at, end):  # type: ignore[no-untyped-def]
+def after_string(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
     """(behind the closing quote, whether there are escapes); ``at``: the opening quote. At most ``end``."""
     escaped = False
     at += 1
@@ -29,7 +31,7 @@ def after_string(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def after_value(data, at, end):  # type: ignore[no-untyped-def]
+def after_value(data: UInt8Array, at: int, end: int) -> int:
     """Where the comma or the bracket behind a value stands. At most ``end``."""
     depth = 0
     while at < end:
@@ -48,7 +50,7 @@ def after_value(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def member_of(data, at, end, texts, start, size):  # type: ignore[no-untyped-def]
+def member_of(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int, size: int) -> int:
     """Where the value of an object's member stands; NOT where it has none of this name, or UNSURE."""
     at = after_space(data, at + 1, end)
     while at < end and data[at] == 34:
@@ -65,7 +67,7 @@ def member_of(data, at, end, texts, start, size):  # type: ignore[no-untyped-def
 
 
 @inlined
-def is_value(data, at, end, texts, start, size, quoted):  # type: ignore[no-untyped-def]
+def is_value(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int, size: int, quoted: int) -> int:
     """1 when a filter's value stands at a place, 0 when another does, or UNSURE."""
     if at >= end:
         return 0
@@ -84,7 +86,7 @@ def is_value(data, at, end, texts, start, size, quoted):  # type: ignore[no-unty
 
 
 @inlined
-def matches(program, where, data, at, end):  # type: ignore[no-untyped-def]
+def matches(program: Program, where: int, data: UInt8Array, at: int, end: int) -> int:
     """1 when the object at a place is one that a filter selects, 0 when not, or UNSURE."""
     first, fields = program.filter_fields[where, 0], program.filter_fields[where, 1]
     for k in range(first, first + fields):

@@ -88,7 +88,7 @@ class InternTable:
         """Looks up the codes and copies among many texts together, which is faster than one by one."""
         for attribute, concepts in enumerate(self._concepts):
             whose = (attribute, attribute + len(self._concepts))
-            concepts.learn({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
+            concepts.prefetch({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
 
     def _value(self, owner: int, text: bytes) -> int:
         try:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.kernels.jit import inlined
-from stream_masker.pipeline.codec.scanner.program import OTHERS, OWNER, SEED, SIZE, STATE
+from stream_masker.core.dtypes import Int64Array, Int64Matrix, UInt8Array, UInt64Array
+from stream_masker.core.kernels.jit import inlined, int64
+from stream_masker.pipeline.codec.scanner.program import OTHERS, OWNER, SEED, SIZE, STATE, Program
 from stream_masker.pipeline.codec.scanner.program import START as NAME_START
 from stream_masker.pipeline.codec.scanner.tokens import (
     HASH_ROTATION,
@@ -51,8 +50,8 @@ class InternArrays(NamedTuple):
     ``counters``: (3,); ``seed``: what hashes start from.
     """
 
-    rows: Int64Array
-    texts: NDArray[np.uint8]
+    rows: Int64Matrix
+    texts: UInt8Array
     unknown: Int64Array
     counters: Int64Array
     seed: np.uint64
@@ -65,10 +64,10 @@ def no_texts(slots: int, size: int, unknown: int) -> InternArrays:
 
 
 @inlined
-def state_of_name(program, state, found, data, start, size):  # type: ignore[no-untyped-def]
+def state_of_name(program: Program, state: int, found: np.uint64, data: UInt8Array, start: int, size: int) -> int:
     """The state of an object's member; ``found``: its name's hash."""
     most = program.name_hashes.size - 1
-    slot = (np.int64(found) ^ state) & most
+    slot = (int64(found) ^ state) & most
     names = program.names
     while names[slot, OWNER] >= 0:
         if (
@@ -83,12 +82,12 @@ def state_of_name(program, state, found, data, start, size):  # type: ignore[no-
 
 
 @inlined
-def is_new(keys, owners, most, found, owner, record):  # type: ignore[no-untyped-def]
+def is_new(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint64, owner: int, record: int) -> bool:
     """Notes a key of an object; False where that object had it, or one that looks so.
 
     Objects have ascending numbers, those of this record from ``record`` on; slots of earlier ones count as empty.
     """
-    slot = np.int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
+    slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
     for _ in range(MOST_PROBES):
         if owners[slot] < record:
             keys[slot] = found
@@ -101,14 +100,14 @@ def is_new(keys, owners, most, found, owner, record):  # type: ignore[no-untyped
 
 
 @inlined
-def interned_value(known, owner, data, start, size):  # type: ignore[no-untyped-def]
+def interned_value(known: InternArrays, owner: int, data: UInt8Array, start: int, size: int) -> int:
     """What a text stands for: a value, REFUSED, DEFERRED - k, or FULL. An unknown text is noted as such."""
     if size > LONGEST_TEXT:
         return REFUSED
-    whose, word = owner << SIZE_BITS | size, np.int64(first_word(data, start, size))
+    whose, word = owner << SIZE_BITS | size, int64(first_word(data, start, size))
     found = scan_text_hash(data, start, size, known.seed) ^ (np.uint64(owner) * PRIME)
     rows, most = known.rows, known.rows.shape[0] - 1
-    slot = np.int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
+    slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
     for _ in range(MOST_PROBES):
         if rows[slot, WHOSE] == whose and rows[slot, WORD] == word:
             if size <= 8 or same_bytes(data, start, known.texts, rows[slot, START], size):
@@ -120,7 +119,7 @@ def interned_value(known, owner, data, start, size):  # type: ignore[no-untyped-
 
 
 @inlined
-def noted(known, slot, word, whose, data, start, size):  # type: ignore[no-untyped-def]
+def noted(known: InternArrays, slot: int, word: int, whose: int, data: UInt8Array, start: int, size: int) -> int:
     """Notes an unknown text in an empty slot."""
     used, filled, unknown = known.counters[USED], known.counters[BYTES], known.counters[UNKNOWN_TEXT]
     room = known.texts.size - PADDING

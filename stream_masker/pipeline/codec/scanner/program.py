@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int32Array, UInt8Array
+from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int32Matrix, UInt8Array, UInt64Array
 from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, Role, role_trie, roles_of
@@ -90,23 +90,23 @@ class Program(NamedTuple):
     ``number_bounds`` (lower, upper, whether whole numbers only). ``seed``: what hashes start from.
     """
 
-    states: Int32Array
+    states: Int32Matrix
     places: Int32Array
     filters: Int32Array
     marks: Int32Array
     elements: Int32Array
-    name_hashes: NDArray[np.uint64]
-    names: Int32Array
-    filter_fields: Int32Array
-    field_texts: Int32Array
-    filter_values: Int32Array
+    name_hashes: UInt64Array
+    names: Int32Matrix
+    filter_fields: Int32Matrix
+    field_texts: Int32Matrix
+    filter_values: Int32Matrix
     texts: UInt8Array
     role_kinds: Int32Array
     role_attributes: Int32Array
     role_arrays: Int32Array
     kept_missing: Int32Array
     arrays: Int32Array
-    number_bounds: NDArray[np.float64]
+    number_bounds: Float64Matrix
     seed: np.uint64
 
 

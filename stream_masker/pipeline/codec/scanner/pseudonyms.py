@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from stream_masker.core.dtypes import Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.kernels.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 from stream_masker.core.kernels.intrinsics import word_at
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.random.blake2b import BLOCK_BYTES, mix_block
-from stream_masker.core.random.blake2b_simd import MESSAGE_LANES, mix_last_blocks
 from stream_masker.pipeline.codec.scanner.tokens import ALL, ENDS
 
 HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
@@ -18,7 +19,16 @@ DIGITS: Final = 32
 
 
 @inlined
-def take_block(state, block, words, data, start, size, length, last):  # type: ignore[no-untyped-def]
+def take_block(
+    state: UInt64Array,
+    block: UInt8Array,
+    words: UInt64Array,
+    data: UInt8Array,
+    start: int,
+    size: int,
+    length: int,
+    last: bool,
+) -> None:
     """Takes up to 128 bytes into a state of BLAKE2b."""
     for k in range(size):
         block[k] = data[start + k]
@@ -28,16 +38,27 @@ def take_block(state, block, words, data, start, size, length, last):  # type: i
 
 
 @inlined
-def write_digits(low, high, out, to):  # type: ignore[no-untyped-def]
+def write_digits(low: np.uint64, high: np.uint64, out: UInt8Array, to: int) -> None:
     """Writes the hexadecimal digits of two words' bytes."""
     for k in range(8):
-        one, other = np.int64(low >> np.uint64(8 * k)) & 255, np.int64(high >> np.uint64(8 * k)) & 255
+        one, other = int64(low >> np.uint64(8 * k)) & 255, int64(high >> np.uint64(8 * k)) & 255
         out[to + 2 * k], out[to + 2 * k + 1] = HEX[one >> 4], HEX[one & 15]
         out[to + 2 * k + 16], out[to + 2 * k + 17] = HEX[other >> 4], HEX[other & 15]
 
 
 @inlined
-def write_pseudonym(key, empty, state, block, words, data, start, size, out, to):  # type: ignore[no-untyped-def]
+def write_pseudonym(
+    key: UInt64Array,
+    empty: UInt8Array,
+    state: UInt64Array,
+    block: UInt8Array,
+    words: UInt64Array,
+    data: UInt8Array,
+    start: int,
+    size: int,
+    out: UInt8Array,
+    to: int,
+) -> None:
     """Writes the pseudonym of a text (``pipeline.pseudonyms``): ``key``, the state after the secret."""
     if size == 0:
         for k in range(DIGITS):
@@ -56,7 +77,7 @@ def write_pseudonym(key, empty, state, block, words, data, start, size, out, to)
 
 
 @inlined
-def fit_lanes(sizes, first):  # type: ignore[no-untyped-def]
+def fit_lanes(sizes: Int64Array, first: int) -> bool:
     """Whether as many texts as lanes from ``first`` on have each a block that holds all of it."""
     if first + MESSAGE_LANES > sizes.size:
         return False
@@ -67,7 +88,9 @@ def fit_lanes(sizes, first):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fill_pseudonym_lanes(data, starts, sizes, first, words, lengths):  # type: ignore[no-untyped-def]
+def fill_pseudonym_lanes(
+    data: UInt8Array, starts: Int64Array, sizes: Int64Array, first: int, words: UInt64Array, lengths: UInt64Array
+) -> None:
     """Writes the blocks of texts into lanes."""
     for i in range(words.size):
         words[i] = np.uint64(0)
@@ -79,7 +102,9 @@ def fill_pseudonym_lanes(data, starts, sizes, first, words, lengths):  # type: i
 
 
 @kernel
-def pseudonyms_of(key, empty, data, starts, sizes):  # type: ignore[no-untyped-def]
+def pseudonyms_of(
+    key: UInt64Array, empty: UInt8Array, data: UInt8Array, starts: Int64Array, sizes: Int64Array
+) -> UInt8Array:
     """(32 · n,) uint8: the pseudonyms of n texts that stand in ``data``, which goes on for ``PADDING`` bytes behind
     the last; those of eight texts that follow each other are made side by side."""
     out = np.empty(DIGITS * sizes.size, np.uint8)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.dtypes import Int64Array, Int64Cube, Int64Matrix, UInt8Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER as LABEL_GAP
 from stream_masker.pipeline.codec.attributes import PLACEHOLDER_KIND, PLACEHOLDER_SHIFT, STYLE
+from stream_masker.pipeline.codec.scanner.buffers import ScanBuffers
 from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS
 from stream_masker.pipeline.codec.scanner.tokens import HASH_ROTATION, PADDING, PRIME, copied
 from stream_masker.pipeline.style import STYLE_BITS
@@ -37,8 +37,8 @@ class RenderArrays(NamedTuple):
     Python is to write; ``used``: (1,).
     """
 
-    rows: Int64Array
-    texts: NDArray[np.uint8]
+    rows: Int64Matrix
+    texts: UInt8Array
     missing: Int64Array
     used: Int64Array
 
@@ -50,18 +50,18 @@ def empty_render_arrays(slots: int, size: int) -> RenderArrays:
 
 
 @inlined
-def text_slot(written, key):  # type: ignore[no-untyped-def]
+def text_slot(written: RenderArrays, key: int) -> int:
     """The slot of a key, or the empty one for it."""
     most = written.rows.shape[0] - 1
     mixed = np.uint64(key) * PRIME
-    slot = np.int64((mixed ^ (mixed >> HASH_ROTATION)) >> np.uint64(8)) & most
+    slot = int64((mixed ^ (mixed >> HASH_ROTATION)) >> np.uint64(8)) & most
     while written.rows[slot, KEY] != EMPTY and written.rows[slot, KEY] != key:
         slot = (slot + 1) & most
     return slot
 
 
 @kernel
-def put_all(written, rows):  # type: ignore[no-untyped-def]
+def put_all(written: RenderArrays, rows: Int64Matrix) -> None:
     """Puts rows into a table that has room for them."""
     for k in range(rows.shape[0]):
         slot = text_slot(written, rows[k, KEY])
@@ -71,7 +71,14 @@ def put_all(written, rows):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_rendered_texts(uses, values, firsts, numbers, written, places):  # type: ignore[no-untyped-def]
+def find_rendered_texts(
+    uses: Int64Array,
+    values: Int64Matrix,
+    firsts: Int64Array,
+    numbers: Int64Cube,
+    written: RenderArrays,
+    places: Int64Matrix,
+) -> int:
     """Where each gap's text stands (``places``, (g, 2) int64: start and size); how many are to be written first.
 
     CROWDED: there is no more room. uses: (g,) int64 (``Work.gap_uses``); values: (m, 2) int64, positions (below 0:
@@ -113,7 +120,7 @@ def find_rendered_texts(uses, values, firsts, numbers, written, places):  # type
 
 
 @kernel
-def place_missing(written, places):  # type: ignore[no-untyped-def]
+def place_missing(written: RenderArrays, places: Int64Matrix) -> None:
     """Tells gaps where their texts stand that were not written at first."""
     for gap in range(places.shape[0]):
         if places[gap, 1] < 0:
@@ -122,7 +129,7 @@ def place_missing(written, places):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def measure_all(ends, places, bounds):  # type: ignore[no-untyped-def]
+def measure_all(ends: Int64Matrix, places: Int64Matrix, bounds: Int64Array) -> None:
     """Where each filled record begins, and the last ends: ``bounds``, (n + 1,) int64."""
     bounds[0] = 0
     for i in range(bounds.size - 1):
@@ -133,7 +140,9 @@ def measure_all(ends, places, bounds):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def render_all(work, places, texts, numbers, pseudonyms, size):  # type: ignore[no-untyped-def]
+def render_all(
+    work: ScanBuffers, places: Int64Matrix, texts: UInt8Array, numbers: UInt8Array, pseudonyms: UInt8Array, size: int
+) -> UInt8Array:
     """(size + PADDING,) uint8: every record with its gaps filled, one after another.
 
     numbers: the numbers' texts; pseudonyms: those of all gaps that have one, in the gaps' order, ``DIGITS`` each.

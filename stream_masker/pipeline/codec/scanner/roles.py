@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import inlined
+from stream_masker.core.dtypes import UInt8Array
+from stream_masker.core.kernels.jit import inlined, int64
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER as LABEL_GAP
 from stream_masker.pipeline.codec.attributes import NO_VALUE, PLACEHOLDER_SHIFT
 from stream_masker.pipeline.codec.roles import CODE_ROLE, LABEL_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE
@@ -23,9 +24,10 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     STOPPED,
     TAKEN,
     VALUES,
+    ScanBuffers,
 )
-from stream_masker.pipeline.codec.scanner.lookups import DEFERRED, FULL, REFUSED, interned_value
-from stream_masker.pipeline.codec.scanner.program import FIRST_MARK, KEYED, MARKS
+from stream_masker.pipeline.codec.scanner.lookups import DEFERRED, FULL, REFUSED, InternArrays, interned_value
+from stream_masker.pipeline.codec.scanner.program import FIRST_MARK, KEYED, MARKS, Program
 from stream_masker.pipeline.codec.scanner.tokens import number_value
 from stream_masker.pipeline.style import LOWER, OWN_CASE, UPPER
 
@@ -34,19 +36,19 @@ MIXED: Final = 0
 
 
 @inlined
-def owner_of_copies(program, attribute):  # type: ignore[no-untyped-def]
+def owner_of_copies(program: Program, attribute: int) -> int:
     """The owner of the texts of an attribute's copies; of its codes it is the attribute itself."""
     return program.arrays.size + attribute
 
 
 @inlined
-def owner_of_cases(program):  # type: ignore[no-untyped-def]
+def owner_of_cases(program: Program) -> int:
     """The owner of labels, for their case; the next two owners are those of alphas as numbers and as texts."""
     return 2 * program.arrays.size
 
 
 @inlined
-def letters_of(data, start, size):  # type: ignore[no-untyped-def]
+def letters_of(data: UInt8Array, start: int, size: int) -> int:
     """The case of a label's letters (``style.letter_case``), or MIXED."""
     lower, upper, wide = False, False, False
     for at in range(start, start + size):
@@ -62,7 +64,7 @@ def letters_of(data, start, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_blank(data, start, size):  # type: ignore[no-untyped-def]
+def is_blank(data: UInt8Array, start: int, size: int) -> bool:
     """Whether a text may be white space only: it has no visible character of ASCII."""
     for at in range(start, start + size):
         if 32 < data[at] < 127:
@@ -71,7 +73,7 @@ def is_blank(data, start, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def enters_list(program, state, work):  # type: ignore[no-untyped-def]
+def enters_list(program: Program, state: int, work: ScanBuffers) -> bool:
     """Notes the list whose elements some roles' paths go on in; False when such a path leads to a second list."""
     for k in range(program.states[state, MARKS]):
         role = program.marks[program.states[state, FIRST_MARK] + k]
@@ -84,7 +86,7 @@ def enters_list(program, state, work):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def enters_element(program, state, place, work):  # type: ignore[no-untyped-def]
+def enters_element(program: Program, state: int, place: int, work: ScanBuffers) -> None:
     """Notes the element that some roles' paths go on in."""
     for k in range(program.states[state, MARKS]):
         role = program.marks[program.states[state, FIRST_MARK] + k]
@@ -96,7 +98,16 @@ def enters_element(program, state, place, work):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def reads_control(program, known, work, flags, data, start, size, is_text):  # type: ignore[no-untyped-def]
+def reads_control(
+    program: Program,
+    known: InternArrays,
+    work: ScanBuffers,
+    flags: int,
+    data: UInt8Array,
+    start: int,
+    size: int,
+    is_text: bool,
+) -> int:
     """Reads a noise key or an alpha: TAKEN, LEFT or STOPPED."""
     done = work.counters[DONE]
     if flags & KEYED:
@@ -114,7 +125,7 @@ def reads_control(program, known, work, flags, data, start, size, is_text):  # t
 
 
 @inlined
-def finds_code(program, work, attribute, element):  # type: ignore[no-untyped-def]
+def finds_code(program: Program, work: ScanBuffers, attribute: int, element: int) -> bool:
     """Notes that a code stands here; False when it is not the first one of its record or element."""
     if work.attributes[FOUND, attribute] == element + 1:
         return False
@@ -124,12 +135,21 @@ def finds_code(program, work, attribute, element):  # type: ignore[no-untyped-de
 
 
 @inlined
-def reads_role(program, known, work, role, gap, data, start, size):  # type: ignore[no-untyped-def]
+def reads_role(
+    program: Program,
+    known: InternArrays,
+    work: ScanBuffers,
+    role: int,
+    gap: int,
+    data: UInt8Array,
+    start: int,
+    size: int,
+) -> int:
     """Reads the text of a code, label or copy, and makes number ``gap`` of the gaps: TAKEN, LEFT or STOPPED."""
     attribute, kind = program.role_attributes[role], program.role_kinds[role]
     element = work.roles[ELEMENTS, role] if program.role_arrays[role] else 0
     number = work.counters[VALUES + attribute] + element if program.arrays[attribute] else work.counters[DONE]
-    use, unknown = np.int64(0), np.int64(0)
+    use, unknown = int64(0), int64(0)
     if kind == CODE_ROLE:
         value = interned_value(known, attribute, data, start, size)
         if value != FULL and value != REFUSED:
@@ -138,7 +158,7 @@ def reads_role(program, known, work, role, gap, data, start, size):  # type: ign
                 return LEFT
     else:
         work.attributes[ASIDES, attribute] = max(work.attributes[ASIDES, attribute], element + 1)
-        value = np.int64(letters_of(data, start, size)) if kind == LABEL_ROLE else np.int64(MIXED)
+        value = int64(letters_of(data, start, size)) if kind == LABEL_ROLE else int64(MIXED)
         if value == MIXED:
             owner = owner_of_cases(program) if kind == LABEL_ROLE else owner_of_copies(program, attribute)
             value = interned_value(known, owner, data, start, size)
@@ -156,7 +176,9 @@ def reads_role(program, known, work, role, gap, data, start, size):  # type: ign
 
 
 @inlined
-def reads_number(program, work, role, gap, data, start, size):  # type: ignore[no-untyped-def]
+def reads_number(
+    program: Program, work: ScanBuffers, role: int, gap: int, data: UInt8Array, start: int, size: int
+) -> bool:
     """Reads a number to mask, and makes number ``gap`` of the gaps; False when the record is left to others."""
     attribute, done = program.role_attributes[role], work.counters[DONE]
     column, value = attribute - program.arrays.size, number_value(data, start, size)
@@ -171,7 +193,7 @@ def reads_number(program, work, role, gap, data, start, size):  # type: ignore[n
 
 
 @inlined
-def reads_null(program, work, role):  # type: ignore[no-untyped-def]
+def reads_null(program: Program, work: ScanBuffers, role: int) -> bool:
     """Notes that null stands where a role's path ends; False when the record is left to others."""
     attribute, kind = program.role_attributes[role], program.role_kinds[role]
     if kind != CODE_ROLE and kind != NUMBER_ROLE:
@@ -181,7 +203,7 @@ def reads_null(program, work, role):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_whole(program, work):  # type: ignore[no-untyped-def]
+def is_whole(program: Program, work: ScanBuffers) -> bool:
     """Whether a record that was read has all that it must have, and no label or copy too many."""
     for attribute in range(program.arrays.size):
         kept, codes = program.kept_missing[attribute], work.attributes[CODES, attribute]
@@ -201,7 +223,7 @@ def is_whole(program, work):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def starts(program, work):  # type: ignore[no-untyped-def]
+def starts(program: Program, work: ScanBuffers) -> None:
     """Makes ready for the next record."""
     done = work.counters[DONE]
     work.key_starts[done], work.key_sizes[done], work.alphas[done] = -1, 0, 0

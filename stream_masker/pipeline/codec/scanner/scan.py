@@ -7,9 +7,8 @@ dropped elements' places), because codes, labels and pseudonyms are gaps; so one
 
 from __future__ import annotations
 
-import numpy as np
-
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.dtypes import Int8Array, Int64Array, UInt8Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.pipeline.codec.roles import NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
     CONTAINERS,
@@ -22,9 +21,10 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     STOPPED,
     TAKEN,
     VALUES,
+    ScanBuffers,
 )
 from stream_masker.pipeline.codec.scanner.filters import UNSURE, matches
-from stream_masker.pipeline.codec.scanner.lookups import is_new, state_of_name
+from stream_masker.pipeline.codec.scanner.lookups import InternArrays, is_new, state_of_name
 from stream_masker.pipeline.codec.scanner.program import (
     CONTROLS,
     DROP,
@@ -43,6 +43,7 @@ from stream_masker.pipeline.codec.scanner.program import (
     ROLE,
     SCALARS,
     STRICT,
+    Program,
 )
 from stream_masker.pipeline.codec.scanner.roles import (
     enters_element,
@@ -71,7 +72,7 @@ COMMA, COLON, TEXT, FALSE, NULL, TRUE = 44, 58, 34, 102, 110, 116
 
 
 @inlined
-def enter_path(data, key, size, out, to, wrote, pending):  # type: ignore[no-untyped-def]
+def enter_path(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int, wrote: bool, pending: int) -> int:
     """Writes what comes before a value: nulls for dropped elements, a comma, a member's key. The place behind it."""
     for _ in range(pending):
         if wrote:
@@ -91,7 +92,7 @@ def enter_path(data, key, size, out, to, wrote, pending):  # type: ignore[no-unt
 
 
 @inlined
-def element_state(program, state, place, data, at, end):  # type: ignore[no-untyped-def]
+def element_state(program: Program, state: int, place: int, data: UInt8Array, at: int, end: int) -> int:
     """The state of a list's element, or NEVER's -1."""
     filters, mask = program.states[state, FILTERS], 0
     if filters and data[at] == OBJECT_OPENS:
@@ -110,7 +111,7 @@ def element_state(program, state, place, data, at, end):  # type: ignore[no-unty
 
 
 @inlined
-def record_has_room(program, work, size):  # type: ignore[no-untyped-def]
+def record_has_room(program: Program, work: ScanBuffers, size: int) -> bool:
     """Whether what may come of a record of so many bytes fits."""
     most = size // 2 + 1
     room = work.counters[GAPS] + most <= work.gap_places.size
@@ -120,7 +121,7 @@ def record_has_room(program, work, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def names_for(size):  # type: ignore[no-untyped-def]
+def names_for(size: int) -> int:
     """The largest slot of a table for the keys of a record of so many bytes, of which a key takes four at least."""
     slots = 64
     while slots < size // 2 and slots < 1 << 14:
@@ -129,7 +130,9 @@ def names_for(size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[no-untyped-def]
+def scan_record(
+    data: UInt8Array, at: int, end: int, program: Program, known: InternArrays, work: ScanBuffers, deepest: int
+) -> int:
     """Reads one record: TAKEN, with what was written and counted left in ``work``; LEFT or STOPPED with nothing."""
     out, stack, counters = work.out, work.stack, work.counters
     to, gap = counters[OUT], counters[GAPS]
@@ -139,7 +142,7 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
     slots, first = names_for(end - at), counters[CONTAINERS] + 1
     counters[CONTAINERS] = first
     state, depth, in_list, fresh, wrote, place, pending = (
-        np.int64(program.states[0, OBJECTS]),
+        int64(program.states[0, OBJECTS]),
         1,
         False,
         True,
@@ -183,7 +186,7 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
         key, key_size = at, 0
         if in_list:
             place += 1
-            child = np.int64(element_state(program, state, place, data, at, end))
+            child = int64(element_state(program, state, place, data, at, end))
             if child < 0:
                 return LEFT
             enters_element(program, state, place, work)
@@ -196,7 +199,7 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
             found = scan_text_hash(data, at + 1, stop - at - 1, program.seed)
             if not is_new(work.keys, work.owners, slots, found, number, first):
                 return LEFT
-            child = np.int64(state_of_name(program, state, found, data, at + 1, stop - at - 1))
+            child = int64(state_of_name(program, state, found, data, at + 1, stop - at - 1))
             key_size = stop + 1 - at
             at = after_space(data, stop + 1, end)
             if at >= end or data[at] != COLON:
@@ -206,7 +209,7 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
                 return LEFT
             byte = data[at]
         if byte == OBJECT_OPENS or byte == LIST_OPENS:
-            target = np.int64(program.states[child, OBJECTS] if byte == OBJECT_OPENS else program.states[child, LISTS])
+            target = int64(program.states[child, OBJECTS] if byte == OBJECT_OPENS else program.states[child, LISTS])
             if target < 0 or depth >= deepest:
                 return LEFT
             if byte == LIST_OPENS and not enters_list(program, target, work):
@@ -286,7 +289,7 @@ def scan_record(data, at, end, program, known, work, deepest):  # type: ignore[n
 
 
 @inlined
-def finishes(program, work):  # type: ignore[no-untyped-def]
+def finishes(program: Program, work: ScanBuffers) -> None:
     """Counts a record that was taken."""
     counters = work.counters
     done = counters[DONE]
@@ -299,7 +302,18 @@ def finishes(program, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scan_all(data, bounds, fates, first, program, known, work, growth, largest, deepest):  # type: ignore[no-untyped-def]
+def scan_all(
+    data: UInt8Array,
+    bounds: Int64Array,
+    fates: Int8Array,
+    first: int,
+    program: Program,
+    known: InternArrays,
+    work: ScanBuffers,
+    growth: int,
+    largest: int,
+    deepest: int,
+) -> int:
     """Reads records from number ``first`` on, as far as there is room; the number of the first one not read.
 
     ``growth``: the most bytes that may be written for one that is read.

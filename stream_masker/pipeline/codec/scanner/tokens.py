@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from stream_masker.core.dtypes import UInt8Array
 from stream_masker.core.kernels.intrinsics import lowest_bit, put_word, word_at
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 
 NOT: Final = -1
 
@@ -59,7 +60,7 @@ HASH_ROTATION: Final = np.uint64(29)
 
 
 @inlined
-def after_space(data, at, end):  # type: ignore[no-untyped-def]
+def after_space(data: UInt8Array, at: int, end: int) -> int:
     """The first place from ``at`` on that is no white space."""
     while at < end and data[at] <= 32 and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
         at += 1
@@ -67,13 +68,13 @@ def after_space(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def follows(data, at, end, low, high):  # type: ignore[no-untyped-def]
+def follows(data: UInt8Array, at: int, end: int, low: int, high: int) -> bool:
     """Whether a byte in a range stands at a place."""
     return at < end and low <= data[at] <= high
 
 
 @inlined
-def after_wide(data, at, end):  # type: ignore[no-untyped-def]
+def after_wide(data: UInt8Array, at: int, end: int) -> int:
     """The end of a character beyond ASCII in UTF-8, exactly (RFC 3629: section 4), or NOT."""
     first = data[at]
     if 0xC2 <= first <= 0xDF:
@@ -88,13 +89,13 @@ def after_wide(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def hex_value(data, at, end):  # type: ignore[no-untyped-def]
+def hex_value(data: UInt8Array, at: int, end: int) -> int:
     """The number that four hexadecimal digits write, or NOT."""
     if at + 4 > end:
         return NOT
-    value = np.int64(0)
+    value = int64(0)
     for k in range(at, at + 4):
-        byte = np.int64(data[k])
+        byte = int64(data[k])
         if 48 <= byte <= 57:
             value = 16 * value + byte - 48
         elif 65 <= byte <= 70 or 97 <= byte <= 102:
@@ -105,11 +106,11 @@ def hex_value(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def escaped_character(data, at, end):  # type: ignore[no-untyped-def]
+def escaped_character(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
     """(the character, the end) of an escape; NOT for none, and for half of a pair of surrogates."""
-    what = np.int64(data[at + 1]) if at + 1 < end else 0
+    what = int64(data[at + 1]) if at + 1 < end else 0
     if what != 117:
-        short = np.int64(SHORT_ESCAPES[what])
+        short = int64(SHORT_ESCAPES[what])
         return (short, at + 2) if short else (NOT, NOT)
     value, after = hex_value(data, at + 2, end), at + 6
     if value < 0xD800 or value > 0xDFFF:
@@ -121,7 +122,7 @@ def escaped_character(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def after_escape(data, at, end):  # type: ignore[no-untyped-def]
+def after_escape(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
     """(the end of an escape or NOT, whether it is written back as it is: not ``\\/`` nor ``\\u...``)."""
     character, after = escaped_character(data, at, end)
     if character < 0:
@@ -130,7 +131,7 @@ def after_escape(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def put_character(character, out, to):  # type: ignore[no-untyped-def]
+def put_character(character: int, out: UInt8Array, to: int) -> int:
     """Writes a character into a string as the encoder does, with at most six bytes; the place behind it."""
     if character >= 0x80:
         if character >= 0x10000:
@@ -159,7 +160,7 @@ def put_character(character, out, to):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def put_string(data, at, stop, out, to):  # type: ignore[no-untyped-def]
+def put_string(data: UInt8Array, at: int, stop: int, out: UInt8Array, to: int) -> int:
     """Writes a string that was checked, from quote to quote, as the encoder does; the place behind it."""
     while at < stop:
         if data[at] == 92:
@@ -173,7 +174,7 @@ def put_string(data, at, stop, out, to):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def after_plain(data, at):  # type: ignore[no-untyped-def]
+def after_plain(data: UInt8Array, at: int) -> int:
     """The first place from ``at`` on that holds no plain byte of a string; eight bytes are looked at together.
 
     A byte is not plain when it is a quote, a backslash, below a space or beyond ASCII. In each eight bytes the bit 7 of
@@ -194,7 +195,7 @@ def after_plain(data, at):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def string_end(data, at, end):  # type: ignore[no-untyped-def]
+def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
     """(place of the closing quote or NOT, UNESCAPED, ESCAPED or OTHERWISE); ``at``: behind the opening quote."""
     escapes = UNESCAPED
     while at >= 0:
@@ -212,13 +213,13 @@ def string_end(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def first_word(data, start, size):  # type: ignore[no-untyped-def]
+def first_word(data: UInt8Array, start: int, size: int) -> np.uint64:
     """The first eight bytes of a text as one integer; zeros behind a shorter one."""
     return word_at(data, start) & (ENDS[size] if size < 8 else ALL)
 
 
 @inlined
-def scan_text_hash(data, start, size, seed):  # type: ignore[no-untyped-def]
+def scan_text_hash(data: UInt8Array, start: int, size: int, seed: np.uint64) -> np.uint64:
     """The hash of some bytes, eight at a time."""
     found = seed ^ np.uint64(size)
     for at in range(0, size, 8):
@@ -231,13 +232,13 @@ def scan_text_hash(data, start, size, seed):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_of(data, size, seed):  # type: ignore[no-untyped-def]
+def hash_of(data: UInt8Array, size: int, seed: np.uint64) -> np.uint64:
     """``scan_text_hash`` of the first bytes, for Python; ``data``: ``PADDING`` bytes longer."""
     return scan_text_hash(data, 0, size, seed)
 
 
 @inlined
-def same_bytes(data, start, other, at, size):  # type: ignore[no-untyped-def]
+def same_bytes(data: UInt8Array, start: int, other: UInt8Array, at: int, size: int) -> bool:
     """Whether ``size`` bytes of two arrays are the same."""
     for k in range(0, size, 8):
         differing = word_at(data, start + k) ^ word_at(other, at + k)
@@ -249,7 +250,7 @@ def same_bytes(data, start, other, at, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def copied(data, start, size, out, to):  # type: ignore[no-untyped-def]
+def copied(data: UInt8Array, start: int, size: int, out: UInt8Array, to: int) -> int:
     """Copies bytes, eight at a time, and up to seven more; the place behind them."""
     for k in range(0, size, 8):
         put_word(out, to + k, word_at(data, start + k))
@@ -257,7 +258,7 @@ def copied(data, start, size, out, to):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def after_digits(data, at, end):  # type: ignore[no-untyped-def]
+def after_digits(data: UInt8Array, at: int, end: int) -> int:
     """The first place from ``at`` on that holds no digit."""
     while at < end and 48 <= data[at] <= 57:
         at += 1
@@ -265,7 +266,7 @@ def after_digits(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def number_end(data, at, end):  # type: ignore[no-untyped-def]
+def number_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
     """(end, end of what is written of it: a fraction's last zeros are not) of a number, or (NOT, NOT).
 
     Left to others: exponents, integers of more than 18 digits, more than 15 significant digits, minus zero.
@@ -285,7 +286,7 @@ def number_end(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fraction_end(data, first, point, after):  # type: ignore[no-untyped-def]
+def fraction_end(data: UInt8Array, first: int, point: int, after: int) -> int:
     """The end of what is written of a decimal; NOT for one that may be written otherwise."""
     last = after
     while last > point + 2 and data[last - 1] == 48:
@@ -300,11 +301,11 @@ def fraction_end(data, first, point, after):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def number_value(data, start, size):  # type: ignore[no-untyped-def]
+def number_value(data: UInt8Array, start: int, size: int) -> float:
     """The 64-bit float of a number that ``number_end`` took: of two exact floats the quotient is rounded right."""
-    digits, fraction, pointed = np.int64(0), 0, False
+    digits, fraction, pointed = int64(0), 0, False
     for at in range(start, start + size):
-        byte = np.int64(data[at])
+        byte = int64(data[at])
         if 48 <= byte <= 57:
             digits = 10 * digits + byte - 48
             fraction += 1 if pointed else 0
@@ -315,7 +316,7 @@ def number_value(data, start, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def word_end(data, at, end):  # type: ignore[no-untyped-def]
+def word_end(data: UInt8Array, at: int, end: int) -> int:
     """The end of ``true``, ``false`` or ``null``, or NOT."""
     first = data[at]
     size = 5 if first == 102 else 4

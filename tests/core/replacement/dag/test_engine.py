@@ -1,4 +1,4 @@
-"""Replacements in a graph: uniform among what is admissible, whatever is remembered, and whatever the batch."""
+"""The replacement engine for graphs: draws are uniform, and neither the cache nor the batch changes them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from support.large import phenotypes, snomed_shaped
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.replacement.dag.cache import CASES, FOUND, GROUPS, KEY, LEVELS, STATUSES, add_value
+from stream_masker.core.replacement.dag.cache import GROUPS, LEVELS, LISTED_PLACES, QUERIES, STATUSES, add_value
 from stream_masker.core.replacement.dag.engine import DagReplacer
-from stream_masker.core.replacement.dag.index import MOST_LEVELS, graph_of, is_in_range, next_above, next_line
-from stream_masker.core.replacement.dag.pruning import is_too_near
-from stream_masker.core.replacement.dag.sampling import LEVEL_OF_FEW, tries_of
+from stream_masker.core.replacement.dag.index import MAX_LEVELS, build_graph, is_in_range, next_ancestor, next_line
+from stream_masker.core.replacement.dag.pruning import is_level_prunable
+from stream_masker.core.replacement.dag.query import Query
+from stream_masker.core.replacement.dag.sampling import MAX_UNTRIED, max_tries
 from stream_masker.core.replacement.dag.scratch import (
+    CLEAN,
     HELD,
     NO_VALUE,
-    READY,
     REFERENCE,
+    STAGE,
     VALUE,
-    clean,
+    clean_query,
     common_subsumer,
-    hold,
+    hold_value,
     new_ancestor_scratch,
 )
 from stream_masker.core.replacement.generic import GenericReplacer
@@ -41,7 +43,7 @@ def d():
 
 
 def values(d, size, seed=3) -> ReplacementTask:
-    """Values with references near and far."""
+    """Values with near and far references."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, len(d.taxonomy), size).astype(np.int32)
     references = np.where(rng.random(size) < 0.3, codes + rng.integers(-9, 9, size), rng.integers(-1, 3_000, size))
@@ -56,7 +58,7 @@ def rows(task: ReplacementTask, which) -> ReplacementTask:
 
 
 def admissible(d, a, r, noise, level) -> np.ndarray:
-    """The concepts at the distance ``level`` of a that meet the sign condition, by looking at all."""
+    """The concepts at the distance ``level`` from a that meet the sign condition, found by a visit of all."""
     at = d.to_all(a) == level
     if r not in (NO_REFERENCE, a):
         to_r = d.to_all(r)
@@ -65,7 +67,7 @@ def admissible(d, a, r, noise, level) -> np.ndarray:
 
 
 def chi_square(codes, among) -> tuple[float, float]:
-    """The statistic of draws that should be uniform, and what it exceeds with a chance of about 1e-5."""
+    """The statistic of draws that should be uniform, and a limit that it exceeds with a probability of about 1e-5."""
     found = np.searchsorted(among, codes)
     np.testing.assert_array_equal(among[found], codes)
     expected = codes.size / among.size
@@ -74,50 +76,50 @@ def chi_square(codes, among) -> tuple[float, float]:
     return float(((counts - expected) ** 2 / expected).sum()), freedom + 4.3 * np.sqrt(2 * freedom) + 14
 
 
-def test_draws_are_uniform_among_what_is_admissible(d):
-    """For levels of every size and share: those that tries find, and those that have to be listed."""
-    chooser = DagReplacer(d, candidates="all", calibrated=False)
+def test_draws_are_uniform_among_admissible_candidates(d):
+    """For levels of all sizes and shares: those where tries succeed, and those that have to be enumerated."""
+    engine = DagReplacer(d, candidates="all", calibrated=False)
     tried, sizes = 0, []
     for i in range(400):
         one = rows(values(d, 400), [i] * DRAWS)
         if tried == 40 or one.noise[0] == 0:
             break
-        first = chooser.replace(rows(one, slice(1)))
+        first = engine.replace(rows(one, slice(1)))
         among = admissible(d, one.codes[0], one.references[0], one.noise[0], first.distances[0])
         if first.flags[0] or not 2 <= among.size <= DRAWS // 20:
             continue
         ties = np.random.default_rng(i).integers(0, TOP, DRAWS, dtype=np.uint64)
-        drawn = chooser.replace(ReplacementTask(one.codes, one.references, one.noise, one.rounding, ties))
+        drawn = engine.replace(ReplacementTask(one.codes, one.references, one.noise, one.rounding, ties))
         statistic, limit = chi_square(drawn.codes, among)
         assert statistic < limit
         tried += 1
         sizes.append(among.size)
     assert tried == 40
-    assert min(sizes) <= LEVEL_OF_FEW < 50 < max(sizes)
+    assert min(sizes) <= MAX_UNTRIED < 50 < max(sizes)
 
 
-@pytest.mark.parametrize("remembered", [0, 5_000])
+@pytest.mark.parametrize("cached_levels", [0, 5_000])
 @pytest.mark.parametrize("calibrated", [True, False])
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
 @pytest.mark.parametrize("taxonomy", [phenotypes, lambda: snomed_shaped(3_000)], ids=["hpo", "made up"])
-def test_memory_changes_nothing(remembered, calibrated, candidates, taxonomy):
-    """Nor does the order, nor the batch: each value alone, by a chooser that remembers next to nothing."""
+def test_the_cache_changes_nothing(cached_levels, calibrated, candidates, taxonomy):
+    """Neither do the order and the batch: an engine with a tiny cache replaces each value alone."""
     distance = WuPalmer(taxonomy())
     task = rows(values(distance, 300), np.random.default_rng(5).integers(0, 300, 3_000))
     whole = DagReplacer(distance, candidates=candidates, calibrated=calibrated)
-    forgetful = DagReplacer(distance, candidates=candidates, calibrated=calibrated, remembered=remembered)
+    small = DagReplacer(distance, candidates=candidates, calibrated=calibrated, cached_levels=cached_levels)
     expected = whole.replace(task)
     np.testing.assert_array_equal(whole.replace(task).codes, expected.codes)
     order = np.random.default_rng(6).permutation(3_000)
     for which in np.split(order, [*range(1, 1_000), 1_000, 2_500]):
-        found = forgetful.replace(rows(task, which))
+        found = small.replace(rows(task, which))
         np.testing.assert_array_equal(found.codes, expected.codes[which])
         np.testing.assert_array_equal(found.distances, expected.distances[which])
         np.testing.assert_array_equal(found.flags, expected.flags[which])
 
 
-def test_what_is_near_to_a_reference_over_several_subsumers_as_deep_is_not_missed():
-    """The deepest common ancestors of f and g are c and d, as deep; over c, the first one, the paths are shorter."""
+def test_candidates_near_to_a_reference_over_equally_deep_subsumers_are_found():
+    """The deepest common ancestors of f and g are c and d, equally deep; over c, the first, the paths are shorter."""
     links = ("ba", "ca", "da", "ed", "ea", "fa", "fc", "fd", "ga", "gc", "ge")
     d = WuPalmer(Ontology.from_edges([(child, parent) for child, parent in links]).taxonomy())
     value, reference = d.taxonomy.encode(["b", "f"])
@@ -130,92 +132,94 @@ def test_what_is_near_to_a_reference_over_several_subsumers_as_deep_is_not_misse
         assert "g" in d.taxonomy.decode(drawn.codes)
 
 
-def test_memory_is_bounded(d):
-    """Many more values and cases than fit."""
-    chooser = DagReplacer(d, candidates="all", calibrated=True, remembered=2_000)
-    memo = chooser._memo
+def test_the_cache_is_bounded(d):
+    """With many more values and queries than fit."""
+    engine = DagReplacer(d, candidates="all", calibrated=True, cached_levels=2_000)
+    cache = engine._dag.cache
     most = []
     for seed in range(20):
-        chooser.replace(values(d, 2_000, seed))
-        most.append(memo.used.copy())
-        assert memo.used[LEVELS] <= memo.levels.size
-        assert memo.used[GROUPS] <= memo.groups.size // 2
-        assert memo.used[CASES] <= memo.cases.shape[0] // 2
-        assert memo.used[STATUSES] <= memo.statuses.size
-        assert memo.used[FOUND] <= memo.found.size
-    assert memo.levels.size < 10_000
+        engine.replace(values(d, 2_000, seed))
+        most.append(cache.used.copy())
+        assert cache.used[LEVELS] <= cache.distances.size
+        assert cache.used[GROUPS] <= cache.groups.size
+        assert cache.used[QUERIES] <= cache.queries.size // 2
+        assert cache.used[STATUSES] <= cache.statuses.size
+        assert cache.used[LISTED_PLACES] <= cache.listed.size
+    assert cache.distances.size < 10_000
     assert len({used.tobytes() for used in most}) > 1
 
 
-def test_what_comes_again_is_not_forgotten(d):
-    """While many others come once; and it is forgotten when it has stayed away."""
-    chooser = DagReplacer(d, candidates="all", calibrated=True, remembered=20_000)
-    memo = chooser._memo
+def test_eviction_keeps_the_queries_that_are_requested_again(d):
+    """While many others are requested once; it removes them when they were not requested since the last eviction."""
+    engine = DagReplacer(d, candidates="all", calibrated=True, cached_levels=20_000)
+    cache = engine._dag.cache
     regular = of_few_codes(d, 100, seed=1)
-    expected = chooser.replace(regular)
-    chooser.replace(regular)
-    kept = cases(memo)
-    made_room(chooser, d, seeds=range(10, 60))
-    assert kept <= cases(memo)
-    assert memo.used[CASES] < memo.cases.shape[0] // 4
-    again = chooser.replace(regular)
+    expected = engine.replace(regular)
+    engine.replace(regular)
+    kept = cached_keys(cache)
+    request_until_eviction(engine, d, seeds=range(10, 60))
+    assert kept <= cached_keys(cache)
+    assert cache.used[QUERIES] < cache.queries.size // 4
+    again = engine.replace(regular)
     np.testing.assert_array_equal(again.codes, expected.codes)
     np.testing.assert_array_equal(again.distances, expected.distances)
-    made_room(chooser, d, seeds=range(60, 110))
-    assert kept <= cases(memo)
-    made_room(chooser, d, seeds=range(110, 160))
-    assert not kept & cases(memo)
+    request_until_eviction(engine, d, seeds=range(60, 110))
+    assert kept <= cached_keys(cache)
+    request_until_eviction(engine, d, seeds=range(110, 160))
+    assert not kept & cached_keys(cache)
 
 
 def of_few_codes(d, size, seed) -> ReplacementTask:
-    """So few that the memo has room for them all, but not for all their cases."""
+    """So few values that the cache has room for all of them, but not for all their queries."""
     task = values(d, size, seed)
     return ReplacementTask(2_000 + task.codes % 150, task.references, task.noise, task.rounding, task.ties)
 
 
-def cases(memo) -> set[int]:
-    return set(memo.cases[memo.cases[:, KEY] != 0, KEY].tolist())
+def cached_keys(cache) -> set[int]:
+    keys = cache.queries["key"]
+    return set(keys[keys != 0].tolist())
 
 
-def made_room(chooser, d, seeds) -> None:
-    """Values that come once, until room has been made for some."""
+def request_until_eviction(engine, d, seeds) -> None:
+    """Requests values once each, until some queries have been evicted."""
     for seed in seeds:
-        before = int(chooser._memo.used[CASES])
-        chooser.replace(of_few_codes(d, 200, seed))
-        if chooser._memo.used[CASES] < before:
+        before = int(engine._dag.cache.used[QUERIES])
+        engine.replace(of_few_codes(d, 200, seed))
+        if engine._dag.cache.used[QUERIES] < before:
             return
-    raise AssertionError("there was room for all")
+    raise AssertionError("all queries fit into the cache")
 
 
-def test_the_room_for_a_value_is_empty_afterwards(d):
-    chooser = DagReplacer(d, candidates="all", calibrated=True)
-    chooser.replace(values(d, 2_000))
-    assert not chooser._work.marks.any()
-    assert chooser._work.state[READY] == 0
-    assert chooser._work.state[HELD] == NO_VALUE
+def test_the_scratch_memory_is_clean_after_a_batch(d):
+    engine = DagReplacer(d, candidates="all", calibrated=True)
+    engine.replace(values(d, 2_000))
+    scratch = engine._dag.scratch
+    assert not scratch.marks.any()
+    assert scratch.state[STAGE] == CLEAN
+    assert scratch.state[HELD] == NO_VALUE
 
 
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
-def test_remote_candidates_share_the_root_alone(d, candidates):
-    remote = DagReplacer(d, candidates=candidates, calibrated=True)._lists.remote
+def test_remote_candidates_share_only_the_root(d, candidates):
+    remote = DagReplacer(d, candidates=candidates, calibrated=True)._dag.lists.remote
     assert remote.size > 1
     assert candidates == "all" or d.taxonomy.leaf[remote].all()
     ids = d.taxonomy.decode(remote)
     assert {d.taxonomy.lcs(one, other) for one in ids for other in ids if one != other} == {d.taxonomy.root}
 
 
-def test_tries_depend_on_the_number_of_members_alone_and_end():
-    assert [tries_of(size) for size in (1, 8, 9, 64, 1_000_000)] == [0, 0, 4, 6, 4096]
+def test_the_number_of_tries_depends_on_the_number_of_members_and_is_bounded():
+    assert [max_tries(size) for size in (1, 8, 9, 64, 1_000_000)] == [0, 0, 4, 6, 4096]
 
 
-def test_negative_memory_is_refused(d):
-    with pytest.raises(ParameterError, match="remembered"):
-        DagReplacer(d, candidates="all", calibrated=True, remembered=-1)
+def test_a_negative_cache_size_is_rejected(d):
+    with pytest.raises(ParameterError, match=r"^cached_levels=-1 is not allowed: use 0 or more$"):
+        DagReplacer(d, candidates="all", calibrated=True, cached_levels=-1)
 
 
 def test_lines_hold_the_closure(d):
-    """Of concepts with fewer ancestors than a line has room for, as many, and more."""
-    graph = graph_of(d.taxonomy)
+    """For concepts with fewer ancestors than fit into a line, as many, and more."""
+    graph = build_graph(d.taxonomy)
     counts = set()
     for c in range(len(d.taxonomy)):
         row = slice(graph.offsets[c], graph.offsets[c + 1])
@@ -223,7 +227,7 @@ def test_lines_hold_the_closure(d):
         counts.add(min(max(len(expected), ANCESTOR_LINE - 1), 2 * ANCESTOR_LINE))
         found, at = [], ANCESTOR_LINE * c
         for _ in expected:
-            x, path, at = next_above.py_func(graph, at)
+            x, path, at = next_ancestor.py_func(graph, at)
             found.append((x, path))
         assert found == expected
         lines, at = 0, ANCESTOR_LINE * c
@@ -234,51 +238,52 @@ def test_lines_hold_the_closure(d):
 
 
 @pytest.mark.parametrize("side", [VALUE, REFERENCE])
-def test_subsumers_are_found_by_marks(d, side):
-    """Those of the closure's rows: the deepest, of these that with the shortest paths, of these the last."""
+def test_marks_give_the_least_common_subsumer(d, side):
+    """As the closure does: of the deepest common ancestors, those with the fewest links; of these, the last."""
     tau = d.taxonomy
-    up, graph = tau.closure, graph_of(tau)
-    work = new_ancestor_scratch(len(tau), int(np.diff(up.offsets).max()), int(tau.depth.max()), ahead=1)
+    up, graph = tau.closure, build_graph(tau)
+    scratch = new_ancestor_scratch(len(tau), int(np.diff(up.offsets).max()), int(tau.depth.max()), predicted=1)
     rng = np.random.default_rng(2)
     long_rows = rng.permutation(np.flatnonzero(np.diff(up.offsets) > 2 * ANCESTOR_LINE))
     for a in [*rng.integers(0, len(tau), 20), *long_rows[:5]]:
         mine = slice(up.offsets[a], up.offsets[a + 1])
-        work.marks[:] = 0
-        work.marks[2 * up.ancestors[mine] + side] = up.paths[mine] + 1
-        work.marks[2 * rng.integers(0, len(tau), 99) + 1 - side] = 7
+        scratch.marks[:] = 0
+        scratch.marks[2 * up.ancestors[mine] + side] = up.paths[mine] + 1
+        scratch.marks[2 * rng.integers(0, len(tau), 99) + 1 - side] = 7
         for c in [*rng.integers(0, len(tau), 50), *long_rows[-5:]]:
             yours = slice(up.offsets[c], up.offsets[c + 1])
             common, at, other = np.intersect1d(up.ancestors[mine], up.ancestors[yours], return_indices=True)
             links = up.paths[mine][at].astype(int) + up.paths[yours][other]
             best = max(range(common.size), key=lambda i: (tau.depth[common[i]], -links[i], common[i]))
-            assert subsumer(graph, work, c, side) == (common[best], tau.depth[common[best]], links[best])
+            assert subsumer(graph, scratch, c, side) == (common[best], (tau.depth[common[best]], links[best]))
 
 
 @njit
-def subsumer(graph, work, c, side):
-    return common_subsumer(graph, work, c, side)
+def subsumer(graph, scratch, c, side):
+    return common_subsumer(graph, scratch, c, side)
 
 
-def test_levels_that_are_too_near_are_empty(d):
-    """Whatever is ruled out as a whole has no admissible member, by all distances; and much is ruled out."""
-    chooser = DagReplacer(d, candidates="all", calibrated=False)
-    graph, lists, memo, work = chooser._graph, chooser._lists, chooser._memo, chooser._work
-    empty, ruled_out = 0, 0
+def test_pruned_levels_have_no_admissible_member(d):
+    """According to the distances to all concepts; and many empty levels are pruned."""
+    engine = DagReplacer(d, candidates="all", calibrated=False)
+    dag = engine._dag
+    cache = dag.cache
+    empty, pruned = 0, 0
     for a, r in np.random.default_rng(8).integers(1, 3_000, (150, 2)):
         if a == r:
             continue
-        if memo.value_at[a] == 0:
-            add_value(graph, lists, memo, a)
-        first, stop = memo.first_level[memo.value_at[a] : memo.value_at[a] + 2]
-        found = too_near(graph, lists, memo, work, a, r, first, stop)
-        expected = [admissible(d, a, r, 1.0, level).size == 0 for level in memo.levels[first:stop]]
+        if cache.value_ids[a] == 0:
+            add_value(dag.graph, dag.lists, cache, a)
+        first, stop = cache.first_level[cache.value_ids[a] : cache.value_ids[a] + 2]
+        found = pruned_levels(dag, a, r, first, stop)
+        expected = [admissible(d, a, r, 1.0, level).size == 0 for level in cache.distances[first:stop]]
         assert not (found & ~np.array(expected)).any()
-        empty, ruled_out = empty + sum(expected), ruled_out + found.sum()
-    assert empty / 4 < ruled_out < empty
+        empty, pruned = empty + sum(expected), pruned + found.sum()
+    assert empty / 4 < pruned < empty
 
 
-def test_a_level_is_not_ruled_out_where_a_deeper_subsumer_has_long_paths():
-    """c and r lie over s as near to each other as a and r do, but u is deeper, and just far enough from both."""
+def test_a_level_is_not_pruned_where_a_deeper_subsumer_has_long_paths():
+    """Over s, c and r are as near to each other as a and r, but u is deeper, and just far enough from both."""
     links = ("st", "as", "us", "xu", "yu", "cx", "cs", "ry", "rs")
     d = WuPalmer(Ontology.from_edges([(child, parent) for child, parent in links]).taxonomy())
     a, c, r = d.taxonomy.encode(["a", "c", "r"])
@@ -289,27 +294,27 @@ def test_a_level_is_not_ruled_out_where_a_deeper_subsumer_has_long_paths():
 
 
 @njit
-def too_near(graph, lists, memo, work, a, r, first, stop):
-    hold(graph, work, a)
-    _, depth, links = common_subsumer(graph, work, r, VALUE)
-    case = (a, r, np.int64(1), (depth, links))
+def pruned_levels(dag, a, r, first, stop):
+    hold_value(dag.graph, dag.scratch, a)
+    _, own_distance = common_subsumer(dag.graph, dag.scratch, r, VALUE)
+    query = Query(a, r, np.int64(1), own_distance, np.int64(0), first, stop - first)
     found = np.zeros(stop - first, np.bool_)
     for level in range(first, stop):
-        found[level - first] = is_too_near(graph, lists, memo, work, case, level)
-    clean(graph, work, case)
+        found[level - first] = is_level_prunable(dag, query, level)
+    clean_query(dag.graph, dag.scratch, query)
     return found
 
 
-@pytest.mark.parametrize(("levels", "fits"), [(MOST_LEVELS, True), (MOST_LEVELS + 1, False)])
-def test_a_graph_of_too_many_levels_is_for_another_replacer(levels, fits):
+@pytest.mark.parametrize(("levels", "fits"), [(MAX_LEVELS, True), (MAX_LEVELS + 1, False)])
+def test_a_graph_with_too_many_levels_is_left_to_another_replacer(levels, fits):
     """A chain with one concept of two parents."""
     chain = [(f"c{i + 1}", f"c{i}") for i in range(levels - 1)]
     distance = WuPalmer(Ontology.from_edges([*chain, ("x", "c1"), ("x", "c2")]).taxonomy())
     assert is_in_range(distance.taxonomy) == fits
-    chooser = replacer(distance)
-    assert isinstance(chooser, DagReplacer if fits else GenericReplacer)
+    engine = replacer(distance)
+    assert isinstance(engine, DagReplacer if fits else GenericReplacer)
     deepest = distance.taxonomy.encode([f"c{levels - 1}"] * 50)
     words = np.random.default_rng(1).integers(0, TOP, (2, 50), dtype=np.uint64)
-    done = chooser.replace(ReplacementTask(deepest, np.zeros(50, np.int32), np.full(50, -0.99), *words))
+    done = engine.replace(ReplacementTask(deepest, np.zeros(50, np.int32), np.full(50, -0.99), *words))
     assert (done.codes != deepest).all()
     np.testing.assert_array_equal(done.distances, distance.pairs(deepest, done.codes))

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.swapping.kernels import FIRST_CHOICE, NEXT, SECOND_CHOICE, draw_partner
 from stream_masker.core.mechanisms.swapping.rank.search import farthest_unit, nearest_units, sort_groups
-from stream_masker.core.mechanisms.swapping.rank.state import bring_back, is_open, label, openings, set_aside, unit_slot
+from stream_masker.core.mechanisms.swapping.rank.state import (
+    Kinds,
+    Order,
+    Scratch,
+    SwapState,
+    Units,
+    bring_back,
+    is_open,
+    label,
+    openings,
+    set_aside,
+    unit_slot,
+)
 
 
 @part
-def choose_unit(kinds, units, state, scratch, nearer, found, spare, j, t, value):  # type: ignore[no-untyped-def]
+def choose_unit(
+    kinds: Kinds,
+    units: Units,
+    state: SwapState,
+    scratch: Scratch,
+    nearer: int,
+    found: int,
+    spare: int,
+    j: int,
+    t: int,
+    value: int,
+) -> int:
     """A unit whose value t of attribute j is unswapped, each of the interval as likely; -1 where there is none.
 
     ``value``: whose random words are used. Of the units as far away as the last only ``spare`` belong to the interval:
     the unswapped first, any as likely.
     """
-    inside = np.int64(0)
+    inside = int64(0)
     for c in range(nearer):
         inside += openings(kinds, state, scratch.kinds[c], j, t)
-    tied = np.int64(0)
+    tied = int64(0)
     for c in range(nearer, found):
         tied += openings(kinds, state, scratch.kinds[c], j, t)
     total = inside + min(spare, tied)
@@ -41,7 +63,17 @@ def choose_unit(kinds, units, state, scratch, nearer, found, spare, j, t, value)
 
 
 @part
-def swap(kinds, units, state, scratch, i, nearer, found, spare, partners):  # type: ignore[no-untyped-def]
+def swap(
+    kinds: Kinds,
+    units: Units,
+    state: SwapState,
+    scratch: Scratch,
+    i: int,
+    nearer: int,
+    found: int,
+    spare: int,
+    partners: Int64Array,
+) -> None:
     """Swaps every unswapped value of unit i with one of its interval; labels it in any case."""
     p = kinds.bases.size
     q = units.kind[i]
@@ -63,7 +95,17 @@ def swap(kinds, units, state, scratch, i, nearer, found, spare, partners):  # ty
 
 
 @kernel
-def swap_nearest(kinds, units, state, order, scratch, reference, k, partners, turns):  # type: ignore[no-untyped-def]
+def swap_nearest(
+    kinds: Kinds,
+    units: Units,
+    state: SwapState,
+    order: Order,
+    scratch: Scratch,
+    reference: int,
+    k: int,
+    partners: Int64Array,
+    turns: Int64Array,
+) -> int:
     """Algorithms 2 and 3 of 2019 from the first reference on.
 
     ``partners``: (V,) int64, each value's own index, which that of its partner replaces. ``turns``: (n,) int64, filled

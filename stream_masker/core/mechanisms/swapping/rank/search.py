@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.kernels.jit import inlined, kernel, part
+from stream_masker.core.dtypes import Int32Matrix, Int64Array, UInt16Matrix
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.mechanisms.swapping.kernels import draw_partner
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT
+from stream_masker.core.mechanisms.swapping.rank.state import Kinds, Order, Scratch, SwapState, Units
 
 DISTANCE_BUCKETS = 4096
 """Into which distances are sorted to find the k-th."""
 
 
 @inlined
-def row_of(kinds, j, head):  # type: ignore[no-untyped-def]
+def row_of(kinds: Kinds, j: int, head: int) -> np.uint64:
     """Where the distances from an attribute's value begin."""
     return np.uint64(kinds.bases[j] + kinds.widths[j] * head)
 
 
 @inlined
-def tail(kinds, a, b):  # type: ignore[no-untyped-def]
+def tail(kinds: Kinds, a: int, b: int) -> int:
     """What second and later values add to the distance of two kinds."""
     p = kinds.bases.size
-    total = np.int64(0)
+    total = int64(0)
     for j in range(p):
         i = kinds.starts[a * p + j] + 1
         k = kinds.starts[b * p + j] + 1
@@ -37,11 +39,11 @@ def tail(kinds, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sort_groups(ranks, g, levels, nearest):  # type: ignore[no-untyped-def]
+def sort_groups(ranks: UInt16Matrix | Int32Matrix, g: int, levels: int, nearest: Int32Matrix) -> None:
     """Fills row g of ``nearest`` by the groups in ascending distance from g; equal ones by their number."""
     ends = np.zeros(levels + 1, np.int64)
     for h in range(ranks.shape[0]):
-        ends[np.int64(ranks[g, h]) + 1] += 1
+        ends[int64(ranks[g, h]) + 1] += 1
     for level in range(levels):
         ends[level + 1] += ends[level]
     for h in range(ranks.shape[0]):
@@ -50,7 +52,7 @@ def sort_groups(ranks, g, levels, nearest):  # type: ignore[no-untyped-def]
 
 
 @part
-def measure(kinds, distances, q, base, start, stop):  # type: ignore[no-untyped-def]
+def measure(kinds: Kinds, distances: Int64Array, q: int, base: int, start: int, stop: int) -> None:
     """Fills ``distances`` by those of kind q to the kinds of a group; the pivot's first values give ``base``."""
     size = stop - start
     for i in range(size):
@@ -66,16 +68,16 @@ def measure(kinds, distances, q, base, start, stop):  # type: ignore[no-untyped-
 
 
 @part
-def gather_nearest(kinds, order, scratch, q, k):  # type: ignore[no-untyped-def]
+def gather_nearest(kinds: Kinds, order: Order, scratch: Scratch, q: int, k: int) -> tuple[int, int, int]:
     """Puts the kinds of the k units nearest to one of kind q into ``scratch``, and others with them.
 
     Gives how many kinds, the bucket in which the k-th unit is, and how many units are in the buckets before.
     """
     g = kinds.heads[kinds.pivot, q]
     found = 0
-    highest = np.int64(0)
-    last = np.int64(DISTANCE_BUCKETS - 1)
-    total = np.int64(0)
+    highest = int64(0)
+    last = int64(DISTANCE_BUCKETS - 1)
+    total = int64(0)
     for at in range(order.known.size):
         h = order.nearest[g, at]
         base = kinds.units[kinds.ranks[g, h]]
@@ -110,17 +112,17 @@ def gather_nearest(kinds, order, scratch, q, k):  # type: ignore[no-untyped-def]
 
 
 @part
-def nearest_units(kinds, order, scratch, q, k):  # type: ignore[no-untyped-def]
+def nearest_units(kinds: Kinds, order: Order, scratch: Scratch, q: int, k: int) -> tuple[int, int, int]:
     """Puts the kinds of the k units nearest to one of kind q into ``scratch``, and all others as far as the last unit.
 
     Gives how many are nearer than the last, how many there are in all, and how many of the k units are as far as it.
     """
     found, last, inside = gather_nearest(kinds, order, scratch, q, k)
-    bound = np.int64(-1)
+    bound = int64(-1)
     reached = inside
     while reached < k:
         inside = reached
-        above = np.int64(1) << 62
+        above = int64(1) << 62
         for c in range(found):
             if bound < scratch.distances[c] < above and scratch.distances[c] >> kinds.shift == last:
                 above = scratch.distances[c]
@@ -133,7 +135,7 @@ def nearest_units(kinds, order, scratch, q, k):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bring(scratch, start, found, most):  # type: ignore[no-untyped-def]
+def bring(scratch: Scratch, start: int, found: int, most: int) -> int:
     """Brings the kinds found from ``start`` on up to the distance ``most`` to the front; gives where they end."""
     end = start
     for c in range(start, found):
@@ -149,7 +151,7 @@ def bring(scratch, start, found, most):  # type: ignore[no-untyped-def]
 
 
 @part
-def farthest_unit(kinds, units, state, distances, q, word):  # type: ignore[no-untyped-def]
+def farthest_unit(kinds: Kinds, units: Units, state: SwapState, distances: Int64Array, q: int, word: np.uint64) -> int:
     """The unit with unswapped values that is farthest from kind q; of equally far ones any as likely. -1 for none."""
     size = state.active[0]
     row = row_of(kinds, 0, kinds.heads[0, q])
@@ -162,10 +164,10 @@ def farthest_unit(kinds, units, state, distances, q, word):  # type: ignore[no-u
     if kinds.tails:
         for i in range(size):
             distances[i] += tail(kinds, q, state.rows[i])
-    best = np.int64(-1)
+    best = int64(-1)
     for i in range(size):
         best = max(best, distances[i])
-    total = np.int64(0)
+    total = int64(0)
     for i in range(size):
         if distances[i] == best:
             total += state.awake[state.rows[i]]

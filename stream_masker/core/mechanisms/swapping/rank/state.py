@@ -9,11 +9,18 @@ drawn, and removed, in constant time.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from stream_masker.core.kernels.jit import inlined, kernel
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Int32Array,
+    Int32Matrix,
+    Int64Array,
+    UInt16Matrix,
+    UInt32Matrix,
+    UInt64Matrix,
+)
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 
 
 class Kinds(NamedTuple):
@@ -27,19 +34,19 @@ class Kinds(NamedTuple):
     ranks: its distances as indices of ``units``, (l,) int64. shift: bits that take a distance to its bucket.
     """
 
-    counts: Any
-    starts: Any
-    values: Any
-    heads: Any
-    table: Any
-    bases: Any
-    widths: Any
-    tails: Any
-    pivot: Any
-    firsts: Any
-    ranks: Any
-    units: Any
-    shift: Any
+    counts: Int64Array
+    starts: Int64Array
+    values: Int32Array
+    heads: UInt32Matrix
+    table: Int32Array
+    bases: Int64Array
+    widths: Int64Array
+    tails: bool
+    pivot: int
+    firsts: Int64Array
+    ranks: UInt16Matrix | Int32Matrix
+    units: Int64Array
+    shift: int
 
 
 class Units(NamedTuple):
@@ -51,14 +58,14 @@ class Units(NamedTuple):
     uint64.
     """
 
-    kind: Any
-    seat: Any
-    firsts: Any
-    blocks: Any
-    begins: Any
-    owner: Any
-    owned: Any
-    words: Any
+    kind: Int32Array
+    seat: Int32Array
+    firsts: Int64Array
+    blocks: Int64Array
+    begins: Int64Array
+    owner: Int64Array
+    owned: Int64Array
+    words: UInt64Matrix
 
 
 class SwapState(NamedTuple):
@@ -71,51 +78,51 @@ class SwapState(NamedTuple):
     places; columns: (p, R) uint32, their heads.
     """
 
-    lists: Any
-    places: Any
-    open: Any
-    left: Any
-    waiting: Any
-    seats: Any
-    awake: Any
-    rows: Any
-    spots: Any
-    columns: Any
-    active: Any
+    lists: Int32Array
+    places: Int32Array
+    open: Int64Array
+    left: Int32Array
+    waiting: Int32Array
+    seats: Int32Array
+    awake: Int64Array
+    rows: Int32Array
+    spots: Int32Array
+    columns: UInt32Matrix
+    active: Int64Array
 
 
 class Order(NamedTuple):
     """Groups by distance from each group, filled when first asked for: nearest: (G, G) int32; known: (G,) bool."""
 
-    nearest: Any
-    known: Any
+    nearest: Int32Matrix
+    known: BoolArray
 
 
 class Scratch(NamedTuple):
     """Kinds found, (R,) int32, and their distances, (R,) int64; units by bucket of their distance."""
 
-    kinds: Any
-    distances: Any
-    buckets: Any
+    kinds: Int32Array
+    distances: Int64Array
+    buckets: Int32Array
 
 
 @inlined
-def unit_slot(kinds, q, j, t):  # type: ignore[no-untyped-def]
+def unit_slot(kinds: Kinds, q: int, j: int, t: int) -> int:
     """Which of kind q's values is value t of attribute j; -1 where it has none."""
     p = kinds.bases.size
     at = kinds.starts[q * p + j] + t
-    return at - kinds.starts[q * p] if at < kinds.starts[q * p + j + 1] else np.int64(-1)
+    return at - kinds.starts[q * p] if at < kinds.starts[q * p + j + 1] else int64(-1)
 
 
 @inlined
-def openings(kinds, state, q, j, t):  # type: ignore[no-untyped-def]
+def openings(kinds: Kinds, state: SwapState, q: int, j: int, t: int) -> int:
     """How many units of kind q have their value t of attribute j unswapped."""
     slot = unit_slot(kinds, q, j, t)
-    return state.open[kinds.starts[q * kinds.bases.size] + slot] if slot >= 0 else np.int64(0)
+    return state.open[kinds.starts[q * kinds.bases.size] + slot] if slot >= 0 else int64(0)
 
 
 @inlined
-def move(lists, places, start, i, seat, to, other_seat):  # type: ignore[no-untyped-def]
+def move(lists: Int32Array, places: Int32Array, start: int, i: int, seat: int, to: int, other_seat: int) -> None:
     """Lets unit i and the one at place ``to`` of its list change places; a list and its places begin at ``start``."""
     at = places[start + seat]
     other = lists[start + to]
@@ -126,7 +133,7 @@ def move(lists, places, start, i, seat, to, other_seat):  # type: ignore[no-unty
 
 
 @inlined
-def close(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
+def close(kinds: Kinds, units: Units, state: SwapState, i: int, slot: int) -> None:
     """Takes a unit's value out of the unswapped ones of its kind."""
     q = units.kind[i]
     start = units.blocks[q] + slot * kinds.counts[q]
@@ -137,7 +144,7 @@ def close(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def reopen(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
+def reopen(kinds: Kinds, units: Units, state: SwapState, i: int, slot: int) -> None:
     """Puts a value that was taken out back among the unswapped ones."""
     q = units.kind[i]
     start = units.blocks[q] + slot * kinds.counts[q]
@@ -148,7 +155,7 @@ def reopen(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def is_open(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
+def is_open(kinds: Kinds, units: Units, state: SwapState, i: int, slot: int) -> bool:
     """Whether a unit's value is unswapped, and not taken out."""
     q = units.kind[i]
     place = state.places[units.blocks[q] + slot * kinds.counts[q] + units.seat[i]]
@@ -156,7 +163,7 @@ def is_open(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def retire(state, q):  # type: ignore[no-untyped-def]
+def retire(state: SwapState, q: int) -> None:
     """Takes a kind out of those with units awake."""
     state.active[0] -= 1
     last = state.active[0]
@@ -169,7 +176,7 @@ def retire(state, q):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def label(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
+def label(kinds: Kinds, units: Units, state: SwapState, i: int, slot: int) -> None:
     """Labels a value as swapped. A unit without unswapped values waits no more, nor does a kind without such units."""
     close(kinds, units, state, i, slot)
     state.left[i] -= 1
@@ -184,7 +191,7 @@ def label(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def set_aside(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
+def set_aside(kinds: Kinds, units: Units, state: SwapState, i: int, slot: int) -> None:
     """Takes the unswapped values of unit i's owner out, so that none of them is chosen."""
     for e in range(units.owned[units.owner[i]], units.owned[units.owner[i] + 1]):
         if e != i and is_open(kinds, units, state, e, slot):
@@ -193,7 +200,7 @@ def set_aside(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def bring_back(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
+def bring_back(kinds: Kinds, units: Units, state: SwapState, i: int, slot: int) -> None:
     """Undoes ``set_aside``."""
     for e in range(units.owned[units.owner[i]], units.owned[units.owner[i] + 1]):
         if state.left[e] < 0:
@@ -202,7 +209,7 @@ def bring_back(kinds, units, state, i, slot):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill_state(kinds, units, state):  # type: ignore[no-untyped-def]
+def fill_state(kinds: Kinds, units: Units, state: SwapState) -> None:
     """Fills places of units and lists: everything is unswapped. ``units.firsts`` and ``units.blocks`` are there."""
     p = kinds.bases.size
     for i in range(units.kind.size):

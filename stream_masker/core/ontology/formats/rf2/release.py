@@ -12,7 +12,7 @@ from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology.draft import IndexedDraft
 from stream_masker.core.ontology.formats.rf2.table import ColumnKind, ReleaseFile, read_table
 from stream_masker.core.ontology.formats.rf2.terms import labels_and_synonyms, read_terms
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import (
     DuplicateConceptError,
     EmptyOntologyError,
@@ -45,7 +45,7 @@ ABSENT_CONCEPT: Final = -2
 class Release:
     """The snapshot files of a release.
 
-    There are several of a kind if an extension is beside its base, or descriptions are in one file for each language.
+    There are several files of a kind if a folder holds an extension and its base, or a description file per language.
     """
 
     concepts: Sequence[ReleaseFile]
@@ -90,7 +90,7 @@ def read_release(release: Release) -> IndexedDraft:
         _check_roots(concepts.active, children)
     terms = read_terms(concepts.index, release.descriptions)
     labels, synonym_offsets, synonyms = labels_and_synonyms(terms, concepts.active.size)
-    ids = Texts.of(map(str, concepts.active.tolist()))
+    ids = TextTable.of(map(str, concepts.active.tolist()))
     return IndexedDraft(ids, labels, children, parents, synonym_offsets, synonyms)
 
 
@@ -111,7 +111,7 @@ def _read_concepts(files: Sequence[ReleaseFile]) -> ConceptRows:
 def _check_concepts(ids: Int64Array, active: Int64Array) -> None:
     repeated = np.unique(ids[1:][ids[1:] == ids[:-1]])
     if repeated.size:
-        message = "these concepts have several rows, as in files that are no snapshots or of several releases"
+        message = "these concepts have several rows: the files are not snapshots, or belong to several releases"
         raise DuplicateConceptError(message, culprits=map(str, repeated))
     if not active.any():
         raise EmptyOntologyError("there is no active concept")

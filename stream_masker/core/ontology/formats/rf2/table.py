@@ -13,19 +13,25 @@ from stream_masker.core.dtypes import Int64Array, UInt8Array
 from stream_masker.core.ontology.formats.rf2 import kernels
 from stream_masker.core.ontology.formats.rf2.kernels import (
     FINE,
-    FLAG,
-    LANGUAGE,
+    FLAG_COLUMN,
+    LANGUAGE_COLUMN,
     MALFORMED,
-    NUMBER,
-    SKIPPED,
-    TEXT,
+    NUMBER_COLUMN,
+    SKIPPED_COLUMN,
+    TEXT_COLUMN,
     TOO_FEW,
+    TokenisedRows,
 )
 from stream_masker.errors import EmptyOntologyError, SourceFormatError
 
 ColumnKind: TypeAlias = Literal["flag", "number", "text", "language"]
 
-ROLES: Final[Mapping[str, int]] = {"flag": FLAG, "number": NUMBER, "text": TEXT, "language": LANGUAGE}
+ROLES: Final[Mapping[str, int]] = {
+    "flag": FLAG_COLUMN,
+    "number": NUMBER_COLUMN,
+    "text": TEXT_COLUMN,
+    "language": LANGUAGE_COLUMN,
+}
 EXPECTED: Final[Mapping[str, str]] = {
     "flag": "0 or 1",
     "number": "a number of at most 18 digits",
@@ -79,13 +85,13 @@ def read_table(file: ReleaseFile, header: str, wanted: Mapping[str, ColumnKind])
     data = np.frombuffer(raw, np.uint8)
     start = _check_header(file, data, columns)
     _check_end(file, data, start)
-    roles = np.array([ROLES[wanted[name]] if name in wanted else SKIPPED for name in columns])
+    roles = np.array([ROLES[wanted[name]] if name in wanted else SKIPPED_COLUMN for name in columns])
     lines = kernels.count_lines(data, start)
-    values, starts, ends, row, column, problem = kernels.tokenise(data, start, roles, lines)
-    if problem != FINE:
-        raise SourceFormatError(_problem(file, row + 2, column, problem, columns, wanted))
+    rows = kernels.tokenise(data, start, roles, lines)
+    if rows.problem != FINE:
+        raise SourceFormatError(_problem(file, rows, columns, wanted))
     kept = [name for name in columns if wanted.get(name, "text") != "text"]
-    return RowTable(data, dict(zip(kept, values, strict=True)), starts, ends)
+    return RowTable(data, dict(zip(kept, rows.values, strict=True)), rows.starts, rows.ends)
 
 
 def pack_language(language: str) -> int:
@@ -93,14 +99,13 @@ def pack_language(language: str) -> int:
     return int.from_bytes(language.lower().encode().ljust(8, b"\0"), "big")
 
 
-def _problem(
-    file: ReleaseFile, line: int, column: int, problem: int, columns: list[str], wanted: Mapping[str, ColumnKind]
-) -> str:
-    if problem == MALFORMED:
-        name = columns[column]
-        return f"{file.name}: line {line}: {name} is not {EXPECTED[wanted[name]]}"
-    count = f"only {column}" if problem == TOO_FEW else f"more than {len(columns)}"
-    return f"{file.name}: line {line} has {count} of {len(columns)} columns: the file is truncated or damaged"
+def _problem(file: ReleaseFile, rows: TokenisedRows, columns: list[str], wanted: Mapping[str, ColumnKind]) -> str:
+    line = f"{file.name}: line {rows.row + 2}"
+    if rows.problem == MALFORMED:
+        name = columns[rows.column]
+        return f"{line}: {name} is not {EXPECTED[wanted[name]]}"
+    count = f"only {rows.column}" if rows.problem == TOO_FEW else f"more than {len(columns)}"
+    return f"{line} has {count} of {len(columns)} columns: the file is truncated or damaged"
 
 
 def _check_encoding(file: ReleaseFile, data: memoryview) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology.formats.rf2.table import ColumnKind, ReleaseFile, RowTable, pack_language, read_table
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 
 FULLY_SPECIFIED_NAME: Final = 900000000000003001
 SYNONYM: Final = 900000000000013009
@@ -40,7 +40,7 @@ class Terms:
     synonym: BoolArray
     languages: Int64Array
     ids: Int64Array
-    texts: Texts
+    texts: TextTable
 
 
 def read_terms(index: Callable[[Int64Array], Int64Array], files: Sequence[ReleaseFile]) -> Terms:
@@ -53,13 +53,13 @@ def read_terms(index: Callable[[Int64Array], Int64Array], files: Sequence[Releas
 TERM_COLUMNS: Final = tuple(field.name for field in fields(Terms) if field.name != "texts")
 
 
-def _joined(tables: Sequence[Texts]) -> Texts:
+def _joined(tables: Sequence[TextTable]) -> TextTable:
     shifts = offsets_from_lengths(np.array([table.blob.size for table in tables]))
     starts, ends = (
         np.concatenate([getattr(table, side) + shift for table, shift in zip(tables, shifts, strict=False)])
         for side in ("starts", "ends")
     )
-    return Texts(np.concatenate([table.blob for table in tables]), starts, ends)
+    return TextTable(np.concatenate([table.blob for table in tables]), starts, ends)
 
 
 def _terms(index: Callable[[Int64Array], Int64Array], file: ReleaseFile) -> Terms:
@@ -84,12 +84,12 @@ def _is_english(languages: Int64Array) -> BoolArray:
     return np.asarray((languages >> 48 == ENGLISH >> 48) & ((third == 0) | (third == ord("-"))))
 
 
-def _texts(table: RowTable, rows: Int64Array) -> Texts:
+def _texts(table: RowTable, rows: Int64Array) -> TextTable:
     blob, offsets = table.texts(rows)
-    return Texts(blob, offsets[:-1], offsets[1:])
+    return TextTable(blob, offsets[:-1], offsets[1:])
 
 
-def labels_and_synonyms(terms: Terms, concepts: int) -> tuple[Texts, Int64Array, Texts]:
+def labels_and_synonyms(terms: Terms, concepts: int) -> tuple[TextTable, Int64Array, TextTable]:
     """Choose the label and the synonyms of each of m concepts.
 
     Labels (m,): the fully specified name, the English one if there are several languages; otherwise the first synonym;
@@ -105,8 +105,8 @@ def labels_and_synonyms(terms: Terms, concepts: int) -> tuple[Texts, Int64Array,
     return labels, offsets, terms.texts.take(by_concept[synonym])
 
 
-def _scattered(texts: Texts, indices: Int64Array, targets: Int64Array, size: int) -> Texts:
+def _scattered(texts: TextTable, indices: Int64Array, targets: Int64Array, size: int) -> TextTable:
     """A table of ``size`` texts: those at ``indices`` are placed at ``targets``, and all others are empty."""
     starts, ends = np.zeros((2, size), np.int64)
     starts[targets], ends[targets] = texts.starts[indices], texts.ends[indices]
-    return Texts(texts.blob, starts, ends)
+    return TextTable(texts.blob, starts, ends)

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+from stream_masker.core.kernels.jit import intrinsic
 
 MESSAGE_LANES = 8
 ALIGN = 8
@@ -61,7 +62,7 @@ IrValues: TypeAlias = list[Any]
 
 
 @intrinsic
-def mix_last_blocks(_typing, state, words, lengths):  # type: ignore[no-untyped-def]
+def mix_last_blocks(_typing: Any, state: Any, words: Any, lengths: Any) -> Any:
     """Takes the last block of eight messages into their states, (8 · 8,); words: (16 · 8,); lengths: (8,) bytes of each
     message, its last block and all before included."""
 

@@ -1,0 +1,136 @@
+"""The disk cache of compiled kernels.
+
+numba keys the machine code of a kernel by the kernel's own file, but the code also contains the parts that the kernel
+calls and the constants that it reads, which other files define. ``KernelCache`` adds a fingerprint of all of them to
+the key, so that machine code from other sources is never loaded. The fingerprint covers bytecode and values: a new
+comment, docstring or modification time leaves it unchanged.
+
+Where the files are stays numba's choice: ``$NUMBA_CACHE_DIR``, else ``__pycache__`` beside the source, else a folder of
+the user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
+
+SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
+LIBRARIES = ("builtins", "math", "numpy")
+"""Packages whose functions numba compiles by itself; numba's version is part of its key."""
+
+
+class KernelCache(FunctionCache):
+    """numba's cache of one kernel, with the kernel's fingerprint in its key."""
+
+    def __init__(self, kernel: Any) -> None:
+        super().__init__(kernel.py_func)
+        self._kernel = kernel
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), _field_names(sig), fingerprint(self._kernel))
+
+
+def _field_names(kinds: Any) -> tuple[Any, ...]:
+    """The field names of the named tuples among argument types, which numba leaves out of its key."""
+    return tuple(
+        (getattr(kind, "fields", ()), _field_names(kind.types)) for kind in kinds if isinstance(kind, types.BaseTuple)
+    )
+
+
+def fingerprint(kernel: Any) -> str:
+    """SHA-256 of a kernel, of all kernels that it calls, directly or not, and of all values that they refer to.
+
+    Raises TypeError if one of them refers to a value whose content cannot be told.
+    """
+    digest = hashlib.sha256()
+    reached = {kernel: None}
+    waiting = [kernel]
+    while waiting:
+        content, called = _description(waiting.pop())
+        digest.update(content)
+        waiting += [other for other in called if other not in reached]
+        reached |= dict.fromkeys(called)
+    return digest.hexdigest()
+
+
+@cache
+def _description(kernel: Any) -> tuple[bytes, tuple[Any, ...]]:
+    """The digest of one kernel, and the kernels that it calls."""
+    function = kernel.py_func
+    referred = dict(_references(function))
+    values = {name: _content(value, function) for name, value in referred.items()}
+    code = _code(function.__code__, function.__doc__)
+    options = sorted(kernel.targetoptions.items())
+    text = repr((function.__module__, function.__qualname__, options, code, function.__defaults__, values))
+    called = tuple(value for value in referred.values() if isinstance(value, Dispatcher))
+    return hashlib.sha256(text.encode()).digest(), called
+
+
+def _references(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The global and enclosing names that a function may read, with their values."""
+    for code in _nested(function.__code__):
+        for name in code.co_names:
+            if name in function.__globals__:
+                yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def _code(code: CodeType, docstring: str | None = None) -> object:
+    """Bytecode, names and constants, without the docstring and without line numbers."""
+    constants = [
+        _code(value) if isinstance(value, CodeType) else None if value is docstring else value
+        for value in code.co_consts
+    ]
+    return code.co_code, code.co_names, code.co_varnames, code.co_argcount, constants
+
+
+def _content(value: Any, function: FunctionType) -> object:
+    """What machine code takes from a value that a kernel refers to."""
+    if isinstance(value, Dispatcher):
+        return value.py_func.__module__, value.py_func.__qualname__
+    if isinstance(value, SCALARS):
+        return type(value).__name__, repr(value)
+    if isinstance(value, tuple):
+        return type(value).__qualname__, getattr(value, "_fields", ()), [_content(item, function) for item in value]
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).digest()
+    return _definition(value, function)
+
+
+def _definition(value: Any, function: FunctionType) -> object:
+    """What machine code takes from a module, a class or a function."""
+    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    if module.partition(".")[0] in LIBRARIES:
+        return module, getattr(value, "__name__", "")
+    if isinstance(value, type):
+        return module, value.__qualname__, getattr(value, "_fields", ())
+    if callable(value):
+        return module, _folder_content(Path(str(sys.modules[module].__file__)).parent)
+    raise TypeError(f"{function.__module__}.{function.__qualname__} refers to {value!r}, which has no fingerprint")
+
+
+@cache
+def _folder_content(folder: Path) -> bytes:
+    """SHA-256 of the Python files in a folder: intrinsics write machine code with the functions beside them."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.digest()

@@ -1,0 +1,172 @@
+"""The disk cache of compiled kernels: machine code from other sources is never loaded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+KERNELS = '''
+from stream_masker.core.kernels.jit import kernel
+
+from tiny.constants import OFFSETS, STEP, Limits
+from tiny.machine.intrinsics import answer
+from tiny.parts import scaled
+
+LIMITS = Limits(1, 2)
+
+
+@kernel
+def total(values, bounds):
+    """The sum of scaled values."""
+    result = bounds.first
+    for value in values:
+        result += scaled(value) + STEP
+    return result + OFFSETS[0] + LIMITS.low + answer()
+'''
+PARTS = '''
+from stream_masker.core.kernels.jit import inlined, part
+
+
+@inlined
+def factor():
+    return 10
+
+
+@part
+def scaled(value):
+    """A value, scaled."""
+    return factor() * value
+'''
+CONSTANTS = """
+from typing import NamedTuple
+
+import numpy as np
+
+STEP = 0
+OFFSETS = np.array([0, 1])
+
+
+class Limits(NamedTuple):
+    low: int
+    high: int
+
+
+class Bounds(NamedTuple):
+    first: int
+    last: int
+"""
+INTRINSICS = """
+from numba import types
+from stream_masker.core.kernels.jit import intrinsic
+
+from tiny.machine.answers import ANSWER
+
+
+@intrinsic
+def answer(_typing):
+    def generate(context, builder, signature, arguments):
+        return context.get_constant(types.int64, ANSWER)
+
+    return types.int64(), generate
+"""
+SOURCES = {
+    "__init__": "",
+    "kernels": KERNELS,
+    "parts": PARTS,
+    "constants": CONSTANTS,
+    "machine/__init__": "",
+    "machine/intrinsics": INTRINSICS,
+    "machine/answers": "ANSWER = 100\n",
+}
+CALL = """
+import numpy as np
+from tiny.constants import Bounds
+from tiny.kernels import total
+print(total(np.array([1, 2]), Bounds(0, 3)), sum(total.stats.cache_misses.values()))
+"""
+Call = Callable[[], tuple[int, int]]
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with a kernel whose parts, constants and intrinsics are in other files."""
+    folder = tmp_path / "tiny"
+    (folder / "machine").mkdir(parents=True)
+    for name, text in SOURCES.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def call(package: Path) -> Call:
+    """Calls the kernel in a new process; returns its result and how many times it was compiled."""
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    path = os.pathsep.join([str(package.parent), *filter(None, sys.path)])
+
+    def run() -> tuple[int, int]:
+        command = [sys.executable, "-B", "-c", CALL]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env={**kept, "PYTHONPATH": path})
+        result, compilations = map(int, done.stdout.split())
+        return result, compilations
+
+    return run
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_unchanged_sources_are_loaded_from_disk(package, call):
+    assert call() == (131, 1)
+    assert list((package / "__pycache__").glob("kernels.total-*.nbi"))
+    assert call() == (131, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "result"),
+    [
+        ("parts", "return 10", "return 20", 161),
+        ("parts", "factor() * value", "factor() - value", 118),
+        ("constants", "STEP = 0", "STEP = 1", 133),
+        ("constants", "[0, 1]", "[5, 1]", 136),
+        ("constants", "low: int\n    high: int", "high: int\n    low: int", 132),
+        ("constants", "first: int\n    last: int", "last: int\n    first: int", 134),
+        ("machine/answers", "100", "200", 231),
+        ("kernels", "result = bounds.first", "result = 7", 138),
+    ],
+)
+def test_a_change_of_meaning_in_any_file_compiles_the_kernel_again(package, call, name, old, new, result):
+    assert call() == (131, 1)
+    edit(package / f"{name}.py", old, new)
+    assert call() == (result, 1)
+    assert call() == (result, 0)
+
+
+def test_a_new_modification_time_compiles_nothing(package, call):
+    assert call() == (131, 1)
+    for file in package.glob("*.py"):
+        os.utime(file, (1, 1))
+    assert call() == (131, 0)
+
+
+def test_a_new_docstring_or_comment_in_another_file_compiles_nothing(package, call):
+    assert call() == (131, 1)
+    edit(package / "parts.py", "A value, scaled.", "A scaled value.")
+    edit(package / "parts.py", "@part", "# a part\n@part")
+    assert call() == (131, 0)
+
+
+def test_a_value_without_a_fingerprint_is_refused(package, call):
+    edit(package / "kernels.py", "LIMITS = Limits(1, 2)", "LIMITS = Limits(1, 2)\nresult = object()\n")
+    edit(package / "kernels.py", "return result +", "return answer.result if False else result +")
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        call()
+    assert "TypeError: tiny.kernels.total refers to <object object at" in failure.value.stderr
+    assert ", which has no fingerprint" in failure.value.stderr

@@ -23,16 +23,16 @@ from stream_masker.pipeline.plan import (
     Plan,
     RecordLimits,
 )
-from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.mechanisms import takes_alpha
-from stream_masker.service.configuration.model import (
+from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
     AttributeSection,
-    Configuration,
     NumericAttributeSection,
     OntologyValues,
 )
+from stream_masker.service.configuration.field_paths import POSITION
+from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.pairing import configured_pairs
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """stream-masker: semantic noise for nominal health data in Kafka.
 
-The names below are the public interface of the library; they load on first use, so that importing the package (as
-every command does) stays cheap.
+The names in ``__all__`` are the public interface of the library. Their modules are imported on first use, so that
+importing the package, which every command does, is cheap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
     from stream_masker.core.mechanisms.transition.pram import Pram
     from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
-    from stream_masker.core.mechanisms.transition.random import RandomTransitions
+    from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
     from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
@@ -61,7 +61,7 @@ __all__ = [
     "semantic_variance",
 ]
 
-_HOMES = {
+_MODULES = {
     "core.distance": ("LogTaxonomic", "WuPalmer"),
     "core.mechanisms.swapping.data": ("DataSwapping",),
     "core.mechanisms.exponential.mechanism": ("Exponential",),
@@ -69,7 +69,7 @@ _HOMES = {
     "core.mechanisms.transition.naive": ("NaiveDistortion",),
     "core.mechanisms.transition.pram": ("Pram",),
     "core.mechanisms.transition.probabilistic": ("ProbabilisticDistortion",),
-    "core.mechanisms.transition.random": ("RandomTransitions",),
+    "core.mechanisms.transition.vicus.baseline": ("RandomTransitions",),
     "core.mechanisms.swapping.rank.mechanism": ("RankSwapping",),
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.swapping.frequency": ("DistributionalRankSwapping",),
@@ -88,7 +88,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,40 +1,44 @@
-"""The one exception tree of stream-masker.
+"""The exceptions of stream-masker, which form one tree.
 
-Messages about configuration, ontologies and parameters say what was given and what is allowed. Messages about
-records say where (position in a batch, or topic, partition, offset and field), never the value.
+Messages about configuration, ontologies and parameters state the given value and the allowed ones. Messages about
+records state the location (index in a batch, or topic, partition, offset and field), but never the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class StreamMaskerError(Exception):
-    """Base of every error that stream-masker raises on purpose."""
+    """The base class of all errors that stream-masker raises."""
 
 
 class ConfigurationError(StreamMaskerError):
-    """The configuration cannot be used; the message names the key, what was given and what is allowed."""
+    """The configuration is invalid. The message names the key, the given value and the allowed ones."""
 
 
 class ParameterError(StreamMaskerError, ValueError):
-    """A parameter of a public class or function is out of its range."""
+    """A parameter of a public class or function is not allowed."""
 
 
 class ServiceError(StreamMaskerError):
-    """The outside world (a broker, a file, a port) does not do what the service needs."""
+    """An external resource (a broker, a file, a port) is not available or fails."""
 
 
 class StatisticsError(StreamMaskerError):
-    """Statistics are missing, of another format or of another mechanism, or cannot be computed from the data given."""
+    """Statistics are missing, belong to another format or mechanism, or cannot be computed from the given data."""
 
 
 class AnonymityError(StreamMaskerError):
-    """What was masked does not have the anonymity that its mechanism promises; it must not be released."""
+    """Masked records lack the anonymity that their mechanism guarantees, and must not be released."""
 
 
 class UnknownConceptError(StreamMaskerError, LookupError):
-    """A value is no concept of the taxonomy. Says the position in the input; never the value."""
+    """A value is not a concept of the taxonomy.
+
+    ``position``: the index of the value in the input, if it was one of several.
+    """
 
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message)
@@ -42,7 +46,10 @@ class UnknownConceptError(StreamMaskerError, LookupError):
 
 
 class OntologyError(StreamMaskerError):
-    """An ontology cannot be read or is no rooted acyclic taxonomy. ``culprits`` holds every concept to blame."""
+    """An ontology cannot be read, or is not a rooted acyclic hierarchy.
+
+    ``culprits``: the concepts, or the files, that cause the error.
+    """
 
     def __init__(self, message: str, *, culprits: Iterable[str] = ()) -> None:
         self.culprits = tuple(culprits)
@@ -50,11 +57,11 @@ class OntologyError(StreamMaskerError):
 
 
 class CycleError(OntologyError):
-    """The is-a links hold a cycle."""
+    """The is-a links form a cycle."""
 
 
 class UnknownParentError(OntologyError):
-    """A link names a parent that is no concept."""
+    """The parent in a link is not a concept."""
 
 
 class SeveralRootsError(OntologyError):
@@ -62,32 +69,42 @@ class SeveralRootsError(OntologyError):
 
 
 class DuplicateConceptError(OntologyError):
-    """A concept (or one of its links) is given twice with different meanings."""
+    """A concept or a link is given twice, or in contradictory ways."""
 
 
 class EmptyOntologyError(OntologyError):
-    """There is no concept in the source."""
+    """The source contains no concept."""
 
 
 class InactiveParentError(OntologyError):
-    """An active is-a link leads to a concept that is inactive."""
+    """An active is-a link leads to an inactive concept."""
 
 
 class SourceFormatError(OntologyError):
-    """A file is not in the format that it should be in: encoding, header, a truncated line, a malformed value."""
+    """A file does not conform to its format: encoding, header, a truncated line, or a malformed value."""
 
 
 class MissingFileError(OntologyError):
-    """A source of several files lacks one of them."""
+    """A source that consists of several files lacks one of them."""
 
 
 class CompiledOntologyError(OntologyError):
-    """A compiled ontology is truncated, damaged, of another format, or none at all."""
+    """A file is not a compiled ontology of this format, or is truncated or damaged."""
 
 
 def name_some(names: tuple[str, ...], most: int = 5) -> str:
-    """``: a, b, c`` for up to ``most`` names, with the number of those left out; empty for no names."""
+    """``: a, b, c`` for up to ``most`` names, followed by the number of the remaining ones; empty without names."""
     if not names:
         return ""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ": " + ", ".join(names[:most]) + more
+
+
+@contextmanager
+def error_location(location: str) -> Iterator[None]:
+    """Prefix the message of an OntologyError that is raised inside, with the name of a file for instance."""
+    try:
+        yield
+    except OntologyError as error:
+        error.args = (f"{location}: {error}",)
+        raise

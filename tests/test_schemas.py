@@ -1,4 +1,4 @@
-"""The JSON Schemas: valid, strict, described; the configuration's is the model's, the messages' fit what is sent."""
+"""The JSON Schemas: valid, strict and described, generated from the model, and matched by encoded messages."""
 
 from __future__ import annotations
 
@@ -38,18 +38,23 @@ from stream_masker.pipeline.wire.messages import (
     fingerprints,
 )
 from stream_masker.service.configuration import schema as schemas
-from stream_masker.service.configuration.schema import configuration_schema_text, load_schema, schema_names, validator
+from stream_masker.service.configuration.schema import (
+    configuration_schema_text,
+    load_schema,
+    schema_names,
+    schema_validator,
+)
 
 ROOT = Path(__file__).parents[1]
 NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejection", "statistics"]
 HASH = "0123456789abcdef"
 
 
-def test_every_schema_is_there():
+def test_all_schemas_exist():
     assert schema_names() == NAMES
 
 
-def test_the_configurations_schema_is_the_models():
+def test_configuration_schema_is_generated_from_the_model():
     committed = (ROOT / "schemas" / "configuration.schema.json").read_text()
     assert committed == configuration_schema_text(), (
         "run: python -m stream_masker.service.configuration > schemas/configuration.schema.json"
@@ -86,25 +91,25 @@ def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
     return bool(value.get("description") or (reference and reference in root["$defs"]))
 
 
-def test_an_unknown_name():
-    with pytest.raises(ParameterError, match="there is no schema 'x': use one of calibration-block, configuration"):
+def test_unknown_schema():
+    with pytest.raises(ParameterError, match="unknown schema 'x': use one of calibration-block, configuration"):
         load_schema("x")
 
 
-def test_the_wheel_takes_the_schemas_along():
+def test_wheel_contains_the_schemas():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert build["force-include"] == {"schemas": "stream_masker/schemas"}
 
 
-def test_those_inside_the_package_come_first(monkeypatch, tmp_path):
+def test_schemas_in_the_package_come_first(monkeypatch, tmp_path):
     (tmp_path / "configuration.schema.json").write_text("{}")
-    monkeypatch.setattr(schemas, "FOLDERS", (tmp_path, ROOT / "schemas"))
+    monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, ROOT / "schemas"))
     assert schema_names() == ["configuration"]
 
 
-def test_without_any(monkeypatch, tmp_path):
-    monkeypatch.setattr(schemas, "FOLDERS", (tmp_path, tmp_path / "none"))
-    with pytest.raises(ServiceError, match="the JSON Schemas are neither in"):
+def test_missing_schemas(monkeypatch, tmp_path):
+    monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, tmp_path / "none"))
+    with pytest.raises(ServiceError, match="no JSON Schemas in"):
         schema_names()
 
 
@@ -137,7 +142,7 @@ TALLIES = (Tally(20, 3.5, 4.25, 1, 2), Tally(40, 3.5, 4.25, 0, 0))
 
 @pytest.fixture(scope="module")
 def sent() -> dict[str, list[bytes]]:
-    """What the encoders write, by schema."""
+    """Encoded messages, by schema."""
     block = Block(
         topic="discharges",
         partition=0,
@@ -216,7 +221,7 @@ MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]
 @pytest.mark.parametrize("name", MESSAGES)
 def test_what_is_sent_fits(name, sent):
     for message in sent[name]:
-        validator(name).validate(orjson.loads(message))
+        schema_validator(name).validate(orjson.loads(message))
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -224,14 +229,14 @@ def test_every_field_of_what_is_sent_is_required_or_known_to_be_optional(name, s
     message = orjson.loads(sent[name][0])
     for key in message.keys() - {"field"}:
         with pytest.raises(ValidationError):
-            validator(name).validate({k: v for k, v in message.items() if k != key})
+            schema_validator(name).validate({k: v for k, v in message.items() if k != key})
 
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_nothing_else_may_be_sent(name, sent):
     for message in sent[name]:
         with pytest.raises(ValidationError):
-            validator(name).validate({**orjson.loads(message), "value": "x"})
+            schema_validator(name).validate({**orjson.loads(message), "value": "x"})
 
 
 def test_reasons_are_the_enumeration():
@@ -251,7 +256,7 @@ ENVELOPE = {
 
 @pytest.mark.parametrize("value", [{}, None])
 def test_masked_events(value):
-    validator("masked-event").validate({**ENVELOPE, "value": value})
+    schema_validator("masked-event").validate({**ENVELOPE, "value": value})
 
 
 @pytest.mark.parametrize(
@@ -266,14 +271,14 @@ def test_masked_events(value):
 )
 def test_headers_of_masked_events(headers):
     with pytest.raises(ValidationError):
-        validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})
+        schema_validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})
 
 
 @pytest.mark.parametrize("missing", [name for name, _ in STAMP])
 def test_headers_that_masked_events_must_have(missing):
     headers = {name: value for name, value in ENVELOPE["headers"].items() if name != missing}
     with pytest.raises(ValidationError):
-        validator("masked-event").validate({**ENVELOPE, "headers": headers})
+        schema_validator("masked-event").validate({**ENVELOPE, "headers": headers})
 
 
 def test_schemas_are_written_the_same_way():

@@ -1,4 +1,8 @@
-"""The command line: wiring only. Commands are imported when they are called, so that ``--help`` is quick."""
+"""The command line of stream-masker: one module per command, without any logic of its own.
+
+``COMMANDS`` registers the commands, which are imported when they are called, so that ``--help`` is quick. ``options``
+holds the options that several of them share.
+"""
 
 from __future__ import annotations
 
@@ -13,38 +17,38 @@ from stream_masker import __version__
 from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, StreamMaskerError
 
 COMMANDS = {
-    "demo": ("stream_masker.cli.demo:command", "Show all of it at work, on an embedded broker."),
-    "mask": ("stream_masker.cli.mask:command", "Mask JSON lines, without a broker."),
+    "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),
+    "mask": ("stream_masker.cli.mask:command", "Mask JSON lines without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
-    "evaluate": ("stream_masker.cli.evaluate:command", "Measure what masking keeps of a file of events."),
-    "prepare": ("stream_masker.cli.prepare:command", "Do what a first start would have to do."),
-    "topics": ("stream_masker.cli.topics:command", "Create the topics."),
+    "evaluate": ("stream_masker.cli.evaluate:command", "Measure the utility of a file's masked events."),
+    "prepare": ("stream_masker.cli.prepare:command", "Compile ontologies and kernels before the first start."),
+    "topics": ("stream_masker.cli.topics:command", "Create and check the topics."),
     "worker": ("stream_masker.cli.worker:command", "Run a mask worker."),
     "calibrator": ("stream_masker.cli.calibrator:command", "Run the calibrator."),
     "produce": ("stream_masker.cli.produce:command", "Publish events from a file."),
-    "simulate": ("stream_masker.cli.simulate:command", "Publish generated events."),
-    "audit": ("stream_masker.cli.audit:command", "Derive the mask of a record once more."),
+    "simulate": ("stream_masker.cli.simulate:command", "Publish synthetic events."),
+    "audit": ("stream_masker.cli.audit:command", "Verify the masks of single records."),
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
-    "ontology": ("stream_masker.cli.ontology:command", "Look into an ontology."),
+    "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),
 }
-"""Every command: where it is, and its line in the help."""
+"""Every command: its location, and its line in the help."""
 
-WRONG_USE = (ConfigurationError, ParameterError, OntologyError)
-"""Errors that end with exit code 2: the user gave something that cannot be used. Others end with 1."""
+USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
+"""Usage errors, which end with exit code 2. Other errors end with 1."""
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 
 
-class Failure(click.ClickException):
-    """An error of ours on its way to standard error and to the exit code."""
+class CommandFailure(click.ClickException):
+    """A stream-masker error as click's exception, with its exit code."""
 
     def __init__(self, error: StreamMaskerError) -> None:
         super().__init__(str(error))
-        self.exit_code = 2 if isinstance(error, WRONG_USE) else 1
+        self.exit_code = 2 if isinstance(error, USAGE_ERRORS) else 1
 
 
-class Commands(click.Group):
-    """A group whose commands stand in ``COMMANDS``, and where every error of ours becomes a message."""
+class CommandGroup(click.Group):
+    """The command group of ``COMMANDS``; prints stream-masker errors as messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -62,31 +66,31 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        with reported():
+        with errors_reported():
             return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with reported():
+        with errors_reported():
             return super().invoke(ctx)
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Turn our errors into click's, which print one message and exit; Ctrl-C exits with 130 and says nothing."""
+def errors_reported() -> Iterator[None]:
+    """Convert stream-masker errors to click's, which print a message and exit; Ctrl-C exits with 130 silently."""
     try:
         yield
     except StreamMaskerError as error:
-        raise Failure(error) from None
+        raise CommandFailure(error) from None
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
+        raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="stream-masker")
 def main() -> None:
     """Mask nominal health data in Kafka by semantic noise, keeping its meaning, mean, dispersion and correlation.
 
-    Every command that needs a configuration takes it from --config, from the environment variable
+    Every command that needs a configuration reads it from --config, from the environment variable
     STREAM_MASKER_CONFIG or from ./stream-masker.yaml. Variables STREAM_MASKER__SECTION__KEY=value override its keys.
 
     \b

@@ -1,4 +1,4 @@
-"""``stream-masker audit``: is a masked record what it has to be?"""
+"""``stream-masker audit``: verification of the masks of single records."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from stream_masker.service.observability.logs import configure_logs
 @config_option
 @click.option(
     "--offset",
-    "places",
+    "locations",
     multiple=True,
     required=True,
     metavar="PARTITION:OFFSET",
-    help="The place of a record in the input topic; may be given several times.",
+    help="The partition and offset of a record in the input topic. Can be repeated.",
 )
-def command(config: Path, places: tuple[str, ...]) -> None:
-    """Derive the mask of input records once more, and say whether what was written matches.
+def command(config: Path, locations: tuple[str, ...]) -> None:
+    """Derive the masks of input records again and compare them with what was written.
 
-    The mask is derived from the input record, the secret, the key and the statistics version that the masked record's
-    headers name; a rejection from the record and the configuration. No value is shown. Ends with exit code 1 when one
-    of the records does not match.
+    A mask is derived from the input record, the secret, the key and the statistics version that the headers of the
+    masked record name; a rejection is derived from the record and the configuration. No value is shown. Exits with 1 if
+    a record does not match.
 
     \b
     Examples:
       stream-masker audit --config discharges.yaml --offset 0:1234
       stream-masker audit --config discharges.yaml --offset 0:1234 --offset 3:17
     """
-    from stream_masker.service.audit import RecordPlace, audit
+    from stream_masker.service.audit import RecordLocation, audit
 
     configure_logs("warning")
     matching = True
-    for finding in audit(load_configuration(config), [RecordPlace.parse(text) for text in places]):
+    for finding in audit(load_configuration(config), [RecordLocation.parse(text) for text in locations]):
         matching &= finding.matches
-        click.echo(f"{finding.place}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.words}")
+        click.echo(f"{finding.location}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.description}")
     raise SystemExit(0 if matching else 1)

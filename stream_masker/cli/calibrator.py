@@ -1,4 +1,4 @@
-"""``stream-masker calibrator``."""
+"""``stream-masker calibrator``: the calibrator process."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
-    help="Instead of http.port, for several processes on one machine; 0 takes any free port and logs it.",
+    help="Port that overrides http.port, for several processes on one machine; 0 selects any free port and logs it.",
 )
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="What to log.")
+@click.option(
+    "--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Minimum log level."
+)
 def command(config: Path, http_port: int | None, log_level: str) -> None:
-    """Merge the workers' counts, and publish statistics and their drift, until told to stop (SIGTERM, SIGINT).
+    """Merge the workers' counts and publish statistics and their drift, until SIGTERM or SIGINT.
 
-    One calibrator is active; others stand by, and /readyz says which. With no statistics yet it samples the input
-    topic. Stopped or killed and started again, it goes on with the same window.
+    One calibrator is active and the others stand by; /readyz reports the role. Without statistics, it samples the input
+    topic. After a stop or a crash, it continues with the same window.
 
-    The configuration file is watched: other noise levels, policies and references are published with the next
-    version, which every worker takes up at a batch boundary; SIGHUP has the file read at once. A bad one is refused.
+    It watches the configuration file: changed noise levels, policies and references are published with the next
+    version, which every worker applies at a batch boundary. SIGHUP rereads the file immediately. An invalid file is
+    refused.
 
-    A broker that does not answer is waited for; missing topics end the calibrator with exit code 1, a configuration
-    that cannot be used with 2. Told to stop it ends within 25 seconds: in order with 0, or at once with 1.
+    If no broker is reachable, the calibrator retries. It exits with 1 if topics are missing and with 2 if the
+    configuration cannot be used. A stop takes at most 25 seconds; the exit code is 0, or 1 if it had to be forced.
 
     \b
     Examples:

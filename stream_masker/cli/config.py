@@ -1,4 +1,4 @@
-"""``stream-masker config``: check and show the configuration."""
+"""``stream-masker config``: checking and showing the configuration."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
-from stream_masker.service.configuration.secrets import read_secret
-from stream_masker.service.configuration.showing import as_yaml
+from stream_masker.service.configuration.display import redacted_yaml
+from stream_masker.service.configuration.secret import read_secret
 
 
 @click.group()
@@ -31,9 +31,9 @@ def command() -> None:
 def check(config: Path) -> None:
     """Check the configuration.
 
-    Checks the file, the environment's overrides, ontologies, roots, mapping files, and the mechanism's parameters.
-    Exits with 0 when all is well, else with 2 and a line for each problem. A secret that is not there is only warned
-    about, since the machine that checks need not be the one that masks.
+    Checks the file, the environment's overrides, ontologies, roots, mapping files and the mechanism's parameters.
+    Exits with 0 if the configuration is valid, otherwise with 2 and one line per problem. A missing secret is only a
+    warning, because the machine that runs the check need not be the one that masks.
 
     \b
     Examples:
@@ -50,7 +50,7 @@ def check(config: Path) -> None:
         click.echo(f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]")
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records
-        click.echo(f"{mechanism.name}: groups of {least} records at least, and {most} of a partition")
+        click.echo(f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition")
     _warn_about_secret(configuration)
     click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
 
@@ -67,7 +67,7 @@ def _warn_about_secret(configuration: Configuration) -> None:
 def schema(name: str) -> None:
     """Print a JSON Schema.
 
-    JSON Schema 2020-12, of the configuration (default) or of the message NAME.
+    Prints the JSON Schema (2020-12) of the configuration (default) or of the message NAME.
 
     \b
     Names: configuration, masked-event, rejection, calibration-block, statistics, drift
@@ -78,19 +78,19 @@ def schema(name: str) -> None:
       stream-masker config schema rejection
     """
     if name not in schema_names():
-        raise click.BadParameter(f"{name!r} is no schema: use {', '.join(schema_names())}", param_hint="NAME")
+        raise click.BadParameter(f"unknown schema {name!r}: use {', '.join(schema_names())}", param_hint="NAME")
     click.echo(json.dumps(load_schema(name), indent=2, ensure_ascii=False))
 
 
 @command.command()
 @config_option
 def show(config: Path) -> None:
-    """Print the configuration in full.
+    """Print the complete configuration.
 
-    YAML, with the environment's overrides and every default; passwords stand as ********.
+    Prints YAML with the environment's overrides and all defaults; passwords are shown as ********.
 
     \b
     Examples:
       stream-masker config show --config discharges.yaml
     """
-    click.echo(as_yaml(load_configuration(config)), nl=False)
+    click.echo(redacted_yaml(load_configuration(config)), nl=False)

@@ -1,4 +1,4 @@
-"""``stream-masker demo``: all of it in one command."""
+"""``stream-masker demo``: the whole service in one command."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from rich.console import Console
 from stream_masker.service.demo import DemoOptions, run_demo
 from stream_masker.service.observability.logs import configure_logs
 
-DEFAULT_RECORDS = DemoOptions()
+DEFAULT_OPTIONS = DemoOptions()
 
 
 @click.command()
 @click.option(
     "--records",
     type=click.IntRange(min=100),
-    default=DEFAULT_RECORDS.records,
+    default=DEFAULT_OPTIONS.records,
     show_default=True,
-    help="Events to generate; afterwards the demonstration ends.",
+    help="Number of events to generate; the demonstration ends after them.",
 )
 @click.option(
     "--rate",
     type=click.FloatRange(min=0),
-    default=DEFAULT_RECORDS.rate,
+    default=DEFAULT_OPTIONS.rate,
     show_default=True,
-    help="Events a second; 0 for full speed.",
+    help="Events per second; 0 for full speed.",
 )
 @click.option(
     "--correlation",
     type=click.FloatRange(0, 1),
-    default=DEFAULT_RECORDS.correlation,
+    default=DEFAULT_OPTIONS.correlation,
     show_default=True,
-    help="How much secondary diagnoses depend on the principal one; it halves when drift sets in.",
+    help="Dependence of secondary diagnoses on the principal one; it is halved when the drift begins.",
 )
-@click.option("--seed", type=int, default=DEFAULT_RECORDS.seed, show_default=True, help="Of the generated events.")
+@click.option("--seed", type=int, default=DEFAULT_OPTIONS.seed, show_default=True, help="Seed of the generated events.")
 @click.option(
     "--bootstrap-servers",
     default="",
     metavar="HOST:PORT",
-    help="A Kafka to use; default: an embedded broker, in memory.",
+    help="Kafka brokers to use; default: an embedded in-memory broker.",
 )
 @click.option(
     "--port",
     type=click.IntRange(1, 65_534),
-    default=DEFAULT_RECORDS.port,
+    default=DEFAULT_OPTIONS.port,
     show_default=True,
-    help="Of the calibrator's /metrics; the worker's is the next. Taken ports are replaced by free ones.",
+    help="Port of the calibrator's /metrics; the worker uses the next one. Ports in use are replaced by free ones.",
 )
 def command(records: int, rate: float, correlation: float, seed: int, bootstrap_servers: str, port: int) -> None:
-    """Simulate discharges, mask them, recalibrate, drift, and watch all of it live.
+    """Simulate discharges, mask them, recalibrate and detect drift, with a live view.
 
-    Runs the same processes as a real deployment (simulate, worker, calibrator) on topics of its own. Half way through
-    the diagnoses drift. All events are generated, which is why one may be shown before and after.
+    Runs the same processes as a real deployment (simulate, worker, calibrator) on topics of its own. Halfway through,
+    the diagnoses drift. All events are synthetic, so one of them is shown before and after masking.
 
     \b
     Examples:

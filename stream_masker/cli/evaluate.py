@@ -1,4 +1,4 @@
-"""``stream-masker evaluate``: what masking keeps of given events."""
+"""``stream-masker evaluate``: utility of masked events."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from stream_masker.evaluation.utility_table import (
     utility_markdown,
     utility_rows,
 )
-from stream_masker.pipeline.calibration.blocks import split_ranges
+from stream_masker.pipeline.calibration.blocks import split_batch
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, noise_levels
 from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
-from stream_masker.service.configuration.pairing import pairs
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.pairing import configured_pairs
+from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.local import files
 from stream_masker.service.observability.logs import configure_logs
 
@@ -40,15 +40,15 @@ from stream_masker.service.observability.logs import configure_logs
     multiple=True,
     default=ALPHAS,
     show_default=True,
-    help="A noise level; may be given several times.",
+    help="Noise level. Can be repeated.",
 )
-@click.argument("source", default=files.STANDARD, metavar="[FILE]")
+@click.argument("source", default=files.STANDARD_STREAM, metavar="[FILE]")
 def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
-    """Mask events (JSON lines, perhaps gzipped) at several noise levels and print what each keeps, as a Markdown table.
+    """Mask events (JSON lines, optionally gzipped) at several noise levels and print their utility as a Markdown table.
 
-    The measures are those of the 2017 paper, section 5: for semantic noise with every reference that the attributes
-    allow and both roundings, for any other mechanism as it is configured, without noise levels. Numeric attributes
-    are left out. Nothing masked is written.
+    The measures are those of the 2017 paper, section 5. Semantic noise is evaluated with every reference that the
+    attributes allow and with both roundings; any other mechanism as configured, without noise levels. Numeric
+    attributes are left out. No masked record is written.
 
     \b
     Examples:
@@ -89,19 +89,19 @@ def _of_noise(
         distribution=settings.distribution,
         candidates=settings.candidates,
         distance=settings.distance,
-        pairs=pairs(configuration),
+        pairs=configured_pairs(configuration),
     )
     return list(rows)
 
 
 def _references(settings: SemanticNoiseSection) -> tuple[str, ...]:
-    """Every reference, ``pair`` only where it is the configured one and so known to fit."""
+    """Return the references to evaluate; ``pair`` only if it is configured, and therefore valid."""
     return ("mean", "pair", "root") if settings.reference == "pair" else ("mean", "root")
 
 
 def _groups(batches: Iterable[Batch], configuration: Configuration, mechanism: Mechanism) -> list[Batch]:
-    """The batches; cut into groups, of which none is too small, for a mechanism that masks such."""
+    """Return the batches, split into groups of sufficient size if the mechanism masks groups."""
     if not mechanism.needs_group:
         return list(batches)
-    groups = [group for batch in batches for group in split_ranges(batch, configuration.groups.records)]
+    groups = [group for batch in batches for group in split_batch(batch, configuration.groups.records)]
     return [group for group in groups if group.size >= mechanism.group_minimum]

@@ -1,4 +1,4 @@
-"""``stream-masker mask`` and ``stream-masker calibrate``: files in, files out, no broker."""
+"""``stream-masker mask`` and ``stream-masker calibrate``: masking and calibration of files, without a broker."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.gc_tuning import infrequent_collections
 from stream_masker.service.local import files as local
 from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
 
 @click.command()
@@ -24,19 +24,19 @@ from stream_masker.service.observability.logs import configure_logs
     "snapshot",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Mask by a snapshot of `stream-masker calibrate` instead of calibrating on the first window.",
+    help="Snapshot of `stream-masker calibrate` to mask with, instead of calibrating on the first window.",
 )
 @click.option(
-    "--rejected", default="", metavar="FILE", help="Where rejections go, as JSON lines; default: standard error."
+    "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
-@click.argument("source", default=local.STANDARD, metavar="[IN]")
-@click.argument("target", default=local.STANDARD, metavar="[OUT]")
+@click.argument("source", default=local.STANDARD_STREAM, metavar="[IN]")
+@click.argument("target", default=local.STANDARD_STREAM, metavar="[OUT]")
 def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
-    """Mask JSON lines from IN to OUT (default: the standard streams; IN may be gzipped), without a broker.
+    """Mask JSON lines from IN to OUT without a broker. The defaults are the standard streams; IN can be gzipped.
 
-    Calibrates on the first window (calibration.window_records), which it holds back, then masks everything. A record
-    that cannot be masked becomes a rejection that says why and on which line, never the values; a summary follows on
-    standard error. Where noise_key is position, a record's noise depends on the file's name and the line's number.
+    Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
+    cannot be masked becomes a rejection with its reason and line number, without values. A summary is written to
+    standard error. If noise_key is position, a record's noise depends on the file's name and the line number.
 
     \b
     Examples:
@@ -60,13 +60,13 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
             else click.get_binary_stream("stderr").write
         )
         start = time.perf_counter()
-        tallied = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
-    _summarise(tallied, version, time.perf_counter() - start)
+        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
+    _summarise(totals, version, time.perf_counter() - start)
 
 
-def _summarise(tallied: local.FileTotals, version: int, seconds: float) -> None:
-    rate = tallied.records / max(seconds, 1e-9)
-    click.echo(f"{tallied}, by statistics version {version}; {rate:,.0f} records/s", err=True)
+def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
+    rate = totals.records / max(seconds, 1e-9)
+    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s", err=True)
 
 
 @click.command()
@@ -76,16 +76,16 @@ def _summarise(tallied: local.FileTotals, version: int, seconds: float) -> None:
     "--output",
     default="",
     metavar="FILE",
-    help="Where the snapshot goes; default: standard output, or nowhere with --publish.",
+    help="File for the snapshot; default: standard output, or none with --publish.",
 )
-@click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics, as the next version.")
-@click.argument("source", default=local.STANDARD, metavar="[FILE]")
+@click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
+@click.argument("source", default=local.STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events: JSON lines, perhaps gzipped.
+    """Compute the statistics of a file of events (JSON lines, optionally gzipped).
 
-    The window is the file's last calibration.window_records records. The snapshot is what `stream-masker mask
-    --statistics` takes. With --publish, workers that hold start masking by it, and the calibrator replaces it once its
-    own window holds calibration.min_records.
+    The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
+    --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
+    its own window has calibration.min_records records.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     if publish:
         _publish(configuration, message)
     if output or not publish:
-        with local.open_output(output or local.STANDARD) as file:
+        with local.open_output(output or local.STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""``stream-masker ontology``: look into an ontology, or compile it."""
+"""``stream-masker ontology``: inspection and compilation of ontologies."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ import numpy as np
 from stream_masker.core.distance import DISTANCES, distance_by_name
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
-from stream_masker.core.ontology.sources import compile_to, is_compiled
+from stream_masker.core.ontology.sources import compile_ontology, is_compiled
 from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.errors import ParameterError, UnknownConceptError
 
-STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
-"""What becomes of a value that finds no concept, by policy."""
+UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
+"""The result for a value without a concept, by policy."""
 
-root_option = click.option("--root", metavar="CONCEPT", help="Only what stands below this concept.")
+root_option = click.option(
+    "--root", metavar="CONCEPT", help="Restrict the ontology to this concept and its descendants."
+)
 
 
 @click.group()
 def command() -> None:
-    """Look into an ontology: its concepts, their distances, and how values find them.
+    """Inspect an ontology: its concepts, their distances, and the mapping of values to concepts.
 
-    SOURCE is icd10cm (built in), a file or a folder. Edge lists (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
-    Graphs (.json) and OWL in RDF/XML (.owl), also with .gz; SNOMED CT RF2 snapshots (the release's folder, its .zip or
-    one of its files); what the command compile wrote (.ontology).
+    SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
+    Graphs (.json) or OWL in RDF/XML (.owl), each optionally with .gz; a SNOMED CT RF2 snapshot (the release's folder,
+    its .zip or one of its files); or the output of the compile command (.ontology).
 
     \b
     Examples:
@@ -47,13 +49,13 @@ def command() -> None:
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to write, a name ending in .ontology. Default: the cache folder, by the hash of the source.",
+    help="Output file, with a name that ends in .ontology. Default: a file in the cache, named by the source's hash.",
 )
 def compile_source(source: str, output: Path | None) -> None:
-    """Parse an ontology once, for workers to open at once.
+    """Parse an ontology once, so that workers can open it immediately.
 
-    Writes the arrays that every worker maps into its memory, and prints where. Loading the source again uses them;
-    the FILE can be given as a source itself, without the files that it was made of.
+    Writes the arrays that every worker maps into memory and prints the file's name. Later loads of the source use
+    them. FILE is also a source itself, independent of the original files.
 
     \b
     Examples:
@@ -61,9 +63,9 @@ def compile_source(source: str, output: Path | None) -> None:
       stream-masker ontology compile SnomedCT_International/ -o snomed.ontology
     """
     if output is not None and not is_compiled(output):
-        raise ParameterError(f"--output {output} must end in {COMPILED_SUFFIX}, so that it can be given as a source")
-    path, ontology = compile_to(source, output)
-    _print([("file", path), ("concepts", len(ontology)), ("bytes", path.stat().st_size)])
+        raise ParameterError(f"--output {output} must end in {COMPILED_SUFFIX}, so that it can be used as a source")
+    path, data = compile_ontology(source, output)
+    _print([("file", path), ("concepts", len(data.taxonomy)), ("bytes", path.stat().st_size)])
 
 
 @command.command()
@@ -72,7 +74,7 @@ def compile_source(source: str, output: Path | None) -> None:
 def inspect(source: str, concept: str | None) -> None:
     """Print an ontology's counts, or one CONCEPT.
 
-    A concept is given by its code or label, and printed with its depth, parents and children.
+    CONCEPT is a code or a label. It is printed with its depth, parents and children.
 
     \b
     Examples:
@@ -120,7 +122,7 @@ def _named(taxonomy: Taxonomy, concept: str) -> str:
 def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
     position = ConceptMap(taxonomy, unknown="reject", ontology=ontology).find(value).position
     if position == UNKNOWN:
-        raise ParameterError(f"{value!r} is no concept below {taxonomy.root}: use a code or a label of the ontology")
+        raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
     return taxonomy.ids[position]
 
 
@@ -129,13 +131,13 @@ def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
 @click.argument("a")
 @click.argument("b")
 @click.option(
-    "--distance", type=click.Choice(sorted(DISTANCES)), default="wu_palmer", show_default=True, help="The measure."
+    "--distance", type=click.Choice(sorted(DISTANCES)), default="wu_palmer", show_default=True, help="Distance measure."
 )
 @root_option
 def distance(source: str, a: str, b: str, distance: str, root: str | None) -> None:
-    """Print the distance of two concepts.
+    """Print the distance between two concepts.
 
-    Given by their codes or labels; with their least common subsumer and the paths to it. 0 is equal, 1 the farthest.
+    A and B are codes or labels. Also prints their least common subsumer and the paths to it. 0 is equal, 1 farthest.
 
     \b
     Examples:
@@ -152,7 +154,7 @@ def _below(ontology: Ontology, root: str | None) -> Taxonomy:
     try:
         return ontology.taxonomy(root=root)
     except UnknownConceptError:
-        raise ParameterError(f"{root!r} is no concept of the ontology: use the id of one as --root") from None
+        raise ParameterError(f"{root!r} is not a concept of the ontology: use a concept id as --root") from None
 
 
 def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[str, object]]:
@@ -169,21 +171,25 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
 @click.option(
-    "--unknown", type=click.Choice(sorted(STATUS)), default="reject", show_default=True, help="What finds no concept."
+    "--unknown",
+    type=click.Choice(sorted(UNMAPPED_STATUS)),
+    default="reject",
+    show_default=True,
+    help="Policy for values without a concept.",
 )
 @click.option(
     "--mapping",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A CSV or TSV file with the header value,concept.",
+    help="CSV or TSV file with the header value,concept.",
 )
 @root_option
 def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
-    """Find the concepts of values.
+    """Map values to concepts.
 
-    One value a line in, tab-separated lines out. The columns are the line's number, the concept (or rejected,
-    suppressed) and how it was found: exact, normalised, label, mapping, ancestor or unknown. The values themselves
-    are not printed. VALUES is a file or - (default).
+    Reads one value per line and prints tab-separated lines with the line number, the concept (or rejected, suppressed)
+    and the match: exact, normalised, label, mapping, ancestor or unknown. The values themselves are not printed. VALUES
+    is a file or - (default).
 
     \b
     Examples:
@@ -195,7 +201,7 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
     concepts = ConceptMap(
         taxonomy, unknown=unknown, mapping=None if mapping is None else read_mapping(mapping), ontology=ontology
     )
-    _map_lines(concepts, values, STATUS[unknown])
+    _map_lines(concepts, values, UNMAPPED_STATUS[unknown])
 
 
 def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str) -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ config_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="FILE",
-    help="The configuration, a YAML file.",
+    help="Configuration file (YAML).",
 )
 """``--config FILE``: a ``Path`` named ``config``."""

@@ -1,4 +1,4 @@
-"""``stream-masker prepare``: what a first start would have to do, done beforehand."""
+"""``stream-masker prepare``: compilation before the first start."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from stream_masker.cli.options import config_option
 from stream_masker.core.ontology.storage import cache
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 
 
 @click.command()
 @config_option
 def command(config: Path) -> None:
-    """Parse the ontologies and compile the kernels that a configuration uses, so that workers start in seconds.
+    """Parse the ontologies and compile the kernels of a configuration, so that workers start in seconds.
 
-    Run it when an image is built. Ontologies are kept in $STREAM_MASKER_CACHE (default: stream-masker in
+    Run it when an image is built. Ontologies are cached in $STREAM_MASKER_CACHE (default: stream-masker in
     $XDG_CACHE_HOME or ~/.cache), kernels beside the installed package or in $NUMBA_CACHE_DIR.
 
     \b

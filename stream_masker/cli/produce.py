@@ -1,4 +1,4 @@
-"""``stream-masker produce``: events from a file to Kafka."""
+"""``stream-masker produce``: publishing of events from a file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from stream_masker.service.observability.logs import configure_logs
 @config_option
 @click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
-@click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of leaving it out.")
+@click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of skipping it.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, config: Path, rate: float | None, limit: int | None, strict: bool, file: Path) -> None:
-    """Publish the discharge events of FILE (.csv or .jsonl, each also .gz) on the input topic.
+    """Publish the discharge events of FILE (.csv or .jsonl, optionally with .gz) on the input topic.
 
-    JSON lines are published as they are. The columns of a CSV file become fields as the configuration's produce.columns
-    says, or else fields of their own names. Malformed lines are told by their numbers and left out. Exits with 1 when
-    Kafka did not take every record.
+    JSON lines are published unchanged. The columns of a CSV file become fields according to produce.columns, by default
+    fields of the same names. Malformed lines are reported by number and skipped. Exits with 1 if Kafka did not accept
+    every record.
 
     \b
     Examples:

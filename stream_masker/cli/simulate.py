@@ -1,4 +1,4 @@
-"""``stream-masker simulate``: synthetic events to Kafka or to a file."""
+"""``stream-masker simulate``: publishing of synthetic events, or writing them to a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from stream_masker.service.observability.logs import configure_logs
 
 @click.command()
 @config_option
-@click.option("--records", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Events.")
+@click.option(
+    "--records", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Number of events."
+)
 @click.option("--rate", type=float, metavar="R", help="Events per second; default: full speed.")
 @click.option(
     "--correlation",
@@ -23,19 +25,23 @@ from stream_masker.service.observability.logs import configure_logs
     default=0.6,
     show_default=True,
     metavar="X",
-    help="How often a secondary diagnosis depends on the principal one, 0 to 1.",
+    help="Probability that a secondary diagnosis depends on the principal one, from 0 to 1.",
 )
 @click.option(
     "--drift-after",
     type=click.IntRange(min=0),
     metavar="N",
-    help="After N events other chapters are popular and the correlation is halved.",
+    help="Number of events after which other chapters become frequent and the correlation is halved.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same events."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed; the same seed gives the same events.",
 )
 @click.option(
-    "--out", metavar="FILE", help="Write JSON lines to FILE (- for standard output) instead; needs no broker."
+    "--out", metavar="FILE", help="Write JSON lines to FILE (- for standard output) instead of publishing; no broker."
 )
 @click.pass_context
 def command(
@@ -50,8 +56,8 @@ def command(
 ) -> None:
     """Publish synthetic discharge events on the input topic, correlated and skewed like real ones.
 
-    The codes are leaves of the configured ontologies, at the paths of the configuration; patients return, and nobody
-    is real. Exits with 1 when Kafka did not take every record.
+    The codes are leaves of the configured ontologies, at the paths of the configuration. Patients return; none of them
+    is real. Exits with 1 if Kafka did not accept every record.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``stream-masker topics``: the topics of the configuration."""
+"""``stream-masker topics``: creation and checks of the configuration's topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.kafka.topics import BROKERS_DEFAULT, PARTITIONS, TopicAction, prepare_topics
+from stream_masker.service.kafka.topics import (
+    BROKER_DEFAULT_REPLICATION,
+    DEFAULT_PARTITIONS,
+    TopicStatus,
+    prepare_topics,
+)
 from stream_masker.service.observability.logs import configure_logs
 
 
@@ -18,22 +23,22 @@ from stream_masker.service.observability.logs import configure_logs
 @click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    default=PARTITIONS,
+    default=DEFAULT_PARTITIONS,
     show_default=True,
     metavar="N",
-    help="Partitions of the input topic where it does not exist; the output has as many.",
+    help="Partitions of a new input topic; the output topic has the same number.",
 )
 @click.option(
     "--replication-factor",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Copies of each new topic; default: the broker's.",
+    help="Replication factor of new topics; default: the broker's.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be created.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be created.")
 def command(config: Path, partitions: int, replication_factor: int | None, dry_run: bool) -> None:
-    """Create the topics that are missing, with the right clean-up policies, and check those that exist.
+    """Create missing topics with the right cleanup policies, and check existing ones.
 
-    A line for each: created, exists, or wrong and what to do about it. While one is wrong, none is created, and the
+    Prints one line per topic: created, exists, or wrong with the remedy. If a topic is wrong, none is created and the
     exit code is 1.
 
     \b
@@ -45,11 +50,11 @@ def command(config: Path, partitions: int, replication_factor: int | None, dry_r
     lines = prepare_topics(
         load_configuration(config),
         partitions=partitions,
-        replication_factor=replication_factor or BROKERS_DEFAULT,
+        replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
         dry_run=dry_run,
     )
     for line in lines:
         click.echo(line)
-    wrong = sum(line.fate is TopicAction.WRONG for line in lines)
+    wrong = sum(line.status is TopicStatus.WRONG for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics cannot be used as they are")

@@ -15,9 +15,9 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.gc_tuning import infrequent_collections
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
-from stream_masker.service.shutdown import exit_within
+from stream_masker.service.runtime.gc_tuning import infrequent_collections
+from stream_masker.service.runtime.shutdown import exit_within
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +27,18 @@ log = logging.getLogger(__name__)
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
-    help="Instead of http.port, for several workers on one machine; 0 takes any free port and logs it.",
+    help="Overrides http.port, for several workers on one machine. 0 takes a free port and logs it.",
 )
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="What to log.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Level of the log.")
 def command(config: Path, http_port: int | None, log_level: str) -> None:
-    """Mask the input topic, record by record, until told to stop (SIGTERM, SIGINT).
+    """Mask the input topic, record by record, until SIGTERM or SIGINT.
 
-    Masked records, rejections, calibration counts and offsets of a batch are written in one transaction. With no
-    statistics the worker holds, and /readyz says why. Run as many as the input has partitions; each needs a
-    transactional id of its own, which worker.instance names.
+    One transaction holds the masked records, rejections, calibration counts and offsets of a batch. Without
+    statistics the worker holds, and /readyz gives the reason. Run at most as many workers as the input has
+    partitions. Each needs its own transactional id, which worker.instance sets.
 
-    A broker that does not answer is waited for; missing topics end the worker with exit code 1, a configuration
-    that cannot be used with 2. Told to stop it ends within 25 seconds: in order with 0, or at once with 1.
+    The worker waits for brokers that do not answer. Exit code 1: a topic is missing. Exit code 2: the configuration
+    cannot be used. After a signal the worker ends within 25 seconds: with 0 in order, or else with 1.
 
     \b
     Examples:
@@ -56,13 +56,13 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     stop_on_signals(stop)
     port = http.port if http_port is None else http_port
     server = HttpServer(host=http.host, port=port, health=health, registry=registry)
-    with server, unforeseen_logged(), infrequent_collections(configuration.worker.batch_records):
+    with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 
 
 @contextmanager
-def unforeseen_logged() -> Iterator[None]:
-    """Ends the process with 1 on an unforeseen exception, and logs it without its text, which may quote a record."""
+def unexpected_logged() -> Iterator[None]:
+    """End the process with 1 on an unexpected exception. Log it without its text, which may quote a record."""
     try:
         yield
     except StreamMaskerError:
@@ -73,7 +73,7 @@ def unforeseen_logged() -> Iterator[None]:
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """SIGTERM and SIGINT set ``stop``, and the process ends soon whatever hangs; a second one ends it at once."""
+    """Set ``stop`` on SIGTERM and SIGINT; end the process soon even if it hangs, and at once on a second signal."""
 
     def handle(number: int, _: FrameType | None) -> None:
         log.info("%s: stopping", signal.Signals(number).name)

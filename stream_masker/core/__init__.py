@@ -1,0 +1,12 @@
+"""The mathematics of semantic masking. It knows no Kafka and does no input or output beyond ontology files.
+
+* ``ontology``: concepts, is-a links, and the taxonomy of one attribute.
+* ``distance``: semantic distances between the concepts of a taxonomy.
+* ``statistics``: exact statistics of a calibration window, computed from counts.
+* ``replacement``: the choice of a concept whose distance matches a noise magnitude.
+* ``mechanisms``: the masking mechanisms, which meet one contract.
+* ``random``: reproducible random words, derived from a secret and a record's key.
+* ``kernels``: how numba compiles the kernels of all other folders.
+
+The modules of this folder hold the types that these packages share, and measures of masked data.
+"""

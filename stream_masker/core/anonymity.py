@@ -1,4 +1,4 @@
-"""k-anonymity: how many records each record is equal to."""
+"""k-anonymity: the number of records that are equal to each record."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from stream_masker.core.dtypes import Int64Array
 
 
 def class_sizes(batch: Batch) -> Int64Array:
-    """(n,) int64: of each record the number of records, itself included, that have the same values.
+    """(n,) int64: for each record the number of records with the same values, including itself.
 
-    Scalars and numbers count, absent ones too; elements of arrays do not.
+    Scalar and numeric values are compared; absent values are equal to each other. Array attributes are ignored.
     """
     if not batch.size:
         return np.zeros(0, np.int64)
@@ -21,12 +21,12 @@ def class_sizes(batch: Batch) -> Int64Array:
 
 
 def least_class(batch: Batch) -> int:
-    """The k of the k-anonymity that a batch has by its scalars and numbers; 0 of no records."""
+    """The k of the k-anonymity of a batch, by its scalar and numeric values; 0 for an empty batch."""
     return int(class_sizes(batch).min(initial=batch.size))
 
 
 def _rows(batch: Batch) -> NDArray[np.int64]:
-    """(n, p + q): equal rows are equal records; numbers by their bits, absent ones alike, −0 as 0."""
+    """(n, 1 + p + q) int64: equal rows are equal records. Numbers are compared by their bits; −0 equals 0."""
     scalars = [column.codes.astype(np.int64) for column in batch.columns if not column.is_array]
     numbers = [] if batch.numeric is None else list(batch.numeric.T)
     bits = [np.where(np.isnan(column), np.nan, column + 0.0).view(np.int64) for column in numbers]

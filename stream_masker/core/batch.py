@@ -1,7 +1,7 @@
-"""Encoded records: what mechanisms work on.
+"""Batches of encoded records, which mechanisms mask.
 
-A batch is columnar. Values are positions in the attribute's taxonomy (``Taxonomy.encode``), so that nothing below
-this line handles strings or Python objects per concept.
+A batch is columnar. Values are positions in the taxonomy of their attribute (``Taxonomy.encode``), so that mechanisms
+handle no strings and no Python object per value.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 ABSENT = -1
-"""The code of a value that is not there (a missing optional attribute)."""
+"""The code of an absent value: an optional attribute that a record does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """One attribute of n records.
 
-    A scalar attribute has ``codes`` (n,) int32, ``ABSENT`` where the record has no value, and ``offsets`` None.
-    An array attribute has ``codes`` (m,) int32, all records' elements one after another, and ``offsets`` (n + 1,)
-    int64: the elements of record i are ``codes[offsets[i]:offsets[i + 1]]``.
+    codes: int32 positions in the taxonomy. Scalar attribute: (n,), ``ABSENT`` if the record has no value. Array
+    attribute: (m,), the elements of all records in order.
+    offsets: None for a scalar attribute. Array attribute: (n + 1,) int64; the elements of record i are
+    ``codes[offsets[i]:offsets[i + 1]]``.
     """
 
     codes: NDArray[np.int32]
@@ -35,11 +36,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """n records over p attributes, in the order of the mechanism's attributes.
+    """n records with p nominal and q numeric attributes, in the order of the attributes of the mechanism.
 
-    ``alpha``: (n,) float64, NaN where the record gives none: a record's own noise level for every attribute, which
-    replaces the configured one; None when no record gives any.
-    ``numeric``: (n, q) float64, the values of q numeric attributes, NaN where a record has none; None when q = 0.
+    alpha: (n,) float64, the noise level of each record, which replaces the configured level of every attribute; NaN
+    for records without their own level, None if no record has one.
+    numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
     """
 
     size: int
@@ -50,10 +51,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What masking did to one attribute of a batch; sums, so that tallies of batches add up.
+    """The effect of masking on one attribute of a batch, as sums, so that tallies of batches can be added.
 
-    values: masked values; squared_distance: Σ sd(a, a*)²; squared_noise: Σ ε²; truncated: replacements with no
-    admissible concept as far as |ε|; unsigned: replacements whose sign condition had to be dropped.
+    values: the number of masked values. squared_distance: Σ sd(a, a*)². squared_noise: Σ ε². truncated: the number of
+    replacements without an admissible concept at distance |ε| or more. unsigned: the number of replacements without the
+    sign condition, because no concept met it.
     """
 
     values: int = 0
@@ -74,7 +76,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    """A masked batch: ``columns`` and ``numeric`` of the same shapes as the input's, and one ``Tally`` per column."""
+    """A masked batch: ``columns`` and ``numeric`` have the shapes of the input, and each column has a ``Tally``."""
 
     columns: tuple[Column, ...]
     tallies: tuple[Tally, ...]

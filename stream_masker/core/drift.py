@@ -1,4 +1,4 @@
-"""How far the statistics of two windows lie apart."""
+"""Drift: the differences between the statistics of two windows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stream_masker.errors import ParameterError, StatisticsError
 
 @dataclass(frozen=True, slots=True)
 class AttributeDrift:
-    """Drift of one attribute; every figure in [0, 1], 0 for no drift.
+    """Drift of one attribute. Every measure is in [0, 1], and 0 means no drift.
 
-    mean: sd(sMean, sMean'); variance: |ΔsVar|; distance_variance: |ΔsdVar|; divergence: the Jensen–Shannon divergence
-    (base 2) of the values rolled up; unknown: the newer window's share of unknown values; novel: its share of values
-    whose concept had never been seen before.
+    mean: sd(sMean, sMean'). variance: |ΔsVar|. distance_variance: |ΔsdVar|. divergence: the Jensen–Shannon divergence
+    (base 2) of the rolled-up values. unknown: the share of unknown values in the newer window. novel: the share of
+    values in the newer window whose concept was never observed before.
     """
 
     mean: float
@@ -32,7 +32,7 @@ class AttributeDrift:
 
 @dataclass(frozen=True, slots=True)
 class PairDrift:
-    """Drift of a pair of attributes: covariance: |ΔsdCov|; correlation: |ΔsdCor|; both in [0, 1]."""
+    """Drift of a pair of attributes. covariance: |ΔsdCov|. correlation: |ΔsdCor|. Both are in [0, 1]."""
 
     covariance: float
     correlation: float
@@ -40,7 +40,7 @@ class PairDrift:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Drift from the statistics of version ``since`` to those of ``version``; ``pairs``: of attributes i < j."""
+    """Drift from the statistics of version ``since`` to those of ``version``. ``pairs``: attributes i < j."""
 
     version: int
     since: int
@@ -48,7 +48,7 @@ class Drift:
     pairs: Mapping[tuple[str, str], PairDrift]
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-serialisable form: attributes by name, pairs as a list."""
+        """The JSON-serialisable form: attributes by name, pairs as a list."""
         return {
             "version": self.version,
             "since": self.since,
@@ -58,12 +58,12 @@ class Drift:
 
 
 def drift_between(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> Drift:
-    """The drift from ``old`` to ``new``; ``distances``: one per attribute, in their order.
+    """The drift from ``old`` to ``new``. ``distances``: one per attribute, in their order.
 
-    Raises StatisticsError when the two are of different attributes, or name a concept that the taxonomy does not hold
-    (an older version of the ontology).
+    Raises StatisticsError if the two have different attributes, or contain a concept that the taxonomy does not hold
+    (of another version of the ontology).
     """
-    same_attributes(new, old, distances)
+    check_same_attributes(new, old, distances)
     return Drift(
         version=new.version,
         since=old.version,
@@ -79,14 +79,14 @@ def drift_between(new: Statistics, old: Statistics, distances: Sequence[Distance
 
 
 def jensen_shannon(p: Mapping[str, float], q: Mapping[str, float]) -> float:
-    """JSD(p, q) = ½·KL(p ‖ m) + ½·KL(q ‖ m), m = (p + q)/2, base 2: in [0, 1] (Lin 1991: equation 4.1)."""
+    """JSD(p, q) = ½·KL(p ‖ m) + ½·KL(q ‖ m) with m = (p + q)/2, base 2; in [0, 1] (Lin 1991: equation 4.1)."""
     keys = sorted(p.keys() | q.keys())
     shares = [(p.get(key, 0.0), q.get(key, 0.0)) for key in keys]
     return min(1.0, max(0.0, math.fsum(_half(x, x + y) + _half(y, x + y) for x, y in shares)))
 
 
-def same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> None:
-    """Raises StatisticsError for statistics of different attributes, ParameterError for too many or few distances."""
+def check_same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> None:
+    """Raise StatisticsError unless the attributes are equal, ParameterError unless each attribute has a distance."""
     if new.attributes != old.attributes:
         raise StatisticsError("only statistics of the same attributes, in the same order, can be compared")
     if len(distances) != len(new.attributes):
@@ -94,9 +94,9 @@ def same_attributes(new: Statistics, old: Statistics, distances: Sequence[Distan
 
 
 def mean_distance(attribute: str, new: Statistics, old: Statistics, d: Distance) -> float:
-    """sd(sMean, sMean') of an attribute. Raises StatisticsError when the taxonomy lacks either."""
+    """sd(sMean, sMean') of an attribute. Raises StatisticsError if the taxonomy does not hold both means."""
     means = (new.mean[attribute], old.mean[attribute])
-    _in_taxonomy(attribute, means, d)
+    _check_in_taxonomy(attribute, means, d)
     return d(*means)
 
 
@@ -106,7 +106,7 @@ def _half(x: float, both: float) -> float:
 
 def _attribute_drift(attribute: str, new: Statistics, old: Statistics, d: Distance) -> AttributeDrift:
     i = new.attributes.index(attribute)
-    _in_taxonomy(attribute, (*new.rollup[attribute], *old.rollup[attribute]), d)
+    _check_in_taxonomy(attribute, (*new.rollup[attribute], *old.rollup[attribute]), d)
     return AttributeDrift(
         mean=mean_distance(attribute, new, old, d),
         variance=abs(new.variance[attribute] - old.variance[attribute]),
@@ -117,10 +117,10 @@ def _attribute_drift(attribute: str, new: Statistics, old: Statistics, d: Distan
     )
 
 
-def _in_taxonomy(attribute: str, concepts: Sequence[str], d: Distance) -> None:
-    lost = sum(concept not in d.taxonomy for concept in concepts)
-    if lost:
+def _check_in_taxonomy(attribute: str, concepts: Sequence[str], d: Distance) -> None:
+    missing = sum(concept not in d.taxonomy for concept in concepts)
+    if missing:
         raise StatisticsError(
-            f"the statistics of {attribute} name {lost} concepts that its taxonomy does not hold: "
+            f"the statistics of {attribute} name {missing} concepts that its taxonomy does not hold: "
             "they were computed with another ontology or root"
         )

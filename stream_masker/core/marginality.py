@@ -1,7 +1,7 @@
-"""Marginality: how far a nominal value lies from all others of its sample, and the statistics made of it (2013).
+"""Marginality: the sum of distances of a nominal value to all others of its sample, and statistics of it (2013).
 
-The distance is the caller's; the paper's is ``LogTaxonomic`` (2013: equation 1). Each statistic comes of values
-(concept ids, or positions as an integer array), or of their counts, which are all that it depends on.
+The caller chooses the distance; the paper uses ``LogTaxonomic`` (2013: equation 1). Each statistic is computed from
+values (concept ids, or positions as an integer array) or from their counts, which determine it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from stream_masker.errors import ParameterError, StatisticsError
 def marginality(values: ConceptsLike, d: Distance) -> Float64Array:
     """(n,) float64: m(xⱼ) = Σ d(xⱼ, xₗ) over the sample without xⱼ itself (2013: equation 2).
 
-    Equal values elsewhere in the sample count, at distance 0, so that frequent values are less marginal. Raises
-    StatisticsError for no values, UnknownConceptError for a value outside the taxonomy.
+    Other occurrences of the same value have distance 0, so frequent values are less marginal. Raises StatisticsError
+    for an empty sample, UnknownConceptError for a value outside the taxonomy.
     """
     positions = d.encode(values)
     counts = value_counts(positions, d)
@@ -33,25 +33,27 @@ def marginality(values: ConceptsLike, d: Distance) -> Float64Array:
 
 
 def marginality_mean(values: ConceptsLike, d: Distance) -> str:
-    """The least marginal value of the sample, a concept id (2013: equation 3). Ties, which the paper leaves open:
-    smallest depth, then smallest id. Raises as ``marginality``."""
+    """The id of the least marginal value of the sample (2013: equation 3).
+
+    Ties, which the paper does not resolve: the smallest depth, then the smallest id. Raises like ``marginality``.
+    """
     return d.taxonomy.ids[marginality_mean_from_counts(value_counts(values, d), d)]
 
 
 def numeric_marginality_mean(values: ConceptsLike, d: Distance) -> float:
-    """The least marginality in the sample (2013: equation 4). Raises as ``marginality``."""
+    """The least marginality in the sample (2013: equation 4). Raises like ``marginality``."""
     return float(marginality(values, d).min())
 
 
 def marginality_variance(values: ConceptsLike, d: Distance) -> float:
-    """Σ m(xⱼ) / n, of n values (2013: equation 5); it grows with n, as marginalities do. Raises as ``marginality``."""
+    """Σ m(xⱼ) / n over n values (2013: equation 5); it grows with n like marginalities. Raises like ``marginality``."""
     return marginality_variance_from_counts(value_counts(values, d), d)
 
 
 def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
-    """Σ √(m(xⱼ)·m(yⱼ)) / n, of n pairs of values (2013: equation 6); never negative.
+    """Σ √(m(xⱼ)·m(yⱼ)) / n over n pairs of values (2013: equation 6); never negative.
 
-    Raises ParameterError for lists of different lengths, and as ``marginality``.
+    Raises ParameterError for lists of different lengths, and otherwise like ``marginality``.
     """
     first, second = d_a.encode(a), d_b.encode(b)
     if first.shape != second.shape:
@@ -60,7 +62,7 @@ def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b:
 
 
 def marginality_matrix(columns: Sequence[ConceptsLike], distances: Sequence[Distance]) -> Float64Array:
-    """(p, p): variances on the diagonal, covariances off it, of p columns of n values (2013: section 2.3.2)."""
+    """(p, p): the covariance matrix of p columns of n values, variances on the diagonal (2013: section 2.3.2)."""
     p = len(columns)
     matrix = np.diag([marginality_variance(a, d) for a, d in zip(columns, distances, strict=True)])
     for i in range(p):
@@ -71,7 +73,7 @@ def marginality_matrix(columns: Sequence[ConceptsLike], distances: Sequence[Dist
 
 
 def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Float64Array:
-    """(k,) float64: the marginality of each distinct value. Raises StatisticsError for no values."""
+    """(k,) float64: the marginality of each distinct value. Raises StatisticsError for an empty sample."""
     return Marginal(counts, d).sums(0.0)[0]
 
 
@@ -82,12 +84,12 @@ def marginality_mean_from_counts(counts: SparseCounts, d: Distance) -> int:
 
 
 def marginality_variance_from_counts(counts: SparseCounts, d: Distance) -> float:
-    """Var_M from the counts of a sample's values."""
+    """Var_M from the counts of the values of a sample."""
     return float(counts.counts @ marginalities_from_counts(counts, d)) / counts.rows
 
 
 def marginality_covariance_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) -> float:
-    """Covar_M from the counts of a sample's pairs of values; marginalities are those among the pairs."""
+    """Covar_M from the counts of the pairs of values of a sample; each marginality is that among these pairs."""
     size = len(d_b.taxonomy)
     first, second = marginals(pair, size)
     a, b = np.divmod(pair.keys, size)
@@ -98,17 +100,17 @@ def marginality_covariance_from_counts(pair: SparseCounts, d_a: Distance, d_b: D
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SDistance:
-    """The S-distance between records of nominal and numeric attributes (2013: equation 7).
+    """The S-distance between records with nominal and numeric attributes (2013: equation 7).
 
-    δ(x₁, x₂) = √(Σ (S²)ₗ₁₂ / (S²)ₗ): of each attribute the variance over the two records, divided by that over the
-    whole data set. Of a nominal attribute the former is d(x₁, x₂) (equation 14), of a numeric one (x₁ − x₂)²/2 (the
-    proof of theorem 4: sample variances, 1/(n − 1)). An attribute that is constant in the data set takes no part.
+    δ(x₁, x₂) = √(Σ (S²)ₗ₁₂ / (S²)ₗ): for each attribute l, the variance over the two records divided by the variance
+    over the data set. The former is d(x₁, x₂) for a nominal attribute (equation 14), and (x₁ − x₂)²/2 for a numeric one
+    (proof of theorem 4: sample variances, 1/(n − 1)). An attribute that is constant in the data set is ignored.
 
-    distances, variances: of each nominal attribute; numeric_variances: of each numeric one.
+    distances, variances: one per nominal attribute. numeric_variances: one per numeric attribute.
 
-    A variance of n marginalities grows with n, while that of two values does not: by equation (7) a nominal attribute
-    weighs about 1/n of what a numeric one does. ``balanced`` divides nominal variances by n (their mean distance, as
-    (x₁ − x₂)²/2 has the numeric variance for its mean), so that each attribute weighs alike.
+    The variance of n marginalities grows with n, but that of two values does not. So by equation 7 the weight of a
+    nominal attribute is about 1/n of that of a numeric one. ``balanced`` divides nominal variances by n, which gives
+    all attributes the same weight: it makes them mean distances, as numeric variances are means of (x₁ − x₂)²/2.
     """
 
     distances: tuple[Distance, ...]
@@ -124,19 +126,19 @@ class SDistance:
         *,
         balanced: bool = False,
     ) -> SDistance:
-        """By a data set's own variances: of p columns of n values, and (n, q) numbers.
+        """The S-distance with the variances of a data set: p columns of n values, and (n, q) ``numbers``.
 
-        Raises StatisticsError for fewer than two records, or columns of different lengths.
+        Raises StatisticsError for fewer than two records, or for columns of different lengths.
         """
         sizes = {len(column) for column in columns} | (set() if numbers is None else {len(numbers)})
         if len(sizes) != 1 or min(sizes) < 2:
-            raise StatisticsError("an S-distance needs columns of one length, of two records at least")
+            raise StatisticsError("an S-distance needs columns of the same length and at least two records")
         n = sizes.pop() if balanced else 1
         variances = [marginality_variance(a, d) / n for a, d in zip(columns, distances, strict=True)]
         return cls(tuple(distances), tuple(variances), () if numbers is None else _variances(numbers))
 
     def __call__(self, first: Sequence[str | float], second: Sequence[str | float]) -> float:
-        """δ of two records: concept ids of the nominal attributes, then numbers of the numeric ones."""
+        """δ of two records: the concept ids of the nominal attributes, then the numbers of the numeric ones."""
         (a, numbers_a), (b, numbers_b) = self._parts(first), self._parts(second)
         return float(self.pairs(a, b, numbers_a, numbers_b)[0])
 
@@ -152,7 +154,7 @@ class SDistance:
         numbers_a: Float64Array | None = None,
         numbers_b: Float64Array | None = None,
     ) -> Float64Array:
-        """(n,) float64: δ of n pairs of records, given as p columns of positions each, and (n, q) numbers."""
+        """(n,) float64: δ of n pairs of records, each given as p columns of positions and (n, q) numbers."""
         total = np.zeros(len(a[0]) if a else len(_numbers(numbers_a)))
         for first, second, d, weight in zip(a, b, self.distances, weights(self.variances), strict=True):
             total += weight * d.pairs(first, second)
@@ -163,7 +165,7 @@ class SDistance:
 
 
 def weights(variances: Sequence[float]) -> Float64Array:
-    """1 / variance; 0 of a constant attribute, which takes no part in the S-distance."""
+    """1 / variance; 0 for a constant attribute, which the S-distance ignores."""
     return np.array([1.0 / v if v > 0.0 and math.isfinite(v) else 0.0 for v in variances])
 
 

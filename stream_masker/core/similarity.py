@@ -1,14 +1,14 @@
-"""Similarity of nominal values by what they occur with, without any taxonomy (2012: section 2).
+"""Similarity of nominal values by the values that they occur with, without a taxonomy (2012: section 2).
 
-Vertices are the values of all attributes; values that occur in a record together are adjacent. In the simple graph G an
-edge says that they do, in the multigraph H there is an edge for each record (row) in which they do. Values of one
-attribute are never adjacent, and similarity is only between values of one attribute.
+The vertices of a graph are the values of all attributes. Values that occur in the same record are adjacent: in the
+simple graph G by one edge, in the multigraph H by one edge for each such record. Values of the same attribute are
+never adjacent, and similarity is defined between values of the same attribute only.
 
-* S'ij = Σk √(aik·akj) / √(d(i)·d(j)) (equation 2), in [0, 1], 1 on the diagonal. d: the number of edges at a vertex. A
-  value that occurs with nothing is similar to nothing but itself.
-* S''ij: S'ij of the graph merged for i and j: values c and d of any other attribute become one vertex where c is
-  adjacent to i, d to j, and S'cd > T; chains of such pairs become one vertex (algorithm 1). Merging keeps parallel
-  edges and so the degrees, which the paper does not say, but its Table 2 shows.
+* S'ij = Σk √(aik·akj) / √(d(i)·d(j)) (equation 2), in [0, 1], and 1 on the diagonal. aik is the number of edges between
+  i and k, and d(i) the number of edges at i. A value without edges is similar only to itself.
+* S''ij is S'ij of the graph after merging for i and j: values c and d of another attribute are merged if c is adjacent
+  to i, d is adjacent to j, and S'cd > T; chains of such pairs become one vertex (algorithm 1). Merging keeps parallel
+  edges and therefore the degrees. The paper does not say so, but its Table 2 requires it.
 * Sij = c1·S'ij + c2·S''ij (equation 1).
 """
 
@@ -25,11 +25,13 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueGraph:
-    """The graph of the values that occur in a window.
+    """The graph of the values in a window.
 
-    values[j]: (v,) int64 positions of attribute j's values, ascending; they are the vertices firsts[j] …
-    firsts[j + 1] − 1. neighbours: all vertices' neighbours, ascending; those of vertex u that are values of attribute y
-    are neighbours[starts[u, y]:starts[u, y + 1]]; edges: as many, the number of edges to each of them.
+    values: for each attribute j, (v,) int64 positions of its values, ascending; they are the vertices ``firsts[j]`` …
+    ``firsts[j + 1] - 1``.
+    neighbours: int32, the neighbours of all vertices; those of vertex u that are values of attribute y are
+    ``neighbours[starts[u, y]:starts[u, y + 1]]``, ascending.
+    edges: float64, the number of edges to each neighbour.
     """
 
     values: tuple[Int64Array, ...]
@@ -40,10 +42,10 @@ class ValueGraph:
 
     @classmethod
     def of(cls, counts: Counts, sizes: tuple[int, ...], *, multigraph: bool, most_values: int) -> ValueGraph:
-        """The graph of a window's counts. ``sizes[j]``: concepts of attribute j's taxonomy.
+        """Build the graph from the counts of a window.
 
-        ``most_values``: of each attribute, the values that take part: the most frequent, of equally frequent ones those
-        of the least positions.
+        ``sizes``: the number of concepts in the taxonomy of each attribute. ``most_values``: the
+        maximum number of values of each attribute: the most frequent, then those with the least positions.
         """
         values = tuple(most_frequent(column, most_values) for column in counts.values)
         firsts = np.cumsum([0, *map(len, values)])
@@ -56,13 +58,13 @@ class ValueGraph:
         return cls(values, firsts, starts, both[:, 1].astype(np.int32), edges)
 
     def similarities(self, *, threshold: float, c1: float, c2: float) -> list[Float64Array]:
-        """S of each attribute's values, (v, v) float64 each, in the order of ``values``."""
+        """S: for each attribute (v, v) float64, in the order of ``values``."""
         first = self.direct()
         second = self.transitive(first, threshold)
         return [c1 * one + c2 * two for one, two in zip(first, second, strict=True)]
 
     def direct(self) -> list[Float64Array]:
-        """S' of each attribute's values, (v, v) float64 each."""
+        """S': for each attribute (v, v) float64."""
         roots, degrees = np.sqrt(self.edges), self._degrees()
         return [
             np.asarray(direct_similarity(x, self.firsts, self.starts, self.neighbours, roots, degrees))
@@ -70,7 +72,7 @@ class ValueGraph:
         ]
 
     def transitive(self, direct: list[Float64Array], threshold: float) -> list[Float64Array]:
-        """S'' of each attribute's values, (v, v) float64 each, from their S' and T."""
+        """S'': for each attribute (v, v) float64. ``direct``: S'; ``threshold``: T."""
         similar = np.concatenate([(matrix > threshold).ravel() for matrix in direct])
         corners = np.cumsum([0, *(matrix.size for matrix in direct)])
         degrees = self._degrees()
@@ -85,13 +87,13 @@ class ValueGraph:
 
 
 def most_frequent(column: SparseCounts, most: int) -> Int64Array:
-    """The positions, ascending, of the ``most`` most frequent values; of equal counts those of least position."""
+    """The positions, ascending, of the ``most`` most frequent values; ties: the least positions."""
     chosen = np.lexsort((column.keys, -column.counts))[:most]
     return np.sort(column.keys[chosen])
 
 
 def _links(counts: Counts, i: int, j: int, values: tuple[Int64Array, ...], firsts: Int64Array, size: int) -> Int64Array:
-    """(links, 3): vertex of i, vertex of j, edges, of the pairs whose values both take part."""
+    """(links, 3) int64: vertex of attribute i, vertex of attribute j, and number of edges; for included values."""
     pair = counts.pairs[i, j]
     a, b = np.divmod(pair.keys, size)
     kept = np.isin(a, values[i]) & np.isin(b, values[j])
@@ -101,7 +103,7 @@ def _links(counts: Counts, i: int, j: int, values: tuple[Int64Array, ...], first
 
 
 def _bounds(firsts: Int64Array) -> Int64Array:
-    """(vertices, attributes + 1): the keys vertex·(n + 1) + first vertex of each attribute, and one past the last."""
+    """(vertices, attributes + 1) int64: vertex·(n + 1) + the first vertex of each attribute, n after the last one."""
     n = firsts[-1]
     keys: Int64Array = np.arange(n, dtype=np.int64)[:, None] * (n + 1) + firsts[None, :]
     return keys
@@ -111,7 +113,7 @@ def _bounds(firsts: Int64Array) -> Int64Array:
 def direct_similarity(
     x: int, firsts: Int64Array, starts: Int64Matrix, neighbours: Int32Array, roots: Float64Array, degrees: Float64Array
 ) -> Float64Matrix:
-    """S' of attribute x's values; ``roots``: of the numbers of edges."""
+    """S' of the values of attribute x. ``roots``: the square roots of ``edges``."""
     first = firsts[x]
     size = firsts[x + 1] - first
     result = np.zeros((size, size), np.float64)
@@ -130,7 +132,7 @@ def direct_similarity(
 
 @part
 def find_root(parent: Int64Array, c: int) -> int:
-    """The vertex that c is merged into."""
+    """The representative of the merged vertex that contains c (union-find with path halving)."""
     while parent[c] != c:
         parent[c] = parent[parent[c]]
         c = parent[c]
@@ -151,7 +153,7 @@ def shared_neighbours(
     parent: Int64Array,
     mass: Float64Matrix,
 ) -> float:
-    """Σ over the merged vertices of attribute y of √(edges to u · edges to w). ``parent``, ``mass``: room."""
+    """Σ √(edges to u · edges to w) over the merged vertices of attribute y. ``parent``, ``mass``: scratch arrays."""
     first = firsts[y]
     size = firsts[y + 1] - first
     for v in (u, w):
@@ -187,7 +189,10 @@ def transitive_similarity(
     corners: Int64Array,
     degrees: Float64Array,
 ) -> Float64Matrix:
-    """S'' of attribute x's values; ``similar``: of each attribute from ``corners`` on, whether S' > T, row by row."""
+    """S'' of the values of attribute x.
+
+    ``similar``: whether S' > T, row by row; the matrix of attribute y starts at ``corners[y]``.
+    """
     first = firsts[x]
     size = firsts[x + 1] - first
     parent = np.zeros(firsts[-1], np.int64)

@@ -1,4 +1,4 @@
-"""What masking kept: the utility metrics of 2017, section 5, from the statistics of a window before and after."""
+"""Utility: what masking preserves, by the metrics of 2017, section 5, from statistics before and after masking."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_masker.core.batch import Tally
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import mean_distance, same_attributes
+from stream_masker.core.drift import check_same_attributes, mean_distance
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
@@ -22,9 +22,9 @@ from stream_masker.errors import ParameterError, StatisticsError
 class AttributeUtility:
     """Utility of one masked attribute A* of A; 0 is perfect for the differences (2017: section 5, metrics 1 to 3).
 
-    mean_distance: sd(sMean(A*), sMean(A)); variance: sVar(A*); variance_error: |sVar(A*) - (1+α)·sVar(A)|;
-    rmse_actual: √(Σ sd(a, a*)² / n) of the masked values; rmse_target: √(Σ ε² / n) of the noise asked for (both 0 when
-    there are none).
+    mean_distance: sd(sMean(A*), sMean(A)). variance: sVar(A*). variance_error: |sVar(A*) - (1+α)·sVar(A)|.
+    rmse_actual: √(Σ sd(a, a*)² / n) of n masked values. rmse_target: √(Σ ε² / n) of the drawn noise. Both are 0 if
+    n = 0.
     """
 
     mean_distance: float
@@ -38,9 +38,9 @@ class AttributeUtility:
 class PairUtility:
     """Utility of a pair of masked attributes; 0 is perfect for the differences (2017: section 5, metrics 4 and 5).
 
-    covariance: sdCov(A*, B*); covariance_error: |sdCov(A*, B*) - (1+α)·sdCov(A, B)|; correlation: sdCor(A*, B*);
-    correlation_error: |sdCor(A*, B*) - sdCor(A, B)|. Where the two attributes' α differ (the paper has one α), (1+α)
-    is the geometric mean √((1+α_A)·(1+α_B)), as a covariance of two scaled variables grows by the product of their
+    covariance: sdCov(A*, B*). covariance_error: |sdCov(A*, B*) - (1+α)·sdCov(A, B)|. correlation: sdCor(A*, B*).
+    correlation_error: |sdCor(A*, B*) - sdCor(A, B)|. The paper has one α. If the attributes have different ones, 1+α is
+    the geometric mean √((1+α_A)·(1+α_B)), because the covariance of two scaled variables grows by the product of their
     scales.
     """
 
@@ -54,8 +54,8 @@ class PairUtility:
 class NumericUtility:
     """Utility of a masked numeric attribute X* of X (2017: section 3).
 
-    mean_difference: |μ* − μ| / σ; variance_ratio: σ*² / σ², which noise of α makes 1 + α (equation 4) and Kim's 1. Both
-    are 0 where X is constant.
+    mean_difference: |μ* − μ| / σ. variance_ratio: σ*² / σ², which is 1 + α for noise of level α (equation 4), and 1
+    with Kim's correction. Both are 0 if X is constant.
     """
 
     mean_difference: float
@@ -64,8 +64,11 @@ class NumericUtility:
 
 @dataclass(frozen=True, slots=True)
 class NumericPairUtility:
-    """Utility of a pair of masked numeric attributes: Pearson's ρ*, and |ρ* − ρ|, which correlated noise keeps at 0
-    (2017: equation 8); ρ of a constant attribute is 0."""
+    """Utility of a pair of masked numeric attributes.
+
+    correlation: Pearson's ρ*; 0 for a constant attribute. correlation_error: |ρ* − ρ|, which is 0 for correlated noise
+    (2017: equation 8).
+    """
 
     correlation: float
     correlation_error: float
@@ -73,7 +76,7 @@ class NumericPairUtility:
 
 @dataclass(frozen=True, slots=True)
 class Utility:
-    """Utility of a masked window; ``pairs``, ``numeric_pairs``: of attributes i < j; ``numeric``: of numeric ones."""
+    """Utility of a masked window. ``pairs``, ``numeric_pairs``: attributes i < j."""
 
     attributes: Mapping[str, AttributeUtility]
     pairs: Mapping[tuple[str, str], PairUtility]
@@ -81,7 +84,7 @@ class Utility:
     numeric_pairs: Mapping[tuple[str, str], NumericPairUtility] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-serialisable form: attributes by name, pairs as a list; numeric ones only where there are any."""
+        """The JSON-serialisable form: attributes by name, pairs as a list; without numeric keys if there are none."""
         data = {"attributes": _by_name(self.attributes), "pairs": _by_pair(self.pairs)}
         if self.numeric:
             data |= {"numeric": _by_name(self.numeric), "numeric_pairs": _by_pair(self.numeric_pairs)}
@@ -95,12 +98,13 @@ def utility(
     alpha: float | Mapping[str, float],
     distances: Sequence[Distance],
 ) -> Utility:
-    """The utility metrics of one window, original and masked.
+    """The utility metrics of a window, from its original and masked statistics.
 
-    ``tallies``, ``distances``: one per attribute, in their order; ``alpha``: the noise level, of all attributes or of
-    each. Raises StatisticsError for statistics of different attributes, ParameterError for arguments that do not fit.
+    ``tallies``, ``distances``: one per attribute, in their order. ``alpha``: the noise level, of all attributes or of
+    each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a
+    tally, a distance or a noise level.
     """
-    same_attributes(masked, original, distances)
+    check_same_attributes(masked, original, distances)
     names = original.attributes
     if len(tallies) != len(names):
         raise ParameterError(f"there are {len(names)} attributes and {len(tallies)} tallies")
@@ -118,12 +122,12 @@ def utility(
     )
 
 
-def _by_name(figures: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: asdict(measured) for name, measured in figures.items()}
+def _by_name(utilities: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: asdict(measured) for name, measured in utilities.items()}
 
 
-def _by_pair(figures: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
-    return [{"attributes": list(pair), **asdict(measured)} for pair, measured in figures.items()]
+def _by_pair(utilities: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
+    return [{"attributes": list(pair), **asdict(measured)} for pair, measured in utilities.items()]
 
 
 def _numeric_utility(original: NumericStatistics | None, masked: NumericStatistics | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import Moments
@@ -16,68 +17,75 @@ from stream_masker.core.statistics.counts import Counts, count_batch, merge, sub
 from stream_masker.errors import ParameterError
 
 PENDING_RECORDS = 16_384
-"""Up to this many added records wait before the window takes them in, so that adding one by one stays cheap."""
+"""Added records are counted in batches of this size, so that adding single records is cheap."""
 
 
 class SlidingWindow:
-    """The last ``records`` records that came, less those older than ``age`` seconds before the newest of them. Mutable.
+    """The last ``records`` added records, except those more than ``age`` seconds older than the newest of them.
 
-    A record that came late, with an old time, takes its place in the order but does not count; a time in the future
-    hides older records only until it has left the window. ``counts()`` follows what came and what went, and equals
-    ``count_batch`` over the records in the window, exactly. (Moments of numeric attributes are computed anew from the
-    records in the window, as they cannot be subtracted exactly.)
+    A late record, with an old time, takes one of the ``records`` places but is not counted. A time in the future
+    excludes older records only as long as its record is among the last ``records``.
+
+    ``counts`` is updated by the records that enter and leave the window. It equals ``count_batch`` over the records in
+    the window exactly. Moments of numeric attributes cannot be subtracted exactly, so they are computed again.
     """
 
     def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None, numeric: int = 0) -> None:
-        """``sizes``: concepts of each attribute's taxonomy; at most ``records`` and ``age`` seconds, None: no limit;
-        ``numeric``: the number of numeric attributes."""
+        """``sizes``: the number of concepts in the taxonomy of each attribute. ``records``, ``age`` (in seconds): None
+        for no limit. ``numeric``: the number of numeric attributes.
+
+        Raises ParameterError.
+        """
         _check_limits(records, age)
         self._sizes = tuple(sizes)
         self._records = records
         self._age = age
         self._batches: list[Batch] = []
         self._times: list[NDArray[np.float64]] = []
-        self._counted = np.zeros(0, dtype=np.bool_)
-        self._waiting = 0
+        self._was_live = np.zeros(0, dtype=np.bool_)
+        self._pending = 0
         numbers = np.zeros((0, numeric)) if numeric else None
-        nothing = Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)
-        self._counts = count_batch(nothing, self._sizes)
+        empty = Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)
+        self._counts = count_batch(empty, self._sizes)
 
     def add(self, batch: Batch, time: float | None = None) -> None:
-        """Adds records, in order; ``time`` in seconds is that of all of them, required where the window has an age."""
+        """Add records in order. ``time``: the time of all these records in seconds, required if the window has an age.
+
+        Raises ParameterError if a required time is missing or not finite.
+        """
         seconds = _seconds(time, self._age)
         if batch.size:
             self._batches.append(batch)
             self._times.append(np.full(batch.size, seconds))
-            self._waiting += batch.size
-        if self._waiting >= PENDING_RECORDS:
-            self._settle()
+            self._pending += batch.size
+        if self._pending >= PENDING_RECORDS:
+            self._count_pending()
 
     def counts(self) -> Counts:
         """The counts of the records in the window."""
-        self._settle()
+        self._count_pending()
         return self._counts
 
     def __len__(self) -> int:
         """The number of records in the window."""
         return self.counts().records
 
-    def _settle(self) -> None:
-        """Takes in the waiting records, and counts what came and what went."""
-        if self._waiting:
+    def _count_pending(self) -> None:
+        """Update the counts by the pending records that enter the window, and by the records that leave it."""
+        if self._pending:
             batch, times = _concatenate(self._batches), np.concatenate(self._times)
-            counted = np.concatenate((self._counted, np.zeros(self._waiting, dtype=np.bool_)))
+            was_live = np.concatenate((self._was_live, np.zeros(self._pending, dtype=np.bool_)))
             last, live = _last(times, self._records, self._age)
-            came, went = _select(batch, live & ~counted), _select(batch, counted & ~live)
-            added = merge([_nominal(self._counts), _nominal(count_batch(came, self._sizes))])
-            left = subtract(added, _nominal(count_batch(went, self._sizes)))
-            self._counts = replace(left, numeric=_moments(batch.numeric, live))
-            self._hold(batch, times, live, last if self._records is not None else live)
+            entering, leaving = _select(batch, live & ~was_live), _select(batch, was_live & ~live)
+            total = merge([_nominal(self._counts), _nominal(count_batch(entering, self._sizes))])
+            remaining = subtract(total, _nominal(count_batch(leaving, self._sizes)))
+            self._counts = replace(remaining, numeric=_moments(batch.numeric, live))
+            self._keep(batch, times, live, last if self._records is not None else live)
 
-    def _hold(self, batch: Batch, times: NDArray[np.float64], live: NDArray[np.bool_], kept: NDArray[np.bool_]) -> None:
+    def _keep(self, batch: Batch, times: NDArray[np.float64], live: NDArray[np.bool_], kept: NDArray[np.bool_]) -> None:
         self._batches, self._times = [_select(batch, kept)], [times[kept]]
-        self._counted = live[kept]
-        self._waiting = 0
+        self._was_live = live[kept]
+        self._pending = 0
 
 
 def _check_limits(records: int | None, age: float | None) -> None:
@@ -91,14 +99,14 @@ def _seconds(time: float | None, age: float | None) -> float:
     if age is None:
         return 0.0
     if time is None or not math.isfinite(time):
-        raise ParameterError("a window with an age needs the time of what is added, in seconds")
+        raise ParameterError("a window with an age needs the time of added records, in seconds")
     return float(time)
 
 
 def _last(
     times: NDArray[np.float64], records: int | None, age: float | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The last ``records`` of the records, and those of them that are not too old: (n,) bool each."""
+    """(n,) bool each: whether a record is among the last ``records``, and whether it is also not too old."""
     last = np.arange(len(times)) >= len(times) - (len(times) if records is None else records)
     live = last if age is None else last & (times >= times[last].max() - age)
     return last, live
@@ -142,7 +150,10 @@ def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:
 
 
 def _elements(column: Column) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The elements of an array column, and how many each record has; of absent values alone, none."""
+    """The elements of an array column, and the number of elements of each record.
+
+    A scalar column of absent values is an array column without elements.
+    """
     offsets = column.offsets
     if offsets is None and not (column.codes >= 0).any():
         return column.codes[:0], np.zeros(len(column.codes), dtype=np.int64)
@@ -152,4 +163,4 @@ def _elements(column: Column) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
 
 
 def _array(codes: NDArray[np.int32], lengths: NDArray[np.int64]) -> Column:
-    return Column(codes, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
+    return Column(codes, offsets_from_lengths(lengths))

@@ -1,8 +1,8 @@
-"""Whether associations between nominal attributes survive masking: the chi-square tests (2012: section 3.2).
+"""Chi-square tests of the association between nominal attributes, before and after masking (2012: section 3.2).
 
-Of a contingency table with observed counts O and those expected without association, E = row · column / total:
-Pearson's χ² = Σ (O − E)² / E, and the likelihood ratio's χ² = 2·Σ O·ln(O / E), both with (r − 1)·(c − 1) degrees of
-freedom. Rows and columns without counts are left out.
+In a contingency table, O are the observed counts and E = row · column / total the expected counts without association.
+Pearson's χ² is Σ (O − E)² / E. The likelihood-ratio χ² is 2·Σ O·ln(O / E). Both have (r − 1)·(c − 1) degrees of
+freedom. Empty rows and columns are removed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from stream_masker.errors import ParameterError
 LARGE_CELLS = 0.8
 LARGE_COUNT = 5.0
 LEAST_COUNT = 1.0
+"""The tests need large samples: this share of expected counts above ``LARGE_COUNT``, and all above ``LEAST_COUNT``."""
 
 PRECISION = 1e-15
 MAX_SERIES_STEPS = 1_000_000
@@ -29,9 +30,10 @@ TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class ChiSquare:
-    """pearson, likelihood_ratio: χ², ≥ 0; degrees: of freedom; their p-values, in [0, 1].
+    """The result of both tests.
 
-    large_sample: whether more than 80% of the expected counts are above 5, and all above 1, as the tests need.
+    pearson, likelihood_ratio: χ² ≥ 0. degrees: degrees of freedom. pearson_p, likelihood_ratio_p: p-values in [0, 1].
+    large_sample: whether more than 80% of the expected counts are above 5 and all are above 1, as the tests require.
     """
 
     pearson: float
@@ -43,7 +45,10 @@ class ChiSquare:
 
 
 def contingency(pair: SparseCounts, size: int) -> Int64Array:
-    """(r, c) int64: the counts of two attributes' values that occur; ``size``: concepts of the second's taxonomy."""
+    """(r, c) int64: the counts of the pairs of values that two attributes have.
+
+    ``size``: the number of concepts in the taxonomy of the second attribute.
+    """
     a, b = np.divmod(pair.keys, size)
     rows, columns = np.unique(a), np.unique(b)
     table = np.zeros((rows.size, columns.size), np.int64)
@@ -52,33 +57,36 @@ def contingency(pair: SparseCounts, size: int) -> Int64Array:
 
 
 def chi_square(table: NDArray[np.integer]) -> ChiSquare:
-    """The tests of a contingency table of counts. Raises ParameterError for a table of no counts."""
-    observed = _filled(np.asarray(table, np.float64))
+    """Test a contingency table. Raises ParameterError unless its counts are non-negative and some are positive."""
+    observed = _without_empty(np.asarray(table, np.float64))
     expected = observed.sum(axis=1)[:, None] * observed.sum(axis=0)[None, :] / observed.sum()
     pearson = float(((observed - expected) ** 2 / expected).sum())
-    there = observed > 0.0
-    ratio = max(0.0, 2.0 * float((observed[there] * np.log(observed[there] / expected[there])).sum()))
+    positive = observed > 0.0
+    ratio = max(0.0, 2.0 * float((observed[positive] * np.log(observed[positive] / expected[positive])).sum()))
     degrees = (observed.shape[0] - 1) * (observed.shape[1] - 1)
     large = bool((expected > LARGE_COUNT).mean() > LARGE_CELLS and expected.min() > LEAST_COUNT)
     return ChiSquare(pearson, ratio, degrees, p_value(pearson, degrees), p_value(ratio, degrees), large)
 
 
 def chi_squares(counts: Counts, sizes: Sequence[int]) -> dict[tuple[int, int], ChiSquare]:
-    """The tests of each pair of attributes that occur together, from a window's counts, original or masked.
+    """Test each pair of attributes that occur together, from the counts of an original or masked window.
 
-    ``sizes[j]``: concepts of attribute j's taxonomy.
+    ``sizes``: the number of concepts in the taxonomy of each attribute.
     """
     return {(i, j): chi_square(contingency(pair, sizes[j])) for (i, j), pair in counts.pairs.items() if len(pair.keys)}
 
 
-def _filled(table: Float64Array) -> Float64Array:
+def _without_empty(table: Float64Array) -> Float64Array:
     if table.ndim != 2 or not table.size or table.min() < 0.0 or not table.any():
-        raise ParameterError("a contingency table has rows and columns of counts, none negative and some positive")
+        raise ParameterError("a contingency table must have two dimensions, no negative count and some positive one")
     return table[table.any(axis=1)][:, table.any(axis=0)]
 
 
 def p_value(statistic: float, degrees: int) -> float:
-    """P(χ² ≥ statistic) with so many degrees of freedom; 1 for none: the regularised Γ(degrees / 2, statistic / 2)."""
+    """P(χ² ≥ statistic): the regularised upper incomplete gamma function Q(degrees / 2, statistic / 2).
+
+    It is 1 if there are no degrees of freedom.
+    """
     if degrees == 0 or statistic <= 0.0:
         return 1.0
     a, x = degrees / 2.0, statistic / 2.0
@@ -87,7 +95,7 @@ def p_value(statistic: float, degrees: int) -> float:
 
 
 def _series(a: float, x: float) -> float:
-    """Σ xⁿ / (a·(a + 1) … (a + n)), which converges fast for x < a + 1."""
+    """Σ xⁿ / (a·(a + 1)…(a + n)), the series of the lower function; it converges fast for x < a + 1."""
     term = total = 1.0 / a
     for n in range(1, MAX_SERIES_STEPS):
         term *= x / (a + n)
@@ -98,7 +106,7 @@ def _series(a: float, x: float) -> float:
 
 
 def _fraction(a: float, x: float) -> float:
-    """The continued fraction of Γ(a, x)·exp(x) / xᵃ by Lentz's method, which converges fast for x ≥ a + 1."""
+    """The continued fraction of Γ(a, x)·exp(x) / xᵃ by Lentz's method; it converges fast for x ≥ a + 1."""
     b = x + 1.0 - a
     c, d = 1.0 / TINY, 1.0 / b
     product = d

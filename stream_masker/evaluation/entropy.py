@@ -1,16 +1,16 @@
-"""What an intruder remains unsure of: the entropy of a record and of its confidential value (2012: section 3.2).
+"""The uncertainty of an intruder: the entropy of a record and of its confidential value (2012: section 3.2).
 
-The intruder knows how values are masked (the transition probabilities), sees the masked file alone, and knows the
-original values of some attributes of one record, of which the confidential value is sought.
+The intruder knows the transition probabilities of the mechanism and the masked file. The intruder also knows the
+original values of some attributes of one record, and wants its confidential value.
 
-* Record: each masked record x is the one sought with a probability px that is proportional to Πk P(known k was the
-  original of x's masked k). The record entropy is Σ px·log2(1 / px), in bits.
-* Confidential value: Di = Σx P(ci was the original of x's masked value)·px (algorithm 2); its entropy is
-  Σ Di·log2(1 / Di).
-* The probability of an original is Bayes' of the transition probabilities and a prior of the values. The paper tells
-  none, and an intruder without the original file has none, so that all are equally probable unless priors are given.
+* Record: the probability px that masked record x belongs to that record is proportional to Πk P(the known value of
+  attribute k is the original of x's masked value). The record entropy is Σ px·log2(1 / px), in bits.
+* Confidential value: Di = Σx P(ci is the original of x's masked value)·px (algorithm 2). Its entropy is
+  Σ Di·log2(1 / Di), in bits.
+* The probability of an original value follows by Bayes' theorem from the transition probabilities and a prior. The
+  paper states no prior, and an intruder without the original file has none: by default all values are equally likely.
 
-Records alike in what counts are one term, with their number: the algorithm's sums, without its loop over records.
+Equal records are one term, weighted by their number. This gives the sums of the algorithm without a loop over records.
 """
 
 from __future__ import annotations
@@ -26,28 +26,31 @@ from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.errors import ParameterError
 
 CELLS = 1 << 22
-"""Of known combinations by masked ones that are held at a time."""
+"""The most pairs of a known and a masked combination of values that are processed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Average entropies over all records, in bits. record: 0 … log2(records); confidential: 0 … log2(values)."""
+    """Average entropies over all records, in bits.
+
+    record: in [0, log2(records)]. confidential: in [0, log2(values)].
+    """
 
     record: float
     confidential: float
 
 
 def entropy(probabilities: Float64Array) -> Float64Array:
-    """Σ p·log2(1 / p) along the last axis, in bits; p = 0 adds nothing."""
+    """Σ p·log2(1 / p) along the last axis, in bits; terms with p = 0 are 0."""
     logs = np.log2(probabilities, where=probabilities > 0.0, out=np.zeros_like(probabilities))
     return np.asarray(-(probabilities * logs).sum(axis=-1))
 
 
 def posterior(matrix: Float64Array, prior: Float64Array | None = None) -> Float64Array:
-    """(v, v): the probability that value i was the original of masked value j, in row i; columns sum to 1.
+    """(v, v): in row i and column j, the probability that i is the original of masked value j. Columns sum to 1.
 
-    matrix: row-stochastic transition probabilities; prior: (v,) of the original values, None for equal ones. A masked
-    value that nothing becomes has the prior.
+    matrix: (v, v), row-stochastic transition probabilities. prior: (v,) of the original values, None if all are equally
+    likely. The column of a value that never results from masking is the prior.
     """
     before = np.full(len(matrix), 1.0 / len(matrix)) if prior is None else prior / prior.sum()
     joint = before[:, None] * matrix
@@ -65,38 +68,39 @@ def security(
     confidential: int,
     priors: Sequence[Float64Array] | None = None,
 ) -> Security:
-    """The average entropies over all records, each in its turn the one sought.
+    """The average entropies over all records as targets of the intruder.
 
-    original, masked: (n, p) int64, each attribute's values as indices into its matrix; matrices: (v, v) each,
-    row-stochastic; known: attributes whose original values the intruder knows; confidential: the attribute sought;
-    priors: of each attribute's original values, None for equal ones. Raises ParameterError for none known, or the
-    confidential one among them.
+    original, masked: (n, p) int64, the values of each attribute as indices into its matrix. matrices: (v, v) for each
+    attribute, row-stochastic. known: the attributes whose original values the intruder knows. confidential: the
+    attribute that the intruder wants. priors: of the original values of each attribute, None if all are equally likely.
+
+    Raises ParameterError if no attribute is known, or if the confidential one is.
     """
     if not known or confidential in known:
-        raise ParameterError(f"known={list(known)!r} is not allowed: use attributes other than the one sought")
+        raise ParameterError(f"known={list(known)!r} is not allowed: use attributes other than the confidential one")
     targets, weights = np.unique(original[:, list(known)], axis=0, return_counts=True)
-    seen, counts = np.unique(masked[:, [*known, confidential]], axis=0, return_counts=True)
+    observed, counts = np.unique(masked[:, [*known, confidential]], axis=0, return_counts=True)
     origins = [
-        posterior(matrices[k], None if priors is None else priors[k])[:, seen[:, place]]
-        for place, k in enumerate([*known, confidential])
+        posterior(matrices[k], None if priors is None else priors[k])[:, observed[:, column]]
+        for column, k in enumerate([*known, confidential])
     ]
-    records, values = np.empty(len(targets)), np.empty(len(targets))
-    for block in _blocks(len(targets), len(seen)):
+    record, confidential_value = np.empty(len(targets)), np.empty(len(targets))
+    for block in _blocks(len(targets), len(observed)):
         likely = _likelihood(targets[block], origins[:-1])
         each = likely / (likely @ counts)[:, None]
         logs = np.log2(each, where=each > 0.0, out=np.zeros_like(each))
-        records[block] = -(each * logs) @ counts
-        values[block] = entropy((each * counts) @ origins[-1].T)
-    return Security(float(records @ weights / len(original)), float(values @ weights / len(original)))
+        record[block] = -(each * logs) @ counts
+        confidential_value[block] = entropy((each * counts) @ origins[-1].T)
+    return Security(float(record @ weights / len(original)), float(confidential_value @ weights / len(original)))
 
 
-def _blocks(targets: int, seen: int) -> Iterator[slice]:
-    step = max(1, CELLS // max(seen, 1))
+def _blocks(targets: int, observed: int) -> Iterator[slice]:
+    step = max(1, CELLS // max(observed, 1))
     return (slice(start, start + step) for start in range(0, targets, step))
 
 
 def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64Array:
-    """(targets, seen): Πk P(target k was the original of seen k)."""
+    """(targets, observed): Πk P(value k of the target is the original of observed value k)."""
     result = origins[0][targets[:, 0]]
     for k in range(1, len(origins)):
         result *= origins[k][targets[:, k]]
@@ -106,23 +110,25 @@ def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64
 def average_security(
     mechanism: MarkovMechanism, original: Batch, masked: MaskedBatch, *, confidential: str, known: int = 1
 ) -> Security:
-    """The average over all records, and over intruders who know so many attributes' original values each.
+    """The average over all records, and over intruders who each know the original values of ``known`` attributes.
 
-    ``known`` = 1 is what 2012's Table 3 prints: each attribute but the ``confidential`` one is the known one in turn.
-    For more, it is each run of attributes in their order, the first following the last. Attributes of one value tell
-    nothing, and are left out. Raises ParameterError for arrays, and for values that are absent or not in the window.
+    Table 3 of 2012 has ``known`` = 1: each attribute except the ``confidential`` one is known in turn. For more, each
+    run of attributes in their order is known in turn, where the first attribute follows the last. Attributes with a
+    single value carry no information and are left out.
+
+    Raises ParameterError for array attributes, and for values that are absent or not in the window.
     """
     matrices = [mechanism.transition_matrix(name)[1] for name in mechanism.attributes]
     before = value_indices(mechanism, original.columns)
     after = value_indices(mechanism, masked.columns)
-    sought = mechanism.attributes.index(confidential)
-    others = [j for j, matrix in enumerate(matrices) if j != sought and len(matrix) > 1]
-    found = [security(before, after, matrices, known=chosen, confidential=sought) for chosen in _choices(others, known)]
+    target = mechanism.attributes.index(confidential)
+    others = [j for j, matrix in enumerate(matrices) if j != target and len(matrix) > 1]
+    found = [security(before, after, matrices, known=chosen, confidential=target) for chosen in _choices(others, known)]
     return Security(float(np.mean([s.record for s in found])), float(np.mean([s.confidential for s in found])))
 
 
 def _choices(others: Sequence[int], known: int) -> list[list[int]]:
-    """Runs of so many attributes, from each of them on and around: each attribute is known equally often."""
+    """All cyclic runs of ``known`` attributes, so that each attribute is known equally often."""
     if not 1 <= known <= len(others):
         raise ParameterError(f"known={known} is not allowed: use 1 to {len(others)} attributes")
     starts = range(len(others)) if known < len(others) else range(1)
@@ -130,15 +136,15 @@ def _choices(others: Sequence[int], known: int) -> list[list[int]]:
 
 
 def value_indices(mechanism: MarkovMechanism, columns: Sequence[Column]) -> Int64Array:
-    """(n, p) int64: scalar columns' values as indices into their transition matrices.
+    """(n, p) int64: the values of scalar columns as indices into the transition matrices of their attributes.
 
     Raises ParameterError for arrays, and for values that are absent or not in the window.
     """
     if any(column.is_array for column in columns):
-        raise ParameterError("entropies are those of scalar attributes, not of arrays")
+        raise ParameterError("entropies are defined for scalar attributes only, not for arrays")
     indices = [_indices(mechanism, j, column) for j, column in enumerate(columns)]
     if any((column < 0).any() for column in indices):
-        raise ParameterError("entropies are those of values that are all there, and in the window")
+        raise ParameterError("entropies need every value to be present and in the window")
     return np.stack(indices, axis=1)
 
 

@@ -1,17 +1,18 @@
-"""Record linkage: how many masked records an intruder finds who knows the original values (2019: section 3.5).
+"""Record linkage: the number of masked records that an intruder links to their originals (2019: section 3.5).
 
-The intruder knows the values of a person's record, and takes the masked record that is nearest to it, any of several
-equally near ones: distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The distance of
-two records is the mean of their attributes' semantic distances (2019: equation 9). Works for every mechanism.
+The intruder knows the original values of a person and takes the nearest masked record; if several are equally near, one
+of them at random. This is distance-based record linkage (Domingo-Ferrer and Torra 2001, reference 9 of 2019). The
+distance of two records is the mean of the semantic distances of their attributes (2019: equation 9). It applies to
+every mechanism.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
@@ -20,15 +21,16 @@ from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, Val
 from stream_masker.errors import ParameterError
 
 LINKAGE_BLOCK = 1 << 22
-"""Distances that are held at a time."""
+"""The most distances that are computed at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linkage:
-    """What an intruder links.
+    """The success of an intruder.
 
-    probabilities: (n,) in [0, 1], of each record the probability that the intruder takes its own masked record: 1/m if
-    that is one of the m nearest, else 0. unchanged: the share of records that masking left as they were, in [0, 1].
+    probabilities: (n,) in [0, 1], for each record the probability that the intruder takes its own masked record: 1/m if
+    that is one of the m nearest records, otherwise 0. unchanged: the share of records that masking did not change, in
+    [0, 1].
     """
 
     probabilities: Float64Array
@@ -36,21 +38,23 @@ class Linkage:
 
     @property
     def risk(self) -> float:
-        """The expected share of records that are linked rightly, in [0, 1]."""
+        """The expected share of correctly linked records, in [0, 1]."""
         return float(self.probabilities.mean()) if self.probabilities.size else 0.0
 
     @property
     def anonymity(self) -> float:
-        """The k for which the intruder's mean success is 1/k, as probabilistic k-anonymity bounds it; ∞ for none."""
+        """1 / risk: the k of probabilistic k-anonymity, which bounds the risk by 1/k; ∞ if the risk is 0."""
         return 1.0 / self.risk if self.risk else float("inf")
 
 
 def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequence[Distance]) -> Linkage:
-    """Links every original record to the nearest masked ones; ``masked``: the same records' columns, in order.
+    """Link every original record to the nearest masked records.
 
-    An array counts as so many attributes as it has places; what a record lacks is at distance 1 from a value, at 0 from
-    what another lacks. O(r·s) for r distinct original and s distinct masked records. Raises ParameterError for columns
-    that do not fit.
+    ``masked``: the masked columns of the same records, in order. An array attribute counts as several attributes: one
+    for each element of its longest record. An absent value has distance 1 to any value, and 0 to another absent value.
+    Takes O(r·s) for r distinct original and s distinct masked records.
+
+    Raises ParameterError if the columns and distances do not correspond.
     """
     after = Batch(original.size, tuple(masked))
     if not len(original.columns) == len(after.columns) == len(distances):
@@ -58,31 +62,35 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
             f"there are {len(original.columns)} original and {len(after.columns)} masked columns for "
             f"{len(distances)} distances: give as many of each"
         )
-    places = [place for j, d in enumerate(distances) for place in _places(original, after, j, d)]
-    if not original.size or not places:
+    compared = [column for j, d in enumerate(distances) for column in _compared_columns(original, after, j, d)]
+    if not original.size or not compared:
         return Linkage(np.zeros(original.size), 0.0)
-    first, second = np.stack([place[0] for place in places], axis=1), np.stack([place[1] for place in places], axis=1)
-    probabilities = _probabilities(first, second, [place[2] for place in places])
+    first, second = (np.stack(side, axis=1) for side in zip(*((c.before, c.after) for c in compared), strict=True))
+    probabilities = _probabilities(first, second, [column.distances for column in compared])
     return Linkage(probabilities, float((first == second).all(axis=1).mean()))
 
 
-_Place = tuple[Int64Array, Int64Array, NDArray[np.int32]]
-"""Of one place of an attribute: the indices of originals and of masked values, and the distances of these."""
+class _ComparedColumn(NamedTuple):
+    """One value per record: the indices of the original and of the masked values, and the distances between them."""
+
+    before: Int64Array
+    after: Int64Array
+    distances: Int32Array
 
 
-def _places(original: Batch, masked: Batch, j: int, d: Distance) -> Iterator[_Place]:
+def _compared_columns(original: Batch, masked: Batch, j: int, d: Distance) -> Iterator[_ComparedColumn]:
     before, after = _padded(original.columns[j], original.size), _padded(masked.columns[j], masked.size)
     if before.shape != after.shape:
-        raise ParameterError(f"column {j} has other places masked than it had before")
+        raise ParameterError(f"masked column {j} does not have the elements of the original one")
     values = np.unique(np.concatenate([before.ravel(), after.ravel()]))
     values = values[values >= 0]
-    table = _with_none(ValueDistances.of(d, values))
-    for place in range(before.shape[1]):
-        yield _indices(values, before[:, place]), _indices(values, after[:, place]), table
+    table = _with_absent(ValueDistances.of(d, values))
+    for k in range(before.shape[1]):
+        yield _ComparedColumn(_indices(values, before[:, k]), _indices(values, after[:, k]), table)
 
 
 def _padded(column: Column, size: int) -> Int32Array:
-    """(n, places) int32 codes, -1 where a record has no value."""
+    """(n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
     if column.offsets is None:
         return np.maximum(column.codes, -1)[:, None]
     lengths = np.diff(column.offsets)
@@ -92,35 +100,35 @@ def _padded(column: Column, size: int) -> Int32Array:
 
 
 def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
-    """Of each code among the values; one beyond the last for none."""
+    """The index of each code in ``values``; ``values.size`` for an absent value."""
     return np.where(codes < 0, values.size, np.searchsorted(values, codes))
 
 
-def _with_none(levels: ValueDistances) -> NDArray[np.int32]:
-    """The distances, with a last row and column for no value."""
-    size = len(levels.ranks)
+def _with_absent(distances: ValueDistances) -> Int32Array:
+    """The distances, with an additional row and column for absent values."""
+    size = len(distances.levels)
     table = np.full((size + 1, size + 1), UNIT, np.int32)
-    table[:size, :size] = levels.distances
+    table[:size, :size] = distances.distances
     table[size, size] = 0
     return table
 
 
-def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[NDArray[np.int32]]) -> Float64Array:
-    """(n,) from the (n, places) indices of originals and of masked values."""
+def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int32Array]) -> Float64Array:
+    """(n,) from the (n, columns) indices of original and masked values."""
     known, kind = np.unique(first, axis=0, return_inverse=True)
     masked, own, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
     step = max(1, LINKAGE_BLOCK // len(masked))
     result = np.zeros(len(first))
     for start in range(0, len(known), step):
-        between = _between(known[start : start + step], masked, tables)
-        nearest = between == between.min(axis=1, keepdims=True)
-        here = np.flatnonzero((kind >= start) & (kind < start + step))
-        result[here] = nearest[kind[here] - start, own[here]] / (nearest @ counts)[kind[here] - start]
+        distances = _distances(known[start : start + step], masked, tables)
+        nearest = distances == distances.min(axis=1, keepdims=True)
+        records = np.flatnonzero((kind >= start) & (kind < start + step))
+        result[records] = nearest[kind[records] - start, own[records]] / (nearest @ counts)[kind[records] - start]
     return result
 
 
-def _between(known: Int64Array, masked: Int64Array, tables: Sequence[NDArray[np.int32]]) -> Int64Array:
-    """The distances of known to masked records, times their number of places."""
+def _distances(known: Int64Array, masked: Int64Array, tables: Sequence[Int32Array]) -> Int64Array:
+    """The distances of known to masked records, multiplied by the number of columns."""
     total = np.zeros((len(known), len(masked)), np.int64)
     for j, table in enumerate(tables):
         total += table[known[:, j]][:, masked[:, j]]

@@ -1,4 +1,4 @@
-"""The information that microaggregation loses: the sum of squared errors of each attribute (2013: section 3.3)."""
+"""The information loss of microaggregation: the sum of squared errors of each attribute (2013: section 3.3)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stream_masker.errors import ParameterError
 from stream_masker.evaluation.dataset import markdown, mask_whole
 
 SSE_KS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
-"""The k of the paper's tables 2 to 5."""
+"""The values of k in tables 2 to 5 of the paper."""
 
 
 @dataclass(frozen=True, slots=True)
 class SseRow:
-    """One masking of the whole data set. sse: by attribute; anonymity: the least number of equal masked records."""
+    """The result of masking a data set. sse: by attribute. anonymity: the least number of equal masked records."""
 
     k: int
     variant: str
@@ -34,13 +34,14 @@ class SseRow:
 
 
 def sum_of_squared_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
-    """SSE(X) = Σ dist(x, x')² of each nominal attribute, then of each numeric one (2013: section 3.3).
+    """SSE(X) = Σ dist(x, x')² for each nominal attribute, then for each numeric attribute (2013: section 3.3).
 
-    ``distances``: of the nominal attributes (the paper's is ``LogTaxonomic``), elements of arrays included; of numbers
-    it is their difference. Absent values make no error. Raises ParameterError for batches that do not fit.
+    ``distances``: those of the nominal attributes; the paper uses ``LogTaxonomic``. The distance of numbers is their
+    difference. All elements of arrays are included; absent values have no error. Raises ParameterError if the batches
+    have different records.
     """
     if [c.codes.shape for c in original.columns] != [c.codes.shape for c in masked.columns]:
-        raise ParameterError("the masked batch is of other records")
+        raise ParameterError("the masked batch does not have the records of the original one")
     errors = [
         _nominal(before.codes, after.codes, d)
         for before, after, d in zip(original.columns, masked.columns, distances, strict=True)
@@ -61,39 +62,39 @@ def sse_rows(
     scaling: str = "paper",
     **options: Any,
 ) -> Iterator[SseRow]:
-    """One row for each k and variant, in this order: the comparison of 2013's tables 2 to 5 on any data.
+    """Yield one row for each k and variant, in this order: the comparison in tables 2 to 5 of 2013, on any data.
 
     ``batch``: the data, columns in the order of ``taxonomies`` and ``numeric``. ``options``: further parameters of
-    ``Microaggregation``. The same random words throughout. Raises ParameterError where the mechanism does.
+    ``Microaggregation``. All rows use the same random numbers. Raises ParameterError like the mechanism.
     """
     names = (*taxonomies, *(numeric or {}))
     for k, variant in product(ks, variants):
-        made = Microaggregation(
+        mechanism = Microaggregation(
             taxonomies, numeric=numeric, k=k, variant=variant, scaling=scaling, seed=secret, **options
         )
-        masked = mask_whole(made, batch, secret)
-        errors = sum_of_squared_errors(batch, masked, made.distances)
+        masked = mask_whole(mechanism, batch, secret)
+        errors = sum_of_squared_errors(batch, masked, mechanism.distances)
         released = Batch(batch.size, masked.columns, numeric=masked.numeric)
         yield SseRow(k, variant, dict(zip(names, errors, strict=True)), least_class(released))
 
 
 def sse_markdown(rows: Sequence[SseRow]) -> str:
-    """The rows as a Markdown table: a line for each k, and of each attribute a column for each variant."""
+    """A Markdown table with a row for each k, and a column for each attribute and variant."""
     variants = list(dict.fromkeys(row.variant for row in rows))
     names = list(rows[0].sse)
     cells = {(row.k, row.variant): row.sse for row in rows}
-    head = ["k", *(f"SSE({name}), {variant}" for name in names for variant in variants)]
+    header = ["k", *(f"SSE({name}), {variant}" for name in names for variant in variants)]
     lines = [
-        [str(k), *(_figure(cells[k, variant][name]) for name in names for variant in variants)]
+        [str(k), *(_formatted(cells[k, variant][name]) for name in names for variant in variants)]
         for k in dict.fromkeys(row.k for row in rows)
     ]
-    return markdown(head, lines)
+    return markdown(header, lines)
 
 
 def _nominal(before: Int32Array, after: Int32Array, d: Distance) -> float:
-    there = before >= 0
-    return float((d.pairs(before[there], after[there]) ** 2).sum())
+    present = before >= 0
+    return float((d.pairs(before[present], after[present]) ** 2).sum())
 
 
-def _figure(error: float) -> str:
+def _formatted(error: float) -> str:
     return f"{error:.0f}" if error < 1e6 else f"{error:.2E}"

@@ -1,4 +1,4 @@
-"""The tables and figures of 2019, section 4, for any data: what swapping keeps for each method and interval."""
+"""The tables and figures of 2019, section 4, on any data: what swapping preserves, for each method and interval."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from stream_masker.evaluation.linkage import record_linkage
 Label = TypeVar("Label", str, tuple[str, str])
 
 SWAPPING_KS = (2, 5, 10, 20, 50, 100)
-"""The paper's lengths of the swapping interval."""
+"""The lengths of the swapping interval in the paper."""
 
 NO_INTERVAL = 0
-"""The k of a method that swaps over any range."""
+"""The k of a method without swapping intervals."""
 
 Maker = Callable[[Mapping[str, Taxonomy], int, bytes], Swapping[Any]]
-"""Makes a mechanism of taxonomies, k and a secret."""
+"""Creates a mechanism from taxonomies, k and a secret."""
 
 METHODS: Mapping[str, Maker] = {
     "Algorithm 1": lambda taus, k, seed: RankSwapping(taus, k=k, intervals="fixed", seed=seed),
@@ -46,21 +46,22 @@ METHODS: Mapping[str, Maker] = {
     "Algorithm 3": lambda taus, k, seed: RankSwapping(taus, k=k, multivariate=True, seed=seed),
     "distributional": lambda taus, k, seed: DistributionalRankSwapping(taus, k=k, seed=seed),
 }
-"""The paper's methods, and the baseline that has intervals."""
+"""The methods of the paper, and the baseline with swapping intervals."""
 
 BASELINES: Mapping[str, Maker] = {"data swapping": lambda taus, _, seed: DataSwapping(taus, seed=seed)}
-"""Those without intervals."""
+"""The baselines without swapping intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwappingRow:
-    """What a method keeps of a data set X with intervals of k, ``NO_INTERVAL`` for any range (2019: section 4.1).
+    """What a method preserves of a data set X with intervals of length k or ``NO_INTERVAL`` (2019: section 4.1).
 
-    Metrics 1 to 4; errors are 0 where nothing is lost.
+    Metrics 1 to 4; an error of 0 means no loss.
     mean_distance[a]: sd(sμ(X*), sμ(X)). variance_error[a]: |sdVar(X*) - sdVar(X)|. rmse[a]: √(Σ sd(x, x*)² / n).
-    correlation[a, b]: sdCor(X*). correlation_error[a, b]: |sdCor(X*) - sdCor(X)|. kept[a]: the share of values that
-    found no partner. risk: the expected share of records that an intruder links, which section 3.5 bounds by 1/k for
-    Algorithm 3.
+    correlation[a, b]: sdCor(X*). correlation_error[a, b]: |sdCor(X*) - sdCor(X)|.
+
+    kept[a]: the share of values that were not swapped, because they found no partner. risk: the expected share of
+    records that an intruder links; section 3.5 bounds it by 1/k for Algorithm 3.
     """
 
     method: str
@@ -83,10 +84,10 @@ def swapping_rows(
     methods: Mapping[str, Maker] = METHODS,
     baselines: Mapping[str, Maker] = BASELINES,
 ) -> Iterator[SwappingRow]:
-    """One row for each method and k, in this order, and for each baseline: means over the maskings by all ``secrets``.
+    """Yield one row for each method and k, in this order, then one for each baseline.
 
-    ``batch``: the data, columns in the order of ``taxonomies``. Raises ParameterError where the mechanisms do, such as
-    for a k of the number of records or more.
+    Each row is the mean over one masking for each of ``secrets``. ``batch``: the data, columns in the order of
+    ``taxonomies``. Raises ParameterError like the mechanisms, for example if k is not less than the number of records.
     """
     cases = [*product(methods.items(), ks), *product(baselines.items(), (NO_INTERVAL,))]
     for (method, make), k in cases:
@@ -95,7 +96,7 @@ def swapping_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """The semantic features of a data set (2019: Table 1), by attribute and by pair of attributes."""
+    """The semantic features of a data set (2019: Table 1): means and variances by attribute, correlations by pair."""
 
     means: Sequence[int]
     variances: Sequence[float]
@@ -114,10 +115,10 @@ class _Features:
 
 def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: bytes) -> SwappingRow:
     names, distances = mechanism.attributes, mechanism.distances
-    done = mask_whole(mechanism, batch, secret)
-    before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, done.columns), distances)
+    masked = mask_whole(mechanism, batch, secret)
+    before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, masked.columns), distances)
     means = zip(before.means, after.means, distances, strict=True)
-    tallies = dict(zip(names, done.tallies, strict=True))
+    tallies = dict(zip(names, masked.tallies, strict=True))
     pairs = list(combinations(names, 2))
     return SwappingRow(
         method=method,
@@ -128,7 +129,7 @@ def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: by
         correlation=dict(zip(pairs, after.correlations, strict=True)),
         correlation_error=_errors(pairs, before.correlations, after.correlations),
         kept={a: tally.truncated / max(1, tally.values) for a, tally in tallies.items()},
-        risk=record_linkage(batch, done.columns, distances).risk,
+        risk=record_linkage(batch, masked.columns, distances).risk,
     )
 
 
@@ -145,26 +146,26 @@ def _errors(labels: Sequence[Label], before: Sequence[float], after: Sequence[fl
 
 
 def _mean(rows: Sequence[SwappingRow]) -> SwappingRow:
-    figures = {
+    means = {
         name: _mean_of([getattr(row, name) for row in rows])
         for name in ("mean_distance", "variance_error", "rmse", "correlation", "correlation_error", "kept")
     }
-    return SwappingRow(rows[0].method, rows[0].k, **figures, risk=fmean(row.risk for row in rows))
+    return SwappingRow(rows[0].method, rows[0].k, **means, risk=fmean(row.risk for row in rows))
 
 
-def _mean_of(figures: Sequence[Mapping[Any, float]]) -> dict[Any, float]:
-    return {label: fmean(each[label] for each in figures) for label in figures[0]}
+def _mean_of(measures: Sequence[Mapping[Any, float]]) -> dict[Any, float]:
+    return {label: fmean(each[label] for each in measures) for label in measures[0]}
 
 
 def swapping_markdown(rows: Sequence[SwappingRow]) -> str:
-    """The rows as a Markdown table: what 2019's tables 2 to 6 print, and the risk."""
+    """A Markdown table with the columns of tables 2 to 6 of 2019, and the risk."""
     first = rows[0]
-    head = ["method", "k", *(f"RMSE({a})" for a in first.rmse)]
-    head += [text for a, b in first.correlation for text in (f"sdCor({a}, {b})", "error")]
-    return markdown([*head, "values kept", "linked"], map(_cells, rows))
+    header = ["method", "k", *(f"RMSE({a})" for a in first.rmse)]
+    header += [text for a, b in first.correlation for text in (f"sdCor({a}, {b})", "error")]
+    return markdown([*header, "values kept", "linked"], map(_cells, rows))
 
 
 def _cells(row: SwappingRow) -> list[str]:
-    pairs = [figure for pair in row.correlation for figure in (row.correlation[pair], row.correlation_error[pair])]
-    figures = [*row.rmse.values(), *pairs, max(row.kept.values()), row.risk]
-    return [row.method, str(row.k or "any"), *(f"{figure:.4f}" for figure in figures)]
+    pairs = [value for pair in row.correlation for value in (row.correlation[pair], row.correlation_error[pair])]
+    values = [*row.rmse.values(), *pairs, max(row.kept.values()), row.risk]
+    return [row.method, str(row.k or "any"), *(f"{value:.4f}" for value in values)]

@@ -1,4 +1,4 @@
-"""The tables of 2017, section 5, for any data: what masking keeps at each noise level, reference and rounding."""
+"""The tables of 2017, section 5, on any data: utility at each noise level, reference and rounding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from stream_masker.core.utility import Utility, utility
 from stream_masker.evaluation.dataset import keys_of, markdown
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
-"""The noise levels of the paper's tables."""
+"""The noise levels of the tables in the paper."""
 
 TABLE_ROUNDINGS = ("ceil", "calibrated")
 
 
 @dataclass(frozen=True, slots=True)
 class UtilityRow:
-    """One masking of the whole data set: its parameters, and the measures of what it kept."""
+    """The parameters and the utility of one masking of a data set by semantic noise."""
 
     alpha: float
     reference: str
@@ -36,20 +36,20 @@ class UtilityRow:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """What the row is of, by column."""
+        """The parameters by column, as text."""
         return {"reference": self.reference, "rounding": self.rounding, "α": f"{self.alpha:g}"}
 
 
 @dataclass(frozen=True, slots=True)
 class MechanismRow:
-    """One masking of the whole data set by a mechanism as it is, and the measures of what it kept."""
+    """The utility of one masking of a data set by any mechanism."""
 
     mechanism: str
     utility: Utility
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """What the row is of, by column."""
+        """The parameters by column, as text."""
         return {"mechanism": self.mechanism}
 
 
@@ -65,11 +65,11 @@ def utility_rows(
     distance: str = "wu_palmer",
     **options: Any,
 ) -> Iterator[UtilityRow]:
-    """One row for each reference, rounding and α, in this order; the same noise (``secret``) throughout.
+    """Yield one row for each reference, rounding and α, in this order, all with the same noise (``secret``).
 
-    ``batches``: the data, columns in the order of ``taxonomies``. ``pairs``: for reference ``pair``. ``options``:
-    further parameters of ``SemanticNoise``. Raises ParameterError where the mechanism does, such as for reference
-    ``pair`` on attributes that are no pair.
+    ``batches``: the data, columns in the order of ``taxonomies``. ``pairs``: for the reference ``pair``. ``options``:
+    further parameters of ``SemanticNoise``. Raises ParameterError like the mechanism, for example for the reference
+    ``pair`` if the attributes do not form pairs.
     """
     distances = [distance_by_name(distance, tau) for tau in taxonomies.values()]
     original = compute_statistics(_counts(batches, distances), tuple(taxonomies), distances, version=1)
@@ -88,37 +88,40 @@ def utility_rows(
 
 
 def mechanism_row(
-    made: WindowedMechanism[Any], batches: Sequence[Batch], *, secret: bytes, alpha: Mapping[str, float]
+    mechanism: WindowedMechanism[Any], batches: Sequence[Batch], *, secret: bytes, alpha: Mapping[str, float]
 ) -> MechanismRow:
-    """What any mechanism keeps. ``batches``: the data; each is a group, for a mechanism that masks groups. ``alpha``:
-    by attribute, 0 where the mechanism knows no noise level."""
-    original = made.compute(_counts(batches, made.distances), version=1)
-    return MechanismRow(made.name, _utility(made, batches, original, secret, alpha))
+    """The utility of a mechanism.
+
+    ``batches``: the data; for a mechanism that masks groups of records, each batch is one group. ``alpha``: the noise
+    level of each attribute, 0 if the mechanism has none.
+    """
+    original = mechanism.compute(_counts(batches, mechanism.distances), version=1)
+    return MechanismRow(mechanism.name, _utility(mechanism, batches, original, secret, alpha))
 
 
 def _utility(
-    noise: WindowedMechanism[Any],
+    mechanism: WindowedMechanism[Any],
     batches: Sequence[Batch],
     original: Statistics,
     secret: bytes,
     alpha: Mapping[str, float],
 ) -> Utility:
-    noise.restore(noise.snapshot_of(original))
+    mechanism.restore(mechanism.snapshot_of(original))
     starts = np.cumsum([0, *(batch.size for batch in batches)])
     masked = [
-        noise.mask_batch(batch, keys_of(secret, int(start), batch.size))
+        mechanism.mask_batch(batch, keys_of(secret, int(start), batch.size))
         for batch, start in zip(batches, starts[:-1], strict=True)
     ]
     after = [Batch(before.size, done.columns, None, done.numeric) for before, done in zip(batches, masked, strict=True)]
     statistics = compute_statistics(
-        _counts(after, noise.distances),
-        noise.attributes,
-        noise.distances,
+        _counts(after, mechanism.distances),
+        mechanism.attributes,
+        mechanism.distances,
         version=1,
-        numeric=noise.numeric_attributes,
+        numeric=mechanism.numeric_attributes,
     )
     tallies = [sum(column, Tally()) for column in zip(*(done.tallies for done in masked), strict=True)]
-    return utility(original, statistics, tallies, alpha, noise.distances)
+    return utility(original, statistics, tallies, alpha, mechanism.distances)
 
 
 def _counts(batches: Sequence[Batch], distances: Sequence[Distance]) -> Counts:
@@ -126,22 +129,22 @@ def _counts(batches: Sequence[Batch], distances: Sequence[Distance]) -> Counts:
 
 
 def utility_markdown(rows: Sequence[UtilityRow] | Sequence[MechanismRow]) -> str:
-    """The rows as a Markdown table: per attribute what 2017's tables 2 to 4, 7 and 8 print, then each pair's."""
-    head = [*rows[0].parameters, *_names(rows[0].utility)]
-    return markdown(head, ([*row.parameters.values(), *_figures(row.utility)] for row in rows))
+    """A Markdown table with the columns of tables 2 to 4, 7 and 8 of 2017: those of attributes, then those of pairs."""
+    header = [*rows[0].parameters, *_column_names(rows[0].utility)]
+    return markdown(header, ([*row.parameters.values(), *_cells(row.utility)] for row in rows))
 
 
-def _names(measures: Utility) -> list[str]:
+def _column_names(measures: Utility) -> list[str]:
     attributes = [
-        f"{name}: {figure}"
+        f"{name}: {measure}"
         for name in measures.attributes
-        for figure in ("sd(sMean*, sMean)", "sVar*, error", "RMSE actual / target")
+        for measure in ("sd(sMean*, sMean)", "sVar*, error", "RMSE actual / target")
     ]
-    pairs = [f"{a}, {b}: {figure}" for a, b in measures.pairs for figure in ("sdCov*, error", "sdCor*, error")]
+    pairs = [f"{a}, {b}: {measure}" for a, b in measures.pairs for measure in ("sdCov*, error", "sdCor*, error")]
     return attributes + pairs
 
 
-def _figures(measures: Utility) -> list[str]:
+def _cells(measures: Utility) -> list[str]:
     cells = []
     for a in measures.attributes.values():
         cells += [f"{a.mean_distance:.2f}", f"{a.variance:.3f}, {a.variance_error:.3f}"]

@@ -1,14 +1,15 @@
-"""Records masked as a group: what names the group, and what becomes of one that is too small."""
+"""Groups of records that are masked together: the header that names a group, and groups that are too small."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from stream_masker.core.batch import Batch
 from stream_masker.errors import ParameterError, StreamMaskerError
-from stream_masker.pipeline.calibration.blocks import rows_of
-from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.calibration.blocks import slice_batch
+from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 from stream_masker.pipeline.plan import OWN_HEADERS
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, Inputs, Rejected
@@ -19,38 +20,40 @@ T = TypeVar("T")
 
 
 class GroupTooSmallError(StreamMaskerError):
-    """A group has too few records to be masked. ``lacking``: how many more it needs at least."""
+    """A group has too few records to be masked. ``lacking``: the least number of further records that it needs."""
 
     def __init__(self, lacking: int) -> None:
-        super().__init__(f"the group has too few records that can be masked: it needs {lacking} more at least")
+        super().__init__(f"the group has too few records that can be masked: it needs at least {lacking} more")
         self.lacking = lacking
 
 
 def group_header(records: Inputs) -> Header:
-    """Names the group by its first and last offset: all records between them are its own, in their partition."""
+    """The header that names a group by its first and last offset; the group has no gaps in its partition."""
     return GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()
 
 
-def large_enough(batch: Batch, least: int, mask: Callable[[], T]) -> T:
-    """What ``mask`` gives of a batch. Raises GroupTooSmallError for fewer than ``least`` records, and where the
-    mechanism finds that its data are too few (ParameterError)."""
-    if batch.size < least:
-        raise GroupTooSmallError(least - batch.size)
+def mask_group(batch: Batch, minimum: int, mask: Callable[[], T]) -> T:
+    """Calls ``mask`` for a batch that is large enough.
+
+    Raises GroupTooSmallError for fewer than ``minimum`` records, and if the mechanism itself finds that its data are
+    too few (ParameterError).
+    """
+    if batch.size < minimum:
+        raise GroupTooSmallError(minimum - batch.size)
     try:
         return mask()
     except ParameterError as error:
         raise GroupTooSmallError(1) from error
 
 
-def refused(taken: DecodedBatch, records: Inputs, reason: Reason) -> DecodedBatch:
-    """All records that could have been masked rejected, for one reason; tombstones pass."""
-    own = {index: Rejected(records.offsets[index], reason.value) for index in taken.indices.tolist()}
-    return DecodedBatch(
-        indices=taken.indices[:0],
-        batch=rows_of(taken.batch, 0, 0),
+def reject_all(decoded: DecodedBatch[TemplatesT], records: Inputs, reason: Reason) -> DecodedBatch[TemplatesT]:
+    """Rejects, for one reason, all records that could have been masked. Tombstones are not rejected."""
+    own = {index: Rejected(records.offsets[index], reason.value) for index in decoded.indices.tolist()}
+    return replace(
+        decoded,
+        indices=decoded.indices[:0],
+        batch=slice_batch(decoded.batch, 0, 0),
         keys=[],
-        rejected={**taken.rejected, **own},
-        unknown=taken.lost,
-        lost=taken.lost,
-        write=lambda _: [],
+        rejected={**decoded.rejected, **own},
+        unknown=decoded.lost,
     )

@@ -1,4 +1,4 @@
-"""The record masker: records of one partition in, one outcome for each out, and the counts of them all."""
+"""The record masker: masks the records of a partition, with one outcome for each record, and counts them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,30 +17,33 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.blocks import CountedRecords, part_of, split_into_blocks
-from stream_masker.pipeline.codec.codec import RecordCodec
+from stream_masker.pipeline.calibration.blocks import CountedRecords, slice_counted, split_into_blocks
+from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.fallback import fastest_codec
 from stream_masker.pipeline.codec.numbers import check_numbers
+from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
-from stream_masker.pipeline.groups import GroupTooSmallError, group_header, large_enough, refused
-from stream_masker.pipeline.packing import SeveralKeys, pack_runs
+from stream_masker.pipeline.groups import GroupTooSmallError, group_header, mask_group, reject_all
+from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
 
 BLOCK_RECORDS: Final = 5_000
-"""The most records that one block counts; fewer where their arrays would make it too large for a message."""
+"""The maximum number of records in a block; a block with large arrays has fewer, so that it fits into a message."""
 
 JOINT_RECORDS: Final = 16_384
-"""The most records of several partitions that are masked at once: more gain nothing, and leave the caches."""
+"""The maximum number of records of several partitions that are masked together. More gain nothing: their data leave
+the processor's caches."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """The counts of a sample's records, and how many records were left out of them, by reason."""
+    """The counts of a sample, and the number of its records that are not counted, by reason."""
 
     counts: Counts
     rejected: Mapping[str, int]
@@ -48,7 +51,7 @@ class SampleCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive records of one partition that make one block."""
+    """Consecutive records of one partition that are masked together and counted in one block."""
 
     topic: str
     partition: int
@@ -56,8 +59,8 @@ class _Run:
     statistics_version: int
     stamp: list[Header]
 
-    def parts(self) -> Iterator[_Run]:
-        """The same in parts of at most ``BLOCK_RECORDS``."""
+    def split(self) -> Iterator[_Run]:
+        """The run as runs of at most ``BLOCK_RECORDS`` records."""
         size = len(self.records)
         for start in range(0, size, BLOCK_RECORDS):
             part = self.records.part(start, start + BLOCK_RECORDS) if size > BLOCK_RECORDS else self.records
@@ -65,42 +68,46 @@ class _Run:
 
 
 class RecordMasker:
-    """Masks records as a plan says, by a mechanism. Keeps nothing but caches: equal input gives equal output.
+    """Masks records by a plan and a mechanism. It has no state but caches: equal input gives equal output.
 
-    Fail closed: a record whose attributes cannot all be read and rewritten is rejected, with a reason and the
-    configured path to blame, never a value. No record changes what becomes of another.
+    It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
+    reason and the configured path, never a value. No record affects the outcome of another one.
     """
 
     def __init__(self, plan: Plan, mechanism: Mechanism, secret: bytes, *, compiled: bool = True) -> None:
-        """``compiled``: False reads every record literally, which is slow and comes to the same.
+        """compiled: if False, the reference codec decodes all records, which is slow and gives the same results.
 
-        Raises ParameterError when plan and mechanism have different attributes, or the secret is empty.
+        Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
-        _same("attributes", tuple(attribute.name for attribute in plan.attributes), mechanism.attributes)
-        _same("numeric attributes", tuple(number.name for number in plan.numeric), mechanism.numeric_attributes)
+        _require_equal("attributes", tuple(attribute.name for attribute in plan.attributes), mechanism.attributes)
+        _require_equal(
+            "numeric attributes", tuple(number.name for number in plan.numeric), mechanism.numeric_attributes
+        )
         pseudonyms = Pseudonyms(secret)
         self._plan = plan
         self._mechanism = mechanism
         self._secret = secret
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        self._reader = RecordCodec(plan, pseudonyms, compiled=compiled)
-        self._sampler = RecordCodec(plan, pseudonyms, emits=False, compiled=compiled)
+        self._reference = ReferenceCodec(plan, pseudonyms)
+        counting = ReferenceCodec(plan, pseudonyms, writes=False)
+        self._codec = fastest_codec(self._reference, plan, pseudonyms) if compiled else self._reference
+        self._counting_codec = fastest_codec(counting, plan, pseudonyms) if compiled else counting
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
 
     @property
     def is_compiled(self) -> bool:
-        """Whether most records are read by the compiled plan; False for plans that cannot be compiled."""
-        return self._reader.is_compiled
+        """Whether the scanner decodes most records; False for plans that cannot be compiled."""
+        return self._codec is not self._reference
 
     @property
     def needs_group(self) -> bool:
-        """Whether the mechanism masks groups, each of records of one partition: then there is no ``mask_all``."""
+        """Whether the mechanism masks groups of records of one partition. ``mask_all`` then raises an error."""
         return self._mechanism.needs_group
 
     @property
     def reads_headers(self) -> bool:
-        """Whether records' headers make a difference; otherwise they need not be given."""
+        """Whether the plan uses the records' headers. If not, they may be left out of the input."""
         alpha = self._plan.alpha
         return bool(self._plan.message.headers) or (alpha is not None and alpha.header is not None)
 
@@ -115,25 +122,26 @@ class RecordMasker:
     ) -> Result:
         """Masks records of one partition, in the order of their offsets.
 
-        Every record has one outcome, in the input's order; every ``BLOCK_RECORDS`` records one block. A mechanism
-        that masks groups takes all of them as one group: when that is too small, ``hold`` raises GroupTooSmallError,
-        and otherwise its records are rejected. Raises StatisticsError when the mechanism has no statistics.
+        Every record has one outcome, in the order of the input; at most ``BLOCK_RECORDS`` records share a block. A
+        mechanism that masks groups takes all records as one group. If the group is too small, its records are
+        rejected, or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no
+        statistics.
         """
         run = _Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
         if self._mechanism.needs_group and len(run.records):
             return self._mask_group(replace(run, stamp=[*run.stamp, group_header(run.records)]), hold)
-        return Result.joined([self._mask_run(part) for part in run.parts()])
+        return Result.joined([self._mask_run(part) for part in run.split()])
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
-        """Masks records of several partitions, none of them empty: each partition's as ``mask`` does, but faster.
+        """Masks records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
 
-        Of partitions that are masked at once, what is known of them together (tallies, values that found no concept)
-        stands in the first block. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
+        Partitions that are masked together share their tallies and numbers of values without a concept, which are in
+        the first of their blocks. Raises ParameterError for a mechanism that masks groups, and the errors of ``mask``.
         """
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
         own = self._stamp(statistics_version)
-        runs = [p for k, i in records.items() for p in _Run(topic, k, i, statistics_version, own).parts()]
+        runs = [run for k, i in records.items() for run in _Run(topic, k, i, statistics_version, own).split()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
         for pack in pack_runs(runs, JOINT_RECORDS):
             for run, result in zip(pack, self._mask_runs(pack), strict=True):
@@ -148,39 +156,40 @@ class RecordMasker:
         )
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
-        """The counts of records' values, for a first calibration; tombstones are passed over.
+        """The counts of records' values, for a first calibration; tombstones are not counted.
 
-        Records are left out for the same reasons as in ``mask``, except for their own alpha and noise key.
+        Records are rejected for the same reasons as by ``mask``, except for their alpha and noise key.
         """
-        samples = [self._count(run) for run in _runs(values)] or [self._count(Inputs.of([]))]
+        samples = [self._count(records) for records in _split_values(values)] or [self._count(Inputs.of([]))]
         rejected = sum((Counter(sample.rejected) for sample in samples), Counter[str]())
         return SampleCounts(merge(sample.counts for sample in samples), dict(rejected))
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
-        """The records' codes as batches of positions, of the records that ``count`` counts."""
-        for run in _runs(values):
-            yield self._sampler.take(run).batch
+        """The codes of the records that ``count`` counts, as batches of positions."""
+        for records in _split_values(values):
+            yield self._counting_codec.read(records).batch
 
     def _count(self, records: Inputs) -> SampleCounts:
-        taken = self._sampler.take(records)
-        counts = count_batch(taken.batch, self._sizes, taken.unknown, taken.lost)
-        return SampleCounts(counts, _by_reason(taken.rejected.values()))
+        decoded = self._counting_codec.read(records)
+        counts = count_batch(decoded.batch, self._sizes, decoded.unknown, decoded.lost)
+        return SampleCounts(counts, _by_reason(decoded.rejected.values()))
 
     def _mask_runs(self, runs: Sequence[_Run]) -> Sequence[Result]:
-        """Masks runs at once; one by one where that fails."""
+        """Masks runs together; if that fails, one by one."""
         if len(runs) > 1:
             try:
                 records = Inputs.joined([run.records for run in runs])
-                return self._finish_all(runs, records, self._reader.take(records))
+                return self._finish_all(runs, records, self._codec, self._codec.read(records))
             except StatisticsError:
                 raise
             except Exception as error:  # noqa: BLE001
-                _log.warning("masking partitions at once failed (%s); masking one by one", type(error).__name__)
+                _log.warning("masking partitions together failed (%s); masking one by one", type(error).__name__)
         return [self._mask_run(run) for run in runs]
 
     def _mask_run(self, run: _Run) -> Result:
+        """Masks a run; if that fails, record by record."""
         try:
-            return self._finish(run, self._reader.take(run.records))
+            return self._finish(run, self._codec, self._codec.read(run.records))
         except StatisticsError:
             raise
         except Exception as error:  # noqa: BLE001
@@ -188,56 +197,61 @@ class RecordMasker:
             return self._one_by_one(run)
 
     def _mask_group(self, run: _Run, hold: bool) -> Result:
-        """Never one by one: a record is masked with its group, or not at all."""
+        """Masks a group; if that fails, all its records are rejected. None of them is masked without the others."""
         try:
-            return self._attempt_group(run, self._reader.take(run.records), hold)
+            return self._attempt_group(run, self._codec.read(run.records), hold)
         except (StatisticsError, GroupTooSmallError):
             raise
         except Exception as error:  # noqa: BLE001
             place = f"topic {run.topic}, partition {run.partition}, offsets {run.records.offsets[0]} to "
             _log.error("masking the group at %s%d failed (%s)", place, run.records.offsets[-1], type(error).__name__)
-            taken = self._reader.take_literally(run.records)
-            return self._finish(run, refused(taken, run.records, Reason.INTERNAL_ERROR))
+            decoded = self._reference.read(run.records)
+            return self._finish(run, self._reference, reject_all(decoded, run.records, Reason.INTERNAL_ERROR))
 
-    def _attempt_group(self, run: _Run, taken: DecodedBatch, hold: bool) -> Result:
-        if not len(taken.indices):
-            return self._finish(run, taken)
+    def _attempt_group(self, run: _Run, decoded: DecodedBatch[Any], hold: bool) -> Result:
+        if not len(decoded.indices):
+            return self._finish(run, self._codec, decoded)
         try:
-            return large_enough(taken.batch, self._mechanism.group_minimum, lambda: self._finish(run, taken))
+            minimum = self._mechanism.group_minimum
+            return mask_group(decoded.batch, minimum, lambda: self._finish(run, self._codec, decoded))
         except GroupTooSmallError:
             if hold:
                 raise
-            return self._finish(run, refused(taken, run.records, Reason.GROUP_TOO_SMALL))
+            return self._finish(run, self._codec, reject_all(decoded, run.records, Reason.GROUP_TOO_SMALL))
 
     def _one_by_one(self, run: _Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record)) for record in singly])
-        return replace(result, blocks=[_joined(result.blocks)])
+        return replace(result, blocks=[_merge_blocks(result.blocks)])
 
     def _mask_alone(self, run: _Run) -> Result:
+        """Masks a single record; if that fails, it is rejected."""
         try:
-            return self._finish(run, self._reader.take_literally(run.records))
+            return self._finish(run, self._reference, self._reference.read(run.records))
         except StatisticsError:
             raise
         except Exception as error:  # noqa: BLE001
             offset = run.records.offsets[0]
             place = f"topic {run.topic}, partition {run.partition}, offset {offset}"
             _log.error("masking the record at %s failed (%s)", place, type(error).__name__)
-            return self._finish(run, self._reader.refuse(Rejected(offset, Reason.INTERNAL_ERROR.value)))
+            rejected = {0: Rejected(offset, Reason.INTERNAL_ERROR.value)}
+            return self._finish(run, self._reference, replace(self._reference.read(Inputs.of([])), rejected=rejected))
 
-    def _finish(self, run: _Run, taken: DecodedBatch) -> Result:
-        return self._finish_all([run], run.records, taken)[0]
+    def _finish(self, run: _Run, codec: RecordCodec[Any], decoded: DecodedBatch[Any]) -> Result:
+        return self._finish_all([run], run.records, codec, decoded)[0]
 
-    def _finish_all(self, runs: Sequence[_Run], records: Inputs, taken: DecodedBatch) -> list[Result]:
-        """The results of runs whose records were taken together."""
-        masked = self._mask_batch(runs, taken)
-        values: list[bytes | None] = [None] * len(records)
-        for index, value in zip(taken.indices.tolist(), taken.write(masked), strict=True):
-            values[index] = value
+    def _finish_all(
+        self, runs: Sequence[_Run], records: Inputs, codec: RecordCodec[Any], decoded: DecodedBatch[Any]
+    ) -> list[Result]:
+        """Masks and renders the records of runs that were decoded together; the result of each run."""
+        masked = self._mask_batch(runs, decoded)
+        values = _values(len(records), codec, decoded, masked)
         keys = self._treat_keys(records.keys)
-        counted = CountedRecords(taken.batch, masked, taken.indices, taken.rejected, taken.unknown, taken.lost)
+        counted = CountedRecords(
+            decoded.batch, masked, decoded.indices, decoded.rejected, decoded.unknown, decoded.lost
+        )
         return [
-            self._result(run, values[start:end], keys[start:end], part_of(counted, start, end))
+            self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
             for run, (start, end) in _spans(runs)
         ]
 
@@ -254,24 +268,24 @@ class RecordMasker:
             blocks=self._blocks(run, counted),
         )
 
-    def _mask_batch(self, runs: Sequence[_Run], taken: DecodedBatch) -> MaskedBatch:
-        batch = taken.batch
+    def _mask_batch(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
+        batch = decoded.batch
         if not batch.size:
             return MaskedBatch(batch.columns, (Tally(),) * len(batch.columns), batch.numeric)
-        masked = self._mechanism.mask_batch(batch, self._keys(runs, taken))
+        masked = self._mechanism.mask_batch(batch, self._keys(runs, decoded))
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
-            _check(before, after, size)
+            _check_codes(before, after, size)
         check_numbers(batch.numeric, masked.numeric, [number.kind for number in self._plan.numeric])
         return masked
 
-    def _keys(self, runs: Sequence[_Run], taken: DecodedBatch) -> Keys:
+    def _keys(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> Keys:
         if self._plan.noise_key is not None:
-            return FieldKeys(self._secret, taken.keys)
-        found = [
-            self._position_keys(run, taken.indices[slice(*np.searchsorted(taken.indices, span))] - span[0])
+            return FieldKeys(self._secret, decoded.keys)
+        keys = [
+            self._position_keys(run, decoded.indices[slice(*np.searchsorted(decoded.indices, span))] - span[0])
             for run, span in _spans(runs)
         ]
-        return found[0] if len(found) == 1 else SeveralKeys(found)
+        return keys[0] if len(keys) == 1 else ConcatenatedKeys(keys)
 
     def _position_keys(self, run: _Run, indices: Int64Array) -> Keys:
         offsets = np.array(run.records.offsets, dtype=np.int64)
@@ -284,6 +298,7 @@ class RecordMasker:
         ]
 
     def _block(self, run: _Run, counted: CountedRecords) -> Block:
+        masked = Batch(counted.batch.size, counted.masked.columns, numeric=counted.masked.numeric)
         return Block(
             topic=run.topic,
             partition=run.partition,
@@ -292,28 +307,35 @@ class RecordMasker:
             timestamp=max(run.records.timestamps),
             statistics_version=run.statistics_version,
             original=count_batch(counted.batch, self._sizes, counted.unknown, counted.lost),
-            masked=count_batch(
-                Batch(counted.batch.size, counted.masked.columns, numeric=counted.masked.numeric), self._sizes
-            ),
+            masked=count_batch(masked, self._sizes),
             tallies=counted.masked.tallies,
             rejected=_by_reason(counted.rejected.values()),
         )
 
 
+def _values(size: int, codec: RecordCodec[Any], decoded: DecodedBatch[Any], masked: MaskedBatch) -> list[bytes | None]:
+    """The rendered values of ``size`` records; None for tombstones and rejected records."""
+    values: list[bytes | None] = [None] * size
+    if len(decoded.indices):
+        for index, value in zip(decoded.indices.tolist(), codec.render(decoded, masked), strict=True):
+            values[index] = value
+    return values
+
+
 def _spans(runs: Sequence[_Run]) -> Iterator[tuple[_Run, tuple[int, int]]]:
-    """Each run, and where its records begin and end among those of all."""
+    """Each run, with the start and end of its records among those of all runs."""
     return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
 
 
-def _same(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
+def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
     if plan != mechanism:
         raise ParameterError(f"the plan's {what} are {plan}, the mechanism's {mechanism}")
 
 
-def _check(before: Column, after: Column, size: int) -> None:
-    """Raises ValueError unless exactly the values that were there have become concepts of their taxonomy."""
-    there = before.codes >= 0
-    if not np.array_equal(there, after.codes >= 0) or (after.codes >= size).any():
+def _check_codes(before: Column, after: Column, size: int) -> None:
+    """Raises ValueError unless exactly the present values have been replaced, by concepts of their taxonomy."""
+    present = before.codes >= 0
+    if not np.array_equal(present, after.codes >= 0) or (after.codes >= size).any():
         raise ValueError("the mechanism did not mask every value")
 
 
@@ -321,15 +343,16 @@ def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:
     return dict(Counter(one.reason for one in rejected))
 
 
-def _runs(values: Iterable[bytes | None]) -> Iterator[Inputs]:
+def _split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
+    """Values as records, at most ``BLOCK_RECORDS`` at a time."""
     rest = iter(values)
     while run := list(islice(rest, BLOCK_RECORDS)):
         size = len(run)
         yield Inputs(offsets=range(size), values=run, keys=[None] * size, timestamps=[-1] * size)
 
 
-def _joined(blocks: Sequence[Block]) -> Block:
-    """The block of consecutive records that have a block each."""
+def _merge_blocks(blocks: Sequence[Block]) -> Block:
+    """One block for consecutive records that have a block each."""
     columns = zip(*(block.tallies for block in blocks), strict=True)
     return replace(
         blocks[0],

@@ -1,4 +1,7 @@
-"""Records of several partitions masked at once: what a call costs is paid once, and each record's noise is its own."""
+"""Packing: runs of several partitions are masked in one call, which saves the fixed costs of a call.
+
+Every record keeps the noise of its own partition and offset.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,22 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.pipeline.records import Inputs
 
 
-class Sized(Protocol):
-    """What has records."""
+class HasRecords(Protocol):
+    """A run of records."""
 
     @property
     def records(self) -> Inputs: ...
 
 
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T", bound=HasRecords)
 
 
-def pack_runs(runs: Iterable[T], most: int) -> Iterator[list[T]]:
-    """Runs in their order, as many at a time as have no more than ``most`` records together; one at least."""
+def pack_runs(runs: Iterable[T], limit: int) -> Iterator[list[T]]:
+    """Packs of consecutive runs with at most ``limit`` records in total; a larger run is a pack of its own."""
     pack: list[T] = []
     size = 0
     for run in runs:
-        if pack and size + len(run.records) > most:
+        if pack and size + len(run.records) > limit:
             yield pack
             pack, size = [], 0
         pack.append(run)
@@ -37,8 +40,8 @@ def pack_runs(runs: Iterable[T], most: int) -> Iterator[list[T]]:
         yield pack
 
 
-class SeveralKeys(Keys):
-    """The keys of several sources' records, one source after the other."""
+class ConcatenatedKeys(Keys):
+    """The keys of several sources, one source after another."""
 
     def __init__(self, sources: Sequence[Keys]) -> None:
         self._sources = sources
@@ -53,6 +56,6 @@ class SeveralKeys(Keys):
         words = np.empty((len(rows), 8), np.uint64)
         owners = np.searchsorted(self._starts, rows, side="right") - 1
         for number, (source, start) in enumerate(zip(self._sources, self._starts, strict=False)):
-            mine = np.flatnonzero(owners == number)
-            words[mine] = source.words(lane, rows[mine] - start)
+            own = np.flatnonzero(owners == number)
+            words[own] = source.words(lane, rows[own] - start)
         return words

@@ -90,6 +90,17 @@ class Path:
         """The number of ``[*]`` in the path."""
         return sum(isinstance(step, EachStep) for step in self.steps)
 
+    @property
+    def parent(self) -> Path:
+        """The path without its last step."""
+        return Path(self.text, self.steps[:-1])
+
+    def filter_fields(self) -> Iterator[Path]:
+        """The paths of the fields that the path's filters compare."""
+        for end, step in enumerate(self.steps, start=1):
+            if isinstance(step, FilterStep):
+                yield Path(self.text, (*self.steps[:end], *map(NameStep, step.field)))
+
     def may_meet(self, other: Path) -> bool:
         """Whether there can be a record in which one path selects the other's value, or a part of it."""
         return all(_may_be_same(a, b) for a, b in zip(self.steps, other.steps, strict=False))

@@ -52,10 +52,10 @@ class Pseudonyms:
     def _of_texts(self, texts: Sequence[bytes]) -> list[bytes | None]:
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), np.uint8)
-        found: list[bytes | None] = self.of_pieces(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
+        found: list[bytes | None] = self.of_slices(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
         return found
 
-    def of_pieces(self, data: UInt8Array, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> UInt8Array:
+    def of_slices(self, data: UInt8Array, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> UInt8Array:
         """(32 · n,) uint8: the pseudonyms of n pieces of bytes, behind the last of which ``PADDING`` more stand."""
         found: UInt8Array = pseudonyms_of(self._state, self._empty, data, starts, sizes)
         return found

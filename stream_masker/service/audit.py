@@ -1,7 +1,7 @@
-"""Audits: the mask of a record derived once more, from the input record, the secret and the published statistics.
+"""Audit of masked records: derive a record's mask again and compare it with what was written.
 
-Nothing is taken from the masked record but its headers: they name the statistics version and the configuration that it
-was masked under. No value is shown, whatever the outcome.
+The mask is derived from the input record, the secret and the published statistics. From the masked record only the
+headers are used: they name the statistics version and the configuration. No value is ever shown.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from stream_masker.service.masking import Masking
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPlace:
-    """A record's place in the input topic."""
+class RecordLocation:
+    """The location of a record in the input topic."""
 
     partition: int
     offset: int
 
     @classmethod
-    def parse(cls, text: str) -> RecordPlace:
-        """``PARTITION:OFFSET``. Raises ServiceError."""
+    def parse(cls, text: str) -> RecordLocation:
+        """Parse ``PARTITION:OFFSET``. Raises ServiceError."""
         partition, _, offset = text.partition(":")
         if not (partition.isdecimal() and offset.isdecimal()):
-            raise ServiceError(f"{text!r} is no place of a record: use PARTITION:OFFSET, such as 0:1234")
+            raise ServiceError(f"{text!r} is not the location of a record: use PARTITION:OFFSET, such as 0:1234")
         return cls(int(partition), int(offset))
 
     def __str__(self) -> str:
@@ -45,15 +45,15 @@ class RecordPlace:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an audit found: whether the record's outcome is what it has to be, and in which words to say so."""
+    """The result of an audit: whether the record's outcome is the derived one, and a description."""
 
-    place: RecordPlace
+    location: RecordLocation
     matches: bool
-    words: str
+    description: str
 
 
 class Auditor:
-    """Audits records of one configuration. Reads topics, joins no group, writes nothing."""
+    """Audits the records of one configuration. It reads topics, joins no group and writes nothing."""
 
     def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
         """Raises ConfigurationError for a configuration that cannot mask."""
@@ -62,125 +62,135 @@ class Auditor:
         self._masking = Masking(configuration)
         self._version = cache(self._read_version)
 
-    def audit(self, at: RecordPlace) -> Finding:
-        """Raises ServiceError when there is no such record, KafkaException when a topic cannot be read."""
-        record = self._input(at)
-        if (rejection := self._rejection(at)) is not None:
-            return self._judge_rejection(at, record, rejection)
+    def audit(self, location: RecordLocation) -> Finding:
+        """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
+        record = self._input(location)
+        if (rejection := self._rejection(location)) is not None:
+            return self._judge_rejection(location, record, rejection)
         last = None
-        for found in self._masked(at, record.timestamp):
-            last = self._judge_masked(at, record, found)
+        for found in self._masked(location, record.timestamp):
+            last = self._judge_masked(location, record, found)
             if last.matches:
                 return last
-        return last or Finding(at, False, "not masked and not rejected: perhaps it has not been read yet")
+        return last or Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
 
-    def _input(self, at: RecordPlace) -> InputRecord:
-        for message in self._read(self._topics.input, at.partition, at.offset):
-            if message.offset() == at.offset:
+    def _input(self, location: RecordLocation) -> InputRecord:
+        for message in self._read(self._topics.input, location.partition, location.offset):
+            if message.offset() == location.offset:
                 return as_record(message)
             break
-        raise ServiceError(f"{self._topics.input} has no record at {at}: it is not there yet, or not any more")
+        raise ServiceError(f"{self._topics.input} has no record at {location}: not yet written, or already deleted")
 
-    def _rejection(self, at: RecordPlace) -> Rejected | None:
-        """The rejection of the record; of several equal ones the first."""
+    def _rejection(self, location: RecordLocation) -> Rejected | None:
+        """Return the record's rejection, the first one if there are several; None if there is none."""
         rejected = self._topics.rejected
         partitions = len(self._consumer.list_topics(rejected, timeout=POLL_TIMEOUT_SECONDS).topics[rejected].partitions)
-        key = f"{self._topics.input}:{at.partition}:{at.offset}".encode()
-        for message in self._read(rejected, at.partition % max(1, partitions)):
+        key = f"{self._topics.input}:{location.partition}:{location.offset}".encode()
+        for message in self._read(rejected, location.partition % max(1, partitions)):
             if message.key() == key:
                 return decode_rejection(message.value() or b"")[2]
         return None
 
-    def _masked(self, at: RecordPlace, timestamp: int) -> list[Message]:
-        """The masked records that may be the record's: those of its partition and timestamp, in their order."""
-        wanted = TopicPartition(self._topics.output, at.partition, timestamp)
-        start = self._consumer.offsets_for_times([wanted], timeout=POLL_TIMEOUT_SECONDS)[0].offset
+    def _masked(self, location: RecordLocation, timestamp: int) -> list[Message]:
+        """Return the masked records that can belong to the record: same partition and timestamp, in offset order."""
+        timestamp_query = TopicPartition(self._topics.output, location.partition, timestamp)
+        start = self._consumer.offsets_for_times([timestamp_query], timeout=POLL_TIMEOUT_SECONDS)[0].offset
         if start < 0:
             return []
-        messages = self._read(self._topics.output, at.partition, start)
+        messages = self._read(self._topics.output, location.partition, start)
         return [message for message in messages if message.timestamp()[1] == timestamp]
 
-    def _judge_rejection(self, at: RecordPlace, record: InputRecord, found: Rejected) -> Finding:
-        """A rejection depends on no statistics, but masking the record needs some: the newest."""
+    def _judge_rejection(self, location: RecordLocation, record: InputRecord, found: Rejected) -> Finding:
+        """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
         version = max(self._versions(), default=0)
         if not version:
-            return Finding(at, False, "rejected, but there are no statistics to derive that by")
-        derived = self._derive(at, [record], version)
+            return Finding(location, False, "rejected, but there are no statistics to verify it with")
+        derived = self._derive(location, [record], version)
         matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (found.reason, found.field)
-        words = f"rejected ({found.reason})"
-        return Finding(at, matches, words if matches else f"{words}, which the configuration does not give")
-
-    def _judge_masked(self, at: RecordPlace, record: InputRecord, found: Message) -> Finding:
-        headers = dict(found.headers() or ())
-        version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
-        words = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
-        try:
-            under = self._under(version).configuration.hash
-            derived = self._derive(at, self._group(at, record, headers.get(GROUP_HEADER)), version)
-        except (ConfigurationError, StatisticsError) as error:
-            return Finding(at, False, f"{words}, which cannot be derived: {error}")
-        if under.encode() != configuration:
-            told = configuration.decode("ascii", "replace")
-            return Finding(at, False, f"{words} and configuration {told}; the one given is {under}")
-        matches = _same(derived, found)
+        description = f"rejected ({found.reason})"
         return Finding(
-            at, matches, words if matches else f"{words}, but the secret and the statistics give another mask"
+            location, matches, description if matches else f"{description}, but the configuration gives another outcome"
         )
 
-    def _group(self, at: RecordPlace, record: InputRecord, told: bytes | None) -> list[InputRecord]:
-        """The records that were masked together with a record; itself alone where the headers name no group."""
-        if told is None:
+    def _judge_masked(self, location: RecordLocation, record: InputRecord, found: Message) -> Finding:
+        headers = dict(found.headers() or ())
+        version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
+        description = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
+        try:
+            under = self._masking_for(version).configuration.hash
+            derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
+        except (ConfigurationError, StatisticsError) as error:
+            return Finding(location, False, f"{description}, which cannot be derived: {error}")
+        if under.encode() != configuration:
+            masked_under = configuration.decode("ascii", "replace")
+            return Finding(
+                location,
+                False,
+                f"{description} and configuration {masked_under}, but the given configuration is {under}",
+            )
+        matches = _same(derived, found)
+        return Finding(
+            location,
+            matches,
+            description if matches else f"{description}, but the secret and the statistics give another mask",
+        )
+
+    def _group(self, location: RecordLocation, record: InputRecord, bounds: bytes | None) -> list[InputRecord]:
+        """Return the records that were masked as one group; the record alone if the headers name no group."""
+        if bounds is None:
             return [record]
-        first, last = (_number(bound) for bound in told.partition(b"-")[::2])
-        messages = self._read(self._topics.input, at.partition, first)
+        first, last = (_number(bound) for bound in bounds.partition(b"-")[::2])
+        messages = self._read(self._topics.input, location.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 
-    def _derive(self, at: RecordPlace, records: Sequence[InputRecord], version: int) -> RecordOutcome:
-        """The record's outcome under a version, masked with the records of its group. Raises StatisticsError where it
-        is not among them."""
-        masking = self._under(version)
+    def _derive(self, location: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
+        """Return the record's outcome under a version, masked together with its group.
+
+        Raises StatisticsError if the group does not contain the record.
+        """
+        masking = self._masking_for(version)
         masking.mechanism.restore(self._version(version).snapshot)
-        result = masking.masker.mask(self._topics.input, at.partition, records, statistics_version=version)
-        derived = [outcome for outcome in result.outcomes if outcome.offset == at.offset]
+        result = masking.masker.mask(self._topics.input, location.partition, records, statistics_version=version)
+        derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:
-            raise StatisticsError("the group that its headers name does not hold it")
+            raise StatisticsError("the group that its headers name does not contain it")
         return derived[0]
 
-    def _under(self, version: int) -> Masking:
-        """What masks under the version's settings."""
+    def _masking_for(self, version: int) -> Masking:
+        """Return the masking objects for the version's settings."""
         return self._masking.under(self._version(version).settings)
 
     def _read_version(self, version: int) -> StatisticsMessage:
-        """Raises StatisticsError for a version that the topic does not hold any more."""
+        """Read a statistics version. Raises StatisticsError if the topic does not contain it."""
         versions = self._versions()
         if version not in versions:
-            raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics} (any more)")
-        return decode_statistics(versions[version].whole())
+            raise StatisticsError(f"statistics version {version} is not on {self._topics.statistics}")
+        return decode_statistics(versions[version].message())
 
     def _versions(self) -> dict[int, ChunkAssembler]:
-        """What the statistics topic holds, by version."""
-        return collected(self._read(self._topics.statistics, SINGLE_PARTITION))
+        """Return the complete statistics versions on the topic."""
+        return complete_versions(self._read(self._topics.statistics, SINGLE_PARTITION))
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
-        """Committed records of a partition from an offset on, up to its present end."""
+        """Yield the committed records of a partition from an offset to its present end."""
         return read_to_end(self._consumer, topic, partition=partition, start=start, patience=POLL_TIMEOUT_SECONDS)
 
 
-def audit(configuration: Configuration, places: Iterable[RecordPlace]) -> Iterator[Finding]:
-    """Audits records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
+def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
+    """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
-        yield from map(auditor.audit, places)
+        yield from map(auditor.audit, locations)
 
 
 def as_record(message: Message) -> InputRecord:
-    """A message as the record masker takes it."""
+    """Convert a message to the record masker's input."""
     headers: list[Header] = list(message.headers() or ())
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def collected(messages: Iterable[Message]) -> dict[int, ChunkAssembler]:
-    """Versions put together out of the messages of the statistics topic, in their order; complete ones only."""
+def complete_versions(messages: Iterable[Message]) -> dict[int, ChunkAssembler]:
+    """Assemble versions from the messages of the statistics topic, in order; return the complete ones."""
     versions = Versions()
     for message in messages:
         if (found := chunk_position(message.key())) is not None:
@@ -193,7 +203,7 @@ def _number(text: bytes | None) -> int:
 
 
 def _same(derived: RecordOutcome, found: Message) -> bool:
-    """Whether a masked record is what was derived: value, key and headers, byte for byte."""
+    """Whether a masked record equals the derived one in value, key and headers."""
     headers: list[Header] = list(found.headers() or ())
     return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == (
         found.value(),

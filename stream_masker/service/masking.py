@@ -1,4 +1,4 @@
-"""What masks, made from a configuration; and made anew when a statistics version brings other settings."""
+"""The objects that mask: plan, mechanism and record masker of a configuration, also for other settings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.configuration.settings import with_settings
 
 
 class Masking:
-    """Plan, mechanism and record masker of a configuration."""
+    """The plan, mechanism and record masker of a configuration."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """Loads the ontologies. Raises ConfigurationError for what the configuration names and is not there."""
+        """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         secret = read_secret(configuration)
         self.configuration = configuration
         self.plan: Plan = build_plan(configuration)
@@ -28,20 +28,20 @@ class Masking:
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:
-        """Of each attribute, in their order."""
+        """The taxonomy of each nominal attribute, in attribute order."""
         return {attribute.name: attribute.concepts.taxonomy for attribute in self.plan.attributes}
 
     @property
     def alpha(self) -> dict[str, float]:
-        """The noise level of each attribute; the default one where records bring their own, 0 where there is none."""
+        """The noise level of each attribute; the default one if records bring their own, 0 if there is none."""
         return noise_levels(self.configuration)
 
     def under(self, settings: Mapping[str, Any] | None) -> Masking:
-        """What masks under a statistics version's settings: this one, where they are its own or there are none.
+        """Return the masking for a statistics version's settings, or this one if there are none or they are equal.
 
-        Raises ConfigurationError for settings that cannot be taken up.
+        Raises ConfigurationError for settings that cannot be applied.
         """
         if settings is None:
             return self
-        wanted = with_settings(self.configuration, settings)
-        return self if wanted.hash == self.configuration.hash else Masking(wanted)
+        configuration = with_settings(self.configuration, settings)
+        return self if configuration.hash == self.configuration.hash else Masking(configuration)

@@ -1,8 +1,8 @@
-"""Semantic distances: pairs, one concept to all, and matrices, with others' rates beside.
+"""Semantic distances: pairs, one concept to all, and matrices, compared with other implementations.
 
 Run by hand: ``python tests/benchmarks/bench_distances.py [--quick]``. One core. Rates are the best of several runs.
 
-* the literal algorithm: equations 11 and 12 of the 2017 paper in NumPy, on arrays of ancestors made beforehand;
+* the literal algorithm: equations 11 and 12 of the 2017 paper in NumPy, on precomputed arrays of ancestors;
 * NLTK's ``wup_similarity`` and nxontology's ``batet`` (|T1 ∩ T2| / |T1 ∪ T2|, of which the logarithmic distance is a
   function), on the same concepts;
 * HESML V2R1, the fastest published library: what its paper reports for Wu–Palmer on one core.
@@ -26,7 +26,7 @@ from stream_masker.core.ontology import Taxonomy
 HESML = {"hpo": 1.08e6, f"snomed:{SNOMED_CONCEPTS}": 435_252.0}
 MEASURES: tuple[Callable[[Taxonomy], Distance], ...] = (WuPalmer, LogTaxonomic)
 FEW = 300
-"""Pairs for the slow ones."""
+"""The number of pairs for slow implementations."""
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def pairs_row(name: str, measure: Callable[[Taxonomy], Distance]) -> list[object
 
 
 def check_and_rate(d: Distance, other: Callable[[int, int], float], a: np.ndarray, b: np.ndarray) -> float:
-    """Pairs a second of another implementation, which must agree on nearly all pairs: some choose another subsumer."""
+    """Return another implementation's pairs per second; it must agree on nearly all pairs (some subsumers differ)."""
     given = list(zip(a.tolist(), b.tolist(), strict=True))
     seconds = best(lambda: [other(i, j) for i, j in given], repeats=3)
     found = np.array([other(i, j) for i, j in given])
@@ -76,7 +76,7 @@ def check_and_rate(d: Distance, other: Callable[[int, int], float], a: np.ndarra
 
 
 def literal(d: Distance) -> Callable[[Taxonomy], Callable[[int, int], float]]:
-    """The paper's formulas in NumPy."""
+    """Return the literal implementation of the paper's formulas in NumPy."""
     return literal_wu_palmer if d.name == "wu_palmer" else literal_log_taxonomic
 
 
@@ -107,12 +107,12 @@ def literal_log_taxonomic(tau: Taxonomy) -> Callable[[int, int], float]:
 
 
 def library(d: Distance) -> Callable[[Taxonomy], Callable[[int, int], float]]:
-    """A Python library that has the measure."""
+    """Return a Python library's implementation of the measure."""
     return nltk_wu_palmer if d.name == "wu_palmer" else nxontology_log_taxonomic
 
 
 class Term(Synset):
-    """A concept as NLTK's Wu–Palmer similarity wants it."""
+    """A concept with the interface of NLTK's Wu–Palmer similarity."""
 
     def __init__(self, name: str) -> None:
         super().__init__(None)
@@ -147,7 +147,7 @@ def nxontology_log_taxonomic(tau: Taxonomy) -> Callable[[int, int], float]:
 
 
 def sizes(largest: str) -> None:
-    """Cost against |τ|."""
+    """Measure the cost by |τ|."""
     most = int(largest.removeprefix("snomed:"))
     rows = [size_row(f"snomed:{m}") for m in (1000, 10_000, 50_000, 100_000, most) if m <= most]
     head = [
@@ -173,7 +173,7 @@ def size_row(name: str) -> list[object]:
 
 
 def matrices(names: tuple[str, ...]) -> None:
-    """Cost against k."""
+    """Measure the cost by k."""
     head = ["taxonomy", "k", "measure", "ms", "ns a cell", "peak MB beside the matrix", "÷ literal NumPy"]
     ks = (250, 1000, 4000)
     table("Matrices k x k", head, (matrix_row(name, k, measure) for name in names for measure in MEASURES for k in ks))

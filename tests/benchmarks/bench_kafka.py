@@ -1,14 +1,14 @@
-"""Records a second through a real Kafka: a plain copy, and the mask worker, of the same topic with the same client.
+"""Records per second through a real Kafka: a plain copy and the mask worker, on the same topic with the same client.
 
 Run by hand: ``python tests/benchmarks/bench_kafka.py [--shape nested|flat] [--others] [--records 500000] [--batch
 10000]``.
 
-Starts a broker of its own, writes generated discharges to four partitions, and lets each contender, one process, take
-them all in transactions of the same size; the copy by the worker's settings, and again by the client's own pause
-between two fetches when its queue is full, which is long. A contender's rate is that from its first committed records
-to its last. Then the calibrator reads the worker's blocks. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with
-MaskField, and a Faust agent that passes events through (on a tenth of the records: it is slow). Prints a Markdown table
-of rates and of their ratios to the copy's. Two workers: ``bench_scaling.py``.
+Starts a broker, writes synthetic discharges to four partitions, and runs each contender, a single process, over all of
+them in transactions of the same size. The copy runs with the worker's settings, and again with the client's long
+default pause between fetches when its queue is full. A contender's rate is measured from its first committed records to
+its last. Then the calibrator reads the worker's blocks. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with
+MaskField, and a Faust agent that forwards events (on a tenth of the records, because it is slow). Prints a Markdown
+table of rates and of their ratios to the copy's. For two workers see ``bench_scaling.py``.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_broker import running
 from kafka_records import Topics, read_all, write
-from support.readme import blocks
+from support.documentation import blocks
 
 from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS
 
 PARTITIONS = 4
 CLIENT_S_OWN_MS = 1_000
 CLI = (sys.executable, "-P", "-m", "stream_masker")
-SHAPES = {"nested": "Kafka in five minutes", "flat": "A flat event"}
+SHAPES = {"nested": "A nested event", "flat": "A flat event"}
 
 
 def main() -> None:
@@ -62,8 +62,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
-    parser.add_argument("--others", action="store_true", help="race the others as well")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
+    parser.add_argument("--others", action="store_true", help="also run the other contenders")
     parser.add_argument("--pause", type=int, default=FETCH_BACKOFF_MS, help=argparse.SUPPRESS)
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -100,7 +100,7 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
 
 
 def others(folder: Path, configuration: Configuration, records: int, batch: int) -> dict[str, float]:
-    """The rates of those that carry the input to a topic of their own."""
+    """Return the rates of the contenders that copy the input to another topic."""
     bootstrap, source = configuration.kafka.bootstrap_servers, configuration.topics.input
     made, rates = Topics(bootstrap), {}
     target = made("by-kafka-python", partitions=PARTITIONS)
@@ -122,17 +122,17 @@ def run(*command: str) -> None:
 
 
 def configured(folder: Path, bootstrap: str, batch: int, section: str) -> Configuration:
-    """The configuration that stands in a section of the README."""
+    """Return the configuration below a heading of the documentation."""
     (folder / "secret").write_bytes(secrets.token_bytes(32))
     (folder / "secret").chmod(0o600)
-    content = yaml.safe_load(blocks("yaml", section)[0])
+    content = yaml.safe_load(blocks("yaml", section)[0].text)
     content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}}
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(folder / "stream-masker.yaml", {})
 
 
 def fill(configuration: Configuration, records: int) -> float:
-    """Writes generated events; their mean size in bytes."""
+    """Write synthetic events and return their mean size in bytes."""
     values = [orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(records)]
     rows = ({"value": value, "key": str(k % 997), "partition": k % PARTITIONS} for k, value in enumerate(values))
     write(configuration.kafka.bootstrap_servers, configuration.topics.input, rows)
@@ -140,7 +140,7 @@ def fill(configuration: Configuration, records: int) -> float:
 
 
 def timed(command: list[str], bootstrap: str, topics: list[str], records: int) -> float:
-    """Records a second between the first and the last committed ones that a child process writes."""
+    """Return a child process's records per second, from its first to its last committed records."""
     with child(command) as process, contextlib.closing(Watch(bootstrap, topics)) as watch:
         first = watch.until(1, process)
         start = time.perf_counter()
@@ -149,7 +149,7 @@ def timed(command: list[str], bootstrap: str, topics: list[str], records: int) -
 
 
 class Watch:
-    """Counts committed records of topics, by reading them, with as little of the machine's time as may be."""
+    """Counts committed records of topics by reading them, with little processor time."""
 
     def __init__(self, bootstrap: str, topics: list[str]) -> None:
         gc.disable()
@@ -160,7 +160,7 @@ class Watch:
         self.seen = 0
 
     def until(self, records: int, process: subprocess.Popen[bytes]) -> int:
-        """Waits for this many; their number."""
+        """Wait for this number of records; return the number read."""
         while self.seen < records:
             assert process.poll() in (None, 0), "the contender failed"
             self.seen += sum(message.error() is None for message in self.consumer.consume(20_000, 0.05))
@@ -171,7 +171,7 @@ class Watch:
 
 
 def calibrator_rate(command: list[str], configuration: Configuration, records: int) -> float:
-    """Records a second that the calibrator merges and recomputes statistics of, from its first version to its last."""
+    """Return the records per second that the calibrator merges, from its first version to its last."""
     bootstrap, topics = configuration.kafka.bootstrap_servers, configuration.topics
     last = read_all(bootstrap, topics.calibration)[-1].offset
     with child(command) as process:
@@ -201,7 +201,7 @@ def child(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def copy(bootstrap: str, source: str, target: str, *, records: int, batch: int, pause: int) -> None:
-    """The plain copy: the worker's client, transactions and settings, and the bytes as they are."""
+    """Copy a topic with the worker's client, transactions and settings, without changing the bytes."""
     settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", "enable.auto.commit": False}
     fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": pause}
     consumer = Consumer({**settings, **fetching, "group.id": f"copy to {target}"})

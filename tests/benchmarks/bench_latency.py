@@ -1,12 +1,12 @@
-"""Rate and latency of the mask worker through a real Kafka, by transaction size: what ``worker.batch_*`` trades.
+"""Throughput and latency of the mask worker through a real Kafka, by transaction size (``worker.batch_*``).
 
 Run by hand: ``python tests/benchmarks/bench_latency.py [--sizes 500 2000 10000] [--delays 0.01] [--lingers 5]
 [--records 100000] [--seconds 8] [--shape nested|flat] [--code FOLDER ...]``.
 
-Starts a broker of its own with generated discharges in four partitions. For each setting a worker, one process, masks
-them all: the rate is that between its first committed records and its last. Then events are published at half that
-rate, and each one's latency is the time from when it was due to be published until a committed reader has it masked.
-``--code`` names folders with other versions of the package, which are measured in turn. Prints a Markdown table.
+Starts a broker with synthetic discharges in four partitions. For each setting, a worker process masks all of them; its
+rate is measured from its first committed records to its last. Then events are published at half that rate; the latency
+of an event is the time from when it was due until a reader of committed records has its masked record. ``--code`` names
+folders with other versions of the package, which are measured in turn. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from kafka_broker import running
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 
 QUANTILES = (0.5, 0.99, 0.999)
 TICK = 0.002
-"""Seconds between two looks of the publisher and of the reader."""
+"""The poll interval of the publisher and of the reader, in seconds."""
 
 
 def main() -> None:
@@ -58,15 +58,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lingers", type=float, nargs="+", default=[5], help="the producer's linger.ms")
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=8.0, help="how long events are published at half load")
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
-    parser.add_argument("--code", nargs="+", default=[""], help="folders of the package; the default is this one")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
+    parser.add_argument("--code", nargs="+", default=[""], help="folders with the package; default: this one")
     parser.add_argument("--publish", nargs=5, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What one row is measured under."""
+    """The settings of one row."""
 
     code: str
     size: int
@@ -74,7 +74,7 @@ class Setting:
     linger: float
 
     def configuration(self, folder: Path) -> Path:
-        """A configuration with topics and a group of its own; the statistics are those of all."""
+        """Write a configuration with its own topics and consumer group; the statistics are shared."""
         content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
         name = secrets.token_hex(4)
         content["kafka"]["properties"] = {"group.id": name, "linger.ms": self.linger}
@@ -136,7 +136,7 @@ def worker(path: Path, code: str, folder: Path) -> Iterator[None]:
 
 
 class Reader:
-    """A committed reader of what the worker writes."""
+    """A reader of the worker's committed records."""
 
     def __init__(self, configuration: Configuration) -> None:
         topics = configuration.topics
@@ -152,7 +152,7 @@ class Reader:
         return [message for message in self.consumer.consume(20_000, timeout) if message.error() is None]
 
     def rate(self, records: int) -> float:
-        """Records a second from the first committed ones to the last of so many."""
+        """Return the records per second from the first committed records to the last of ``records``."""
         while not (seen := len(self.read(0.05))):
             pass
         first, start = seen, time.perf_counter()
@@ -161,7 +161,7 @@ class Reader:
         return (records - first) / (time.perf_counter() - start)
 
     def latencies(self, records: int) -> np.ndarray:
-        """Seconds from each event's time until it is here masked, in the order of arrival; of so many events."""
+        """Return the latencies of ``records`` events in seconds, in order of arrival."""
         times: list[float] = []
         while len(times) < records:
             messages, now = self.read(TICK), time.time()
@@ -173,7 +173,7 @@ class Reader:
 
 
 def publish(bootstrap: str, topic: str, folder: str, rate: str, seconds: str) -> None:
-    """Publishes so many events a second, each with the time that it is due, whenever it really goes out."""
+    """Publish events at a rate; each timestamp is the time when the event was due."""
     count = int(float(rate) * float(seconds))
     events = synthetic_events(folder, min(count, 20_000))
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "queue.buffering.max.messages": 1_000_000})

@@ -1,13 +1,13 @@
-"""Masking two correlated attributes of records: against parsing the record, and against the paper's algorithm.
+"""Masking of two correlated attributes, compared with parsing the record and with the paper's algorithm.
 
-Run by hand: ``python tests/benchmarks/bench_masking.py [--quick] [--snomed SOURCE]``. One core. Records come from the
-generator of discharges, in batches of 10,000 that are never repeated, through ``mask_many``. Times are of the first
-batch, and the medians of a tenth of all: of the second tenth, when up to 600,000 records have passed, and of the last
-one, when three million have (steady). By then most, not all, of a batch's codes and pairs have been seen before.
+Run by hand: ``python tests/benchmarks/bench_masking.py [--quick] [--snomed SOURCE]``. One core. Synthetic
+discharges are masked by ``mask_many`` in batches of 10,000 that are never repeated. The times are those of the first
+batch, and two medians: over the second tenth of all batches (up to 600,000 records), and over the last tenth (three
+million records, steady). By then most, but not all, codes and pairs of a batch have occurred before.
 
 * orjson: decoding and encoding the same discharge events, nested (about 480 bytes) and flat (about 200 bytes);
-* the literal algorithm: 2017's algorithms 1 to 3 over every concept, in NumPy, on arrays of ancestors made beforehand;
-* resident memory: of a process of its own, which opens the compiled ontology and masks the same batches.
+* the literal algorithm: 2017's algorithms 1 to 3 over every concept, in NumPy, on precomputed arrays of ancestors;
+* resident memory: of a separate process that opens the compiled ontology and masks the same batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from support.snomed import write_release
 
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.ontology.sources import compile_to
+from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.events.synthetic import SyntheticAttribute, SyntheticDischarges
 
@@ -38,7 +38,7 @@ BATCH = 10_000
 NAMES = ("principal", "secondary")
 CASES = [(reference, rounding) for reference in ("mean", "pair", "root") for rounding in ("calibrated", "ceil")]
 FEW = 20
-"""Records for the literal algorithm."""
+"""The number of records for the literal algorithm."""
 
 HEAD = [
     "reference",
@@ -55,28 +55,28 @@ HEAD = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few batches, and a smaller made-up release")
-    parser.add_argument("--snomed", help="a release or a compiled ontology instead of a made-up release")
+    parser.add_argument("--quick", action="store_true", help="few batches and a smaller synthetic release")
+    parser.add_argument("--snomed", help="a release or a compiled ontology instead of a synthetic release")
     parser.add_argument("--resident", nargs=3, metavar=("SOURCE", "CODES", "REFERENCE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.resident:
         return print_resident(*given.resident)
     with tempfile.TemporaryDirectory() as folder:
-        snomed = given.snomed or made_up(Folder(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
+        snomed = given.snomed or synthetic_release(Folder(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
         for source in ("icd10cm", snomed):
             measure(source, batches=10 if given.quick else 300, folder=Folder(folder))
 
 
-def made_up(folder: Folder, concepts: int) -> str:
-    """A made-up release of SNOMED CT, compiled."""
+def synthetic_release(folder: Folder, concepts: int) -> str:
+    """Compile a synthetic SNOMED CT release."""
     write_release(folder / "release", concepts=concepts, seed=1)
-    compiled = folder / "made-up.ontology"
-    compile_to(str(folder / "release"), compiled)
+    compiled = folder / "synthetic.ontology"
+    compile_ontology(str(folder / "release"), compiled)
     return str(compiled)
 
 
 def measure(source: str, *, batches: int, folder: Folder) -> None:
-    """Prints the table of one taxonomy."""
+    """Print the table of one taxonomy."""
     tau = Ontology.load(source).taxonomy()
     title = f"{len(tau):,} concepts, {'a tree' if tau.is_tree else 'a directed acyclic graph'}"
     stream = events(tau)
@@ -99,13 +99,13 @@ def measure(source: str, *, batches: int, folder: Folder) -> None:
 
 
 def codes_of(tau: Taxonomy, events: Iterable[dict[str, Any]]) -> np.ndarray:
-    """(2, n) positions of both attributes."""
+    """Return the (2, n) positions of both attributes."""
     flattened = [flat(event) for event in events]
     return np.array([tau.encode([event[name] for event in flattened]) for name in NAMES])
 
 
 def records_of(tau: Taxonomy, codes: np.ndarray, number: int) -> tuple[list[dict[str, str]], list[bytes]]:
-    """A batch's records as a parser gives them, and their keys."""
+    """Return a batch's records as parsed, and their keys."""
     texts = [tau.decode(column) for column in codes]
     records = [dict(zip(NAMES, row, strict=True)) for row in zip(*texts, strict=True)]
     keys = [b"enc-%09d" % (number * BATCH + i) for i in range(len(records))]
@@ -113,7 +113,7 @@ def records_of(tau: Taxonomy, codes: np.ndarray, number: int) -> tuple[list[dict
 
 
 def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> SemanticNoise:
-    """A mechanism calibrated on a batch."""
+    """Return a mechanism calibrated on a batch."""
     noise = SemanticNoise(dict.fromkeys(NAMES, tau), reference=reference, rounding=rounding, seed=b"benchmark")
     noise.learn_many(records_of(tau, codes, 0)[0])
     noise.calibrate()
@@ -121,7 +121,7 @@ def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -
 
 
 def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> tuple[list[float], float]:
-    """Seconds a record: of each batch, and of the literal algorithm."""
+    """Return the seconds per record of each batch, and of the literal algorithm."""
     noise = mechanism(tau, codes[0], reference, rounding)
     records, keys = records_of(tau, codes[0][:, :FEW], 0)
     noise.mask_many(records, keys=keys)
@@ -134,7 +134,7 @@ def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> 
 
 
 def print_resident(source: str, codes: str, reference: str) -> None:
-    """Masks all batches and prints the process's resident memory, in MB."""
+    """Mask all batches and print the process's resident memory in MB."""
     tau = Ontology.load(source).taxonomy()
     noise = mechanism(tau, batch_of(codes, 0), reference, "calibrated")
     for number in range(len(np.load(codes, mmap_mode="r"))):
@@ -144,25 +144,25 @@ def print_resident(source: str, codes: str, reference: str) -> None:
 
 
 def batch_of(codes: str, number: int) -> np.ndarray:
-    """A batch of those in a file, of which no other is left in memory."""
+    """Load one batch from a file, without keeping the others in memory."""
     return np.array(np.load(codes, mmap_mode="r")[number])
 
 
 def resident(source: str, codes: Folder, reference: str) -> int:
-    """What ``print_resident`` prints in a process of its own."""
+    """Return the output of ``print_resident`` in a separate process."""
     arguments = [sys.executable, __file__, "--resident", source, str(codes), reference]
     return int(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Seconds of this thread, whatever else the machine does."""
+    """Return the processor time of a call in this thread, in seconds."""
     start = time.thread_time()
     run()
     return time.thread_time() - start
 
 
 def events(tau: Taxonomy) -> Iterator[dict[str, Any]]:
-    """Discharges with a principal and a secondary diagnosis."""
+    """Yield discharges with a principal and a secondary diagnosis."""
     attributes = [
         SyntheticAttribute(
             name, tau, compile_path(f"diagnoses.{name}.code"), label=compile_path(f"diagnoses.{name}.display")
@@ -173,14 +173,14 @@ def events(tau: Taxonomy) -> Iterator[dict[str, Any]]:
 
 
 def flat(event: dict[str, Any]) -> dict[str, Any]:
-    """The event without nesting, names and labels."""
+    """Return the event without nesting, names and labels."""
     kept = {name: value for name, value in event.items() if not isinstance(value, dict)}
     codes = {name: diagnosis["code"] for name, diagnosis in event["diagnoses"].items()}
     return {**kept, "patient": event["patient"]["id"], **codes}
 
 
 def round_trip(events: list[bytes]) -> float:
-    """Seconds to decode and encode one event."""
+    """Return the seconds to decode and encode one event."""
 
     def run() -> None:
         for event in events:
@@ -190,7 +190,7 @@ def round_trip(events: list[bytes]) -> float:
 
 
 def literal(noise: SemanticNoise, tau: Taxonomy, reference: str, codes: np.ndarray) -> float:
-    """Seconds a record of the papers' algorithm, over every concept; codes: (n, 2)."""
+    """Return the seconds per record of the papers' algorithm over every concept; codes: (n, 2)."""
     means = [tau.position(concept) for concept in noise.statistics.mean.values()]
     deviations = np.random.default_rng(1).normal(0, 0.2, codes.shape)
 
@@ -204,7 +204,7 @@ def literal(noise: SemanticNoise, tau: Taxonomy, reference: str, codes: np.ndarr
 
 
 def replaced_literally(tau: Taxonomy, a: int, r: int, noise: float) -> int:
-    """2017's algorithms 1 to 3, of which the reference is the only difference."""
+    """Replace a value by 2017's algorithms 1 to 3, which differ only in the reference."""
     to_a, to_r = distances(tau, a), distances(tau, r)
     admissible = to_r > to_r[a] if noise > 0 else to_r < to_r[a]
     admissible = (admissible | (a == r)) & (to_a >= abs(noise))
@@ -213,7 +213,7 @@ def replaced_literally(tau: Taxonomy, a: int, r: int, noise: float) -> int:
 
 
 def distances(tau: Taxonomy, a: int) -> np.ndarray:
-    """(m,) 2017: equations 11 and 12, of one concept to every other one."""
+    """Return the (m,) distances of one concept to every other one (2017: equations 11 and 12)."""
     up = tau.closure
     own = slice(up.offsets[a], up.offsets[a + 1])
     links = np.full(len(tau), -1)

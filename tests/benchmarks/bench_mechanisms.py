@@ -1,13 +1,12 @@
-"""Records/s of every mechanism of the registry on real discharges, beside an orjson round trip of their events.
+"""Records per second of every registered mechanism on real discharges, compared with an orjson round trip.
 
-Run by hand: ``python tests/benchmarks/bench_mechanisms.py [--only NAME ...] [--records 20000]``. One core, in the
-processor's time, the best of some runs. Records are principal and secondary diagnosis (ICD-9-CM, 17,727 concepts);
-statistics are those of the first 10,000 records, the ones after them are masked. ``mask_batch`` takes encoded records,
-as the service calls it, ``mask_many`` dictionaries of codes. Mechanisms that mask groups get windows of 1,000 and of
-10,000.
+Run by hand: ``python tests/benchmarks/bench_mechanisms.py [--only NAME ...] [--records 20000]``. One core, processor
+time, best of several runs. Records have a principal and a secondary diagnosis (ICD-9-CM, 17,727 concepts). The
+statistics are computed from the first 10,000 records; the following ones are masked. ``mask_batch`` takes encoded
+records, as in the service; ``mask_many`` takes dictionaries of codes. Group mechanisms get groups of 1,000 and 10,000.
 The round trip is ``orjson.loads`` and ``orjson.dumps`` of a discharge as an event with all columns of the file.
 
-A mechanism with other parameters than its defaults is a row of ``SETTINGS``.
+``SETTINGS`` lists mechanisms with non-default parameters.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ REPEATS = 3
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One way to use a mechanism. label: beside its name; attributes: those masked; numbers: numeric ones."""
+    """A use of a mechanism. label: suffix of its name; attributes: masked attributes; numbers: numeric ones."""
 
     label: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -75,13 +74,13 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("Algorithm 3, p = 5", {"p": 5.0, "multivariate": True}),
     ),
 }
-"""Of mechanisms that are measured otherwise than with their defaults alone."""
+"""The settings of mechanisms that are not measured with their defaults alone."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=sorted(MECHANISMS), default=sorted(MECHANISMS))
-    parser.add_argument("--records", type=int, default=20_000, help="how many are masked in a run")
+    parser.add_argument("--records", type=int, default=20_000, help="records masked in a run")
     options = parser.parse_args()
     trip = per_second(round_trip, options.records)
     print(f"\norjson round trip: {trip:,.0f} records/s")
@@ -100,7 +99,7 @@ def rows(name: str, records: int, trip: float) -> Iterator[list[object]]:
 
 
 def calibrated(name: str, setting: Setting) -> tuple[WindowedMechanism[Any], float]:
-    """The mechanism with statistics, and the seconds that its calibration took (compiling included, the first time)."""
+    """Return a calibrated mechanism and its calibration time in seconds, including compilation on the first call."""
     numeric = {"numeric": {number: Numeric(minimum=0, integer=True) for number in setting.numbers}}
     parameters = {**(numeric if setting.numbers else {}), **setting.parameters}
     made = mechanism(name)(dict.fromkeys(setting.attributes, tau()), seed=SECRET, **parameters)
@@ -111,7 +110,7 @@ def calibrated(name: str, setting: Setting) -> tuple[WindowedMechanism[Any], flo
 
 
 def per_second(run: Callable[[int], None], records: int) -> float:
-    """Records per second of the processor's time; the first run, which may compile, does not count."""
+    """Return the records per second of processor time; the first run may compile and is not counted."""
     run(records)
     times = []
     for _ in range(REPEATS):
@@ -137,7 +136,7 @@ def mask_records(made: WindowedMechanism[Any], setting: Setting, records: int, s
 
 @cache
 def masked_fields(setting: Setting, start: int, size: int) -> list[dict[str, Any]]:
-    """Records of the codes and numbers that a setting masks."""
+    """Return records with the codes and numbers that a setting masks."""
     values = [tau().decode(codes()[name][start : start + size]) for name in setting.attributes]
     values += [column.astype(int).tolist() for column in numbers(setting)[start : start + size].T]
     return [dict(zip(setting.attributes + setting.numbers, row, strict=True)) for row in zip(*values, strict=True)]
@@ -150,7 +149,7 @@ def tau() -> Taxonomy:
 
 @cache
 def codes() -> dict[str, np.ndarray]:
-    """The positions of both diagnoses, of the discharges in which both are known."""
+    """Return the positions of both diagnoses, for the discharges in which both are known."""
     concepts = ConceptMap(tau(), unknown="ancestor", ontology=icd9cm())
     found = np.array([[concepts.resolve(row[a])[0] for a in COLUMNS.values()] for row in discharges()], np.int32)
     known = found[(found >= 0).all(axis=1)]
@@ -159,7 +158,7 @@ def codes() -> dict[str, np.ndarray]:
 
 @cache
 def numbers(setting: Setting) -> np.ndarray:
-    """(n, q) float64: the numbers that a setting masks, of the first discharges."""
+    """Return the (n, q) float64 numbers that a setting masks, of the first discharges."""
     rows = [[float(row[NUMBERS[number]]) for number in setting.numbers] for row in discharges()[: codes_known()]]
     return np.array(rows).reshape(codes_known(), len(setting.numbers))
 

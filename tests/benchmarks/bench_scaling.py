@@ -1,13 +1,13 @@
-"""What a second mask worker brings, through a real Kafka, and what limits it: processor time by process.
+"""The speed-up by a second mask worker through a real Kafka, and its limit: the processor time of each process.
 
 Run by hand: ``python tests/benchmarks/bench_scaling.py [--shape nested|flat] [--records 500000] [--batch 10000]``.
 
-Starts a broker of its own and measures one worker, then two, each a process, of four partitions: free to run anywhere,
-and then each on a core of its own (one worker on one core as their base; the broker on all of them). Workers first mask
-a few records and are stopped while the topic is filled; then all go on at once. The rate is that of committed offsets,
-from when every partition moves until the first is done, so that no start and no end is in it. Beside it stands the
-processor time that a record takes, and the rate at which that alone would keep all cores busy: no number of workers
-beside this broker can be faster.
+Starts a broker and measures one worker process, then two, on four partitions: first on any core, then each pinned to
+its own core (with one worker on one core as the base; the broker uses all cores). The workers mask a few records and
+are paused while the topic is filled; then all continue at once. The rate is that of committed offsets, from the time
+when every partition progresses until the first is done, so it excludes start and end. The table also shows the
+processor time per record, and the rate at which it would keep all cores busy, which is an upper bound for any number of
+workers.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from measuring import table
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
-from stream_masker.service.worker.client_properties import group_of
+from stream_masker.service.runtime.warmup import warm_up
+from stream_masker.service.worker.client_properties import consumer_group_id
 
 WARM = 20_000
-"""Records that are masked before."""
+"""The number of records for warming up."""
 
 DONE = 0.95
-"""A partition is done at this share of its records: what its reader still has to read counts no more."""
+"""The share of a partition's records at which it counts as done; the rest is already fetched."""
 
 SHARED = 15.0
-"""Seconds after which workers that were started have shared the partitions."""
+"""The time for started workers to share the partitions, in seconds."""
 
 LOOK = 0.02
-"""Seconds between two looks at what is committed."""
+"""The poll interval of committed offsets, in seconds."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds since some beginning: of the clock, and of processors by workers, by the broker, by this reader."""
+    """Elapsed seconds, and processor seconds of the workers, the broker and this process."""
 
     clock: float
     workers: float
@@ -69,7 +69,7 @@ class Spent:
 
 
 def seconds_of(process: int) -> float:
-    """Processor time of a process with all its threads."""
+    """Return the processor time of a process, including all threads."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the README's event and configuration")
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 class Bench:
-    """One broker, and topics of its own for each measurement."""
+    """A broker with separate topics for each measurement."""
 
     def __init__(self, folder: Path, bootstrap: str, broker: int, options: argparse.Namespace) -> None:
         self.folder, self.broker, self.records = folder, broker, options.records
@@ -107,7 +107,7 @@ class Bench:
         run(*CLI, "calibrate", *config, "--publish", str(self.sample))
 
     def row(self, name: str, cores: Sequence[int | None]) -> tuple[object, ...]:
-        """``cores``: of each worker; None for any."""
+        """Measure one row. ``cores``: the core of each worker; None for any."""
         path, configuration = self.configured()
         fill(configuration, WARM)
         with contextlib.ExitStack() as ending:
@@ -125,7 +125,7 @@ class Bench:
     def measured(
         self, settled: Settled, workers: list[subprocess.Popen[bytes]], before: list[int]
     ) -> tuple[float, ...]:
-        """Rate, microseconds of worker and broker by record, and the rate that keeps all cores busy."""
+        """Return the rate, the microseconds per record of worker and broker, and the rate that keeps all cores busy."""
         pids, each = [process.pid for process in workers], self.records / PARTITIONS
         start_at = settled.until(workers, lambda now: all(map(operator.lt, before, now)))
         start = Spent.now(pids, self.broker)
@@ -138,7 +138,7 @@ class Bench:
         return (records / (end.clock - start.clock), *spent, 1e6 * len(os.sched_getaffinity(0)) / sum(spent))
 
     def configured(self) -> tuple[Path, Configuration]:
-        """A configuration with topics and a group of its own; the statistics are those of all."""
+        """Write a configuration with its own topics and consumer group; the statistics are shared."""
         name = secrets.token_hex(4)
         content = yaml.safe_load((self.folder / "stream-masker.yaml").read_text())
         content["kafka"]["properties"] = {"group.id": name}
@@ -152,11 +152,15 @@ class Bench:
 
 
 class Settled:
-    """What the group of the workers has committed, by partition: asked for, so that no reader shares the processors."""
+    """The workers' committed offsets by partition, queried from the broker so that no reader uses the processors."""
 
     def __init__(self, configuration: Configuration) -> None:
         bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
-        settings = {"bootstrap.servers": bootstrap, "group.id": group_of(configuration), "enable.auto.commit": False}
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": consumer_group_id(configuration),
+            "enable.auto.commit": False,
+        }
         self.client = Consumer(settings)
         self.partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
 
@@ -164,7 +168,7 @@ class Settled:
         return [max(0, there.offset) for there in self.client.committed(self.partitions, 30)]
 
     def until(self, workers: list[subprocess.Popen[bytes]], enough: Callable[[list[int]], bool]) -> list[int]:
-        """Waits for as many; what there is then."""
+        """Wait until ``enough`` is true; return the committed offsets."""
         while not enough(records := self.records()):
             assert all(process.poll() is None for process in workers), "a worker ended"
             time.sleep(LOOK)

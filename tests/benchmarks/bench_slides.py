@@ -1,10 +1,10 @@
-"""What rounding adds up to: a window that slides over ten million records, against new computations.
+"""Accumulated rounding errors of a window that slides over ten million records, compared with recomputation.
 
-Run by hand, about a quarter of an hour on one core: ``python tests/benchmarks/bench_slides.py [--records 10000000]``.
+Run by hand (about 15 minutes on one core): ``python tests/benchmarks/bench_slides.py [--records 10000000]``.
 
-On the Human Phenotype Ontology. The semantic mean and variance slide record by record; so do the distance variances,
-covariance and correlation, unless ``--step`` says by how many at a time. A hundred times on the way everything is
-computed anew from the records in the window. Prints a Markdown table of the greatest differences.
+On the Human Phenotype Ontology. The semantic mean and variance slide record by record; the distance variances,
+covariance and correlation slide by ``--step`` records. At a hundred checkpoints all of them are recomputed from the
+records in the window. Prints a Markdown table of the greatest differences.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--window", type=int, default=1_000)
-    parser.add_argument("--only", choices=SLIDING, help="one of the two alone")
+    parser.add_argument("--only", choices=SLIDING, help="only one of the two")
     parser.add_argument("--step", type=int, default=1, help="records by which the covariance slides at a time")
     given = parser.parse_args()
     d = WuPalmer(taxonomy("hpo"))
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def drifting(d: Distance, records: int) -> Keys:
-    """Pairs of correlated values, as keys; the frequent values change all the time."""
+    """Return pairs of correlated values as keys; the frequent values change continuously."""
     rng = np.random.default_rng(7)
     places = rng.permutation(len(d.taxonomy))[:VALUES].astype(np.int64)
     turn = np.arange(records) * 3 // records
@@ -63,19 +63,19 @@ def drifting(d: Distance, records: int) -> Keys:
 
 @dataclass
 class Worst:
-    """The greatest relative difference of a figure, and how often it was looked for."""
+    """The greatest relative difference of a statistic, and the number of comparisons."""
 
     difference: float = 0.0
     checks: int = 0
 
-    def see(self, here: float, anew: float) -> None:
-        self.difference = max(self.difference, abs(here - anew) / abs(anew))
+    def compare(self, sliding: float, recomputed: float) -> None:
+        self.difference = max(self.difference, abs(sliding - recomputed) / abs(recomputed))
         self.checks += 1
 
 
 @dataclass
 class Timed:
-    """Seconds of the slides alone."""
+    """The time of the slides alone, in seconds."""
 
     seconds: float = 0.0
     slides: int = 0
@@ -100,8 +100,8 @@ def slide_mean(d: Distance, keys: Keys, given: argparse.Namespace) -> Iterator[l
     timed = Timed(worst={"sMean (1: another concept)": Worst(), "sVar": Worst()})
     for end in checkpoints(values, given, 1, sliding.slide, timed, read=lambda: sliding.mean):
         window = count_keys(values[end - given.window : end])
-        timed.worst["sMean (1: another concept)"].see(1.0 + (sliding.mean != mean_from_counts(window, d)), 1.0)
-        timed.worst["sVar"].see(sliding.variance, variance_from_counts(window, d))
+        timed.worst["sMean (1: another concept)"].compare(1.0 + (sliding.mean != mean_from_counts(window, d)), 1.0)
+        timed.worst["sVar"].compare(sliding.variance, variance_from_counts(window, d))
     yield from timed.rows(given.records)
 
 
@@ -112,9 +112,9 @@ def slide_covariance(d: Distance, keys: Keys, given: argparse.Namespace) -> Iter
     for end in checkpoints(keys, given, given.step, sliding.slide, timed, read=lambda: sliding.covariance):
         window = count_keys(keys[end - given.window : end])
         of_a, _ = marginals(window, len(d.taxonomy))
-        timed.worst["sdVar"].see(sliding.variances[0], distance_variance_from_counts(of_a, d))
-        timed.worst["sdCov"].see(sliding.covariance, covariance_from_counts(window, d, d))
-        timed.worst["sdCor"].see(sliding.correlation, correlation_from_counts(window, d, d))
+        timed.worst["sdVar"].compare(sliding.variances[0], distance_variance_from_counts(of_a, d))
+        timed.worst["sdCov"].compare(sliding.covariance, covariance_from_counts(window, d, d))
+        timed.worst["sdCor"].compare(sliding.correlation, correlation_from_counts(window, d, d))
     yield from timed.rows(given.records)
 
 
@@ -127,7 +127,7 @@ def checkpoints(
     *,
     read: Callable[[], object],
 ) -> Iterator[int]:
-    """Slides to the end; gives where the window ends, now and then. Nothing is computed anew in between."""
+    """Slide to the end and yield the window's end at each checkpoint, without recomputation in between."""
     read()
     every = max(step, given.records // CHECKS)
     for start in range(0, given.records - step + 1, step):

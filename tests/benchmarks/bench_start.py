@@ -1,17 +1,17 @@
-"""Cold start: seconds from the start of ``stream-masker worker`` to ready, and to the first masked record.
+"""Cold start: seconds from the start of ``stream-masker worker`` until it is ready, and to the first masked record.
 
 Run by hand: ``python tests/benchmarks/bench_start.py [--quick] [--runs 5] [--broker-defaults]``.
 
-Starts a broker of its own, prepares a configuration (``stream-masker prepare``), publishes statistics, and writes
-records to the input topic. Then a worker is started several times, each in a group of its own that has everything to
-read. Prints a Markdown table of medians; all times count from the start of the process:
+Starts a broker, prepares a configuration (``stream-masker prepare``), publishes statistics, and writes records to the
+input topic. Then it starts a worker several times, each in a new consumer group that reads everything. Prints a
+Markdown table of medians; all times count from the start of the process:
 
-* serving: /readyz answers;
-* ready: it answers that the worker is: it has its ontologies, a producer, and statistics in force;
-* first record: a reader of committed records has seen one. The worker waits up to ``worker.batch_delay`` (0.5 s) for a
-  full batch, and the broker keeps a group's first member waiting for ``group.initial.rebalance.delay.ms``: 3 s by
-  default, which ``--broker-defaults`` leaves, else 0;
-* CPU: what the process had used by then, in all its threads, whatever else the machine does.
+* serving: /readyz responds;
+* ready: /readyz reports ready: the worker has its ontologies, a producer, and statistics;
+* first record: a reader of committed records has received one. The worker waits up to ``worker.batch_delay`` (0.5 s)
+  for a full batch, and the broker delays a group's first member by ``group.initial.rebalance.delay.ms``: 3 s by
+  default, with ``--broker-defaults``, otherwise 0;
+* CPU: the processor time of the process until then, including all threads.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ HEAD = ["ontology", "prepare again, s", "serving, s", "ready, s", "first record,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a smaller made-up release of SNOMED CT")
+    parser.add_argument("--quick", action="store_true", help="a smaller synthetic release of SNOMED CT")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--broker-defaults", action="store_true", help="let the broker wait for more members")
+    parser.add_argument("--broker-defaults", action="store_true", help="keep the broker's default rebalance delay")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, broker(Path(name), delays=given.broker_defaults) as cluster:
         release = write_release(Path(name, "release"), concepts=50_000 if given.quick else SNOMED_CONCEPTS, seed=1)
@@ -83,7 +83,7 @@ def broker(folder: Path, *, delays: bool) -> Iterator[Cluster]:
 
 
 class Contest:
-    """Starts of workers with one ontology; each run has an output of its own and is a group of its own."""
+    """Starts workers with one ontology; each run has its own output topic and consumer group."""
 
     def __init__(self, folder: Path, cluster: Cluster, source: str) -> None:
         self.bootstrap = cluster.bootstrap
@@ -95,7 +95,7 @@ class Contest:
         (self.folder / "secret").chmod(0o600)
 
     def run(self, runs: int) -> list[float]:
-        """The figures of the table: medians of so many starts."""
+        """Return the row of the table: medians over ``runs`` starts."""
         self.prepare()
         again = self.prepare()
         self.fill()
@@ -106,7 +106,7 @@ class Contest:
         return self.command("prepare", "--config", self.configured("prepare"))
 
     def command(self, *arguments: object) -> float:
-        """Seconds that a command takes."""
+        """Return the duration of a command in seconds."""
         start = time.perf_counter()
         subprocess.run([*CLI, *map(str, arguments)], check=True, capture_output=True)
         return time.perf_counter() - start
@@ -126,7 +126,7 @@ class Contest:
         return path
 
     def fill(self) -> None:
-        """Writes records to the input topic, and statistics of them."""
+        """Write records to the input topic, and publish their statistics."""
         configuration = load_configuration(self.configured("prepare"), {})
         prepare_topics(configuration, partitions=PARTITIONS)
         values = [orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(RECORDS)]
@@ -136,7 +136,7 @@ class Contest:
         self.command("calibrate", "--config", self.folder / "prepare.yaml", "--publish", self.folder / "sample")
 
     def start(self, number: int) -> list[float]:
-        """Seconds until a worker serves, is ready, and has written a record; its CPU seconds and megabytes then."""
+        """Return the seconds until a worker serves, is ready, has written a record; its CPU seconds and megabytes."""
         path = self.configured(str(number))
         configuration = load_configuration(path, {})
         prepare_topics(configuration, partitions=PARTITIONS)
@@ -169,7 +169,7 @@ def milestones(process: subprocess.Popen[bytes], port: int, records: Consumer, b
 
 
 def status(port: int) -> int:
-    """That of /readyz; 0 while nobody answers."""
+    """Return the status of /readyz; 0 while nothing responds."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
             return int(answer.status)
@@ -191,13 +191,13 @@ def reader(bootstrap: str, topic: str) -> Iterator[Consumer]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads of a process, in the kernel too."""
+    """Return the processor time of all threads of a process, including system time."""
     ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int) -> float:
-    """Megabytes of a process, those included that it shares with others."""
+    """Return the resident memory of a process in megabytes, including shared pages."""
     return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
 

@@ -1,12 +1,12 @@
-"""Semantic means, variances and covariances of windows: against others, and against what they depend on.
+"""Semantic means, variances and covariances of windows, compared with other implementations and by input size.
 
-Run by hand: ``python tests/benchmarks/bench_statistics.py [--quick]``. One core. Windows are made up:
-values with heavy tails at random places of the taxonomy, an attribute depending on the first. Memory is the most that
-was held at a time beyond the taxonomy.
+Run by hand: ``python tests/benchmarks/bench_statistics.py [--quick]``. One core. Windows are
+synthetic: heavy-tailed values at random positions of the taxonomy; the second attribute depends on the first. Memory is
+the peak besides the taxonomy.
 
 * the literal algorithm: equations 15 to 18 of the 2017 paper in NumPy, n x n;
-* dcor: its double centring and mean of products, n x n (both get their distances from this project's ``d.matrix``);
-* a row for each value: Σ sd(c, a) over the rows of distances of the distinct values to all concepts.
+* dcor: its double centring and mean of products, n x n (both use the distances of this project's ``d.matrix``);
+* row by row: Σ sd(c, a) over the distances of each distinct value to all concepts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def sample(d: Distance, values: int, records: int, *, attributes: int = 2, seed: int = 0) -> Columns:
-    """Positions of ``records`` rows of each attribute, each with up to so many distinct values."""
+    """Return ``records`` positions of each attribute, with up to ``values`` distinct ones."""
     rng = np.random.default_rng(seed)
     places = [rng.permutation(len(d.taxonomy))[:values].astype(np.int32) for _ in range(attributes)]
     rank = tails(rng, values, records)
@@ -61,7 +61,7 @@ def sample(d: Distance, values: int, records: int, *, attributes: int = 2, seed:
 
 
 def tails(rng: np.random.Generator, values: int, records: int) -> np.ndarray:
-    """Ranks below ``values``: few are frequent, many rare."""
+    """Draw ranks below ``values`` with a heavy tail."""
     return np.minimum((values * rng.random(records) ** 2.5).astype(np.int64), values - 1)
 
 
@@ -71,7 +71,7 @@ def counted(d: Distance, columns: Columns) -> Counts:
 
 
 def covariances(names: tuple[str, ...]) -> None:
-    """sdCov of n records from the records themselves."""
+    """Measure sdCov of n records, computed from the records."""
     head = ["taxonomy", "n", "ms", "÷ literal NumPy", "÷ dcor"]
     rows = (covariance_row(name, n) for name in names for n in (500, 1000, 2000, 4000))
     table("sdCov, against n x n matrices", head, rows)
@@ -104,7 +104,7 @@ def dcor_covariance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def means(names: tuple[str, ...], *, quick: bool) -> None:
-    """sMean over every concept."""
+    """Measure sMean over every concept."""
     head = ["taxonomy", "distinct values", "ms", "ms, window before known", "÷ a row for each value", "peak MB"]
     values = (100, 1000, 4000) if quick else (100, 1000, 4000, 30_000)
     rows = (mean_row(name, k) for name in names for k in values if k < len(taxonomy(name)) / 4)
@@ -125,7 +125,7 @@ def mean_row(name: str, values: int) -> list[object]:
 
 
 def curves(snomed: str, *, quick: bool) -> None:
-    """Everything: means, variances, Σ, correlations, roll-up."""
+    """Measure all statistics: means, variances, Σ, correlations, roll-up."""
     head = ["taxonomy", "concepts", "p", "n", "distinct values", "distinct pairs", "s", "peak MB"]
     records = [10_000, 100_000, 1_000_000]
     values = [500, 1000, 2000, 5000] if quick else [500, 1000, 2000, 5000, 10_000, 20_000]
@@ -154,7 +154,7 @@ def curve_row(given: tuple[str, int, int, int]) -> list[object]:
 
 
 def slides(names: tuple[str, ...], *, quick: bool) -> None:
-    """Everything of two attributes, from the statistics of the window before and anew, and how far these are apart."""
+    """Measure all statistics of two attributes, incrementally and recomputed, and their difference."""
     head = ["taxonomy", "window", "distinct values", "records a slide", "ms", "÷ anew", "sMean equal", "sdCov² off by"]
     most = 100_000 if quick else 1_000_000
     given = [
@@ -177,13 +177,13 @@ def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
     d, slides = WuPalmer(taxonomy(name)), 3 if step > 100 else 30
     columns = sample(d, values, window + slides * step)
     windows = (counted(d, [column[k * step : k * step + window] for column in columns]) for k in range(slides + 1))
-    following = IncrementalStatistics([d, d])
+    incremental = IncrementalStatistics([d, d])
     last = next(windows)
-    before = computed(d, last, following)
+    before = computed(d, last, incremental)
     seconds = 0.0
     for last in windows:
         start = time.perf_counter()
-        before = computed(d, last, following, before)
+        before = computed(d, last, incremental, before)
         seconds += (time.perf_counter() - start) / slides
     anew = once(partial(computed, d, last, None, before))
     fresh = computed(d, last, None, before)
@@ -193,9 +193,9 @@ def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
 
 
 def computed(
-    d: Distance, counts: Counts, following: IncrementalStatistics | None, previous: Statistics | None = None
+    d: Distance, counts: Counts, incremental: IncrementalStatistics | None, previous: Statistics | None = None
 ) -> Statistics:
-    return compute_statistics(counts, "ab", [d, d], version=1, following=following, previous=previous)
+    return compute_statistics(counts, "ab", [d, d], version=1, incremental=incremental, previous=previous)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Rank swapping of real discharges against the number of records, and against 2019's algorithms as they are printed.
+"""Rank swapping of real discharges by number of records, compared with the literal algorithm of 2019.
 
-Run by hand: ``python tests/benchmarks/bench_swapping.py [--quick]``. One core, in the processor's time, the best of
+Run by hand: ``python tests/benchmarks/bench_swapping.py [--quick]``. One core, processor time, best of
 three. One group of n records, principal and secondary diagnosis (ICD-9-CM), k = 10. The literal Algorithm 3 sorts all n
-records for every reference, in NumPy, over the whole matrix of distances, which is only computed for it up to 3,000.
+records for every reference, in NumPy, with a full matrix of distances; it is measured up to 3,000 records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def rows(sizes: tuple[int, ...]) -> Iterator[list[object]]:
 
 
 def best(run: Callable[[], object], *, repeats: int = 3) -> float:
-    """The least of several times of the processor, in seconds."""
+    """Return the shortest of several processor times, in seconds."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -54,7 +54,7 @@ def best(run: Callable[[], object], *, repeats: int = 3) -> float:
 
 
 def literal(records: np.ndarray) -> int:
-    """Algorithm 3 by the letter; how many references there were."""
+    """Run the literal Algorithm 3; return the number of references."""
     d = WuPalmer(icd9cm().taxonomy())
     between = (d.matrix(records[:, 0]) + d.matrix(records[:, 1])) / 2
     rng = np.random.default_rng(0)

@@ -1,11 +1,11 @@
-"""Others that carry records from one topic to another, for ``bench_kafka.py`` to race: each a process of its own.
+"""Other programs that copy records between topics, for comparison in ``bench_kafka.py``; each is a separate process.
 
-* ``faust``: an agent that only passes events through, as bytes.
+* ``faust``: an agent that forwards events as bytes.
 * ``kafka-python``: a copy in transactions with offsets, in pure Python.
-* ``mirrormaker``: MirrorMaker 2 of Apache Kafka Connect with the MaskField transform, which blanks. It hands transforms
-  bytes, so that MaskField can only blank the whole value, once HoistField and Cast have made a field of it.
+* ``mirrormaker``: MirrorMaker 2 of Apache Kafka Connect with the MaskField transform, which blanks values. Transforms
+  receive bytes, so MaskField can only blank the whole value, after HoistField and Cast have turned it into a field.
 
-``python tests/benchmarks/contenders.py faust|kafka-python BOOTSTRAP FROM TO BATCH`` runs one until it is ended.
+``python tests/benchmarks/contenders.py faust|kafka-python BOOTSTRAP FROM TO BATCH`` runs one until it is terminated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MIRROR = (
     LOGGER,
 )
 MIRRORED = "a.{topic}"
-"""MirrorMaker's name for a topic of the cluster ``a`` in the cluster ``b``."""
+"""The name in the cluster ``b`` of a topic that MirrorMaker copies from the cluster ``a``."""
 
 MIRROR_PROPERTIES = """\
 clusters = a, b
@@ -63,7 +63,7 @@ a->b.transforms.mask.fields = event
 
 
 def mirrormaker(folder: Path, bootstrap: str, topic: str) -> list[str]:
-    """The command of a MirrorMaker that carries ``topic`` to ``MIRRORED``."""
+    """Return the command of a MirrorMaker that copies ``topic`` to ``MIRRORED``."""
     settings = folder / "mirrormaker.properties"
     settings.write_text(MIRROR_PROPERTIES.format(bootstrap=bootstrap, topic=topic))
     classes = f"{jars('mirrormaker', MIRROR)}/*"
@@ -71,12 +71,12 @@ def mirrormaker(folder: Path, bootstrap: str, topic: str) -> list[str]:
 
 
 def command(kind: str, bootstrap: str, source: str, target: str, batch: int) -> list[str]:
-    """The command of one of the contenders in Python."""
+    """Return the command of a contender that is written in Python."""
     return [sys.executable, __file__, kind, bootstrap, source, target, str(batch)]
 
 
 def faust_agent(bootstrap: str, source: str, target: str, batch: int) -> None:
-    """An agent that passes events through. Faust gives it each event as an object and an acknowledgement."""
+    """Run an agent that forwards events. Faust passes each event as an object with an acknowledgement."""
     import faust
 
     app = faust.App(
@@ -102,7 +102,7 @@ def faust_agent(bootstrap: str, source: str, target: str, batch: int) -> None:
 
 
 def kafka_python_copy(bootstrap: str, source: str, target: str, batch: int) -> None:
-    """A copy in transactions of kafka-python."""
+    """Copy records in kafka-python's transactions."""
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.structs import OffsetAndMetadata
 

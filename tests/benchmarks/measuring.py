@@ -1,4 +1,4 @@
-"""What the benchmarks share: taxonomies to measure on, times, memory, and tables."""
+"""Shared helpers of the benchmarks: taxonomies, times, memory and tables."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from support.large import phenotypes, snomed_shaped
 from stream_masker.core.ontology import Ontology, Taxonomy
 
 SNOMED_CONCEPTS = 357_406
-"""Those of the SNOMED CT release on which HESML was measured."""
+"""The number of concepts of the SNOMED CT release on which HESML was measured."""
 
 
 def best(run: Callable[[], object], *, repeats: int = 7) -> float:
-    """The least of several times, in seconds; a first run, which may compile, does not count."""
+    """Return the shortest of several times in seconds; the first run may compile and is not counted."""
     run()
     return min(once(run) for _ in range(repeats))
 
 
 def once(run: Callable[[], object]) -> float:
-    """Seconds of one run: of this process, whatever else the machine does."""
+    """Return the processor time of one run in this process, in seconds."""
     start = time.process_time()
     run()
     return time.process_time() - start
 
 
 def peak_megabytes(run: Callable[[], object]) -> float:
-    """The most memory that a run held at a time beyond what there was before."""
+    """Return the peak memory of a run in megabytes, beyond the memory in use before."""
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
@@ -44,7 +44,7 @@ def peak_megabytes(run: Callable[[], object]) -> float:
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints a Markdown table; numbers with three significant digits."""
+    """Print a Markdown table; numbers have three significant digits."""
     print(f"\n### {title}\n")
     print("|", " | ".join(head), "|")
     print("|", " | ".join(["---"] * len(head)), "|")
@@ -61,7 +61,7 @@ def cell(value: object) -> str:
 
 @cache
 def taxonomy(name: str) -> Taxonomy:
-    """``icd10cm`` (a tree), ``hpo`` (the Human Phenotype Ontology), or ``snomed:`` and a number of concepts."""
+    """Return a taxonomy by name: ``icd10cm`` (a tree), ``hpo`` (Human Phenotype Ontology), or ``snomed:CONCEPTS``."""
     if name == "hpo":
         return phenotypes()
     if name.startswith("snomed:"):
@@ -70,5 +70,5 @@ def taxonomy(name: str) -> Taxonomy:
 
 
 def random_positions(tau: Taxonomy, size: int, *, seed: int = 0) -> np.ndarray:
-    """(size,) int32 positions, any as likely as any other."""
+    """Return (size,) uniformly distributed int32 positions."""
     return np.random.default_rng(seed).integers(0, len(tau), size).astype(np.int32)

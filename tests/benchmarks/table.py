@@ -1,7 +1,7 @@
-"""The table of the README: what every part costs, and how many times that others take in the same run.
+"""The benchmark table of the documentation: the cost of every part, and of other implementations in the same run.
 
-``python tests/benchmarks/table.py [--write]`` prints it, or writes it into the README. About ten minutes on one core.
-The other benchmarks of this folder say more of each part, with the same functions; what needs a broker is theirs alone.
+``python tests/benchmarks/table.py [--write]`` prints it or writes it into ``docs/performance.md``, in ten minutes.
+The other benchmarks of this folder measure each part in more detail; only they measure what needs a broker.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from measuring import SNOMED_CONCEPTS, best, cell, once, peak_megabytes, random_
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.sources import compile_to
+from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.core.statistics import IncrementalStatistics, distance_covariance, semantic_mean
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
 NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
 BATCHES, EARLY, LATE = 300, slice(15, 30), slice(270, 300)
-"""Batches of records that are masked, and those of which the median is shown."""
+"""The number of masked batches, and of the last ones whose median is shown."""
 HEAD = ("", "on", "here", "others take, times as long")
 Row = tuple[str, str, str, str]
 PARSE = "sources.find({!r}).parse()"
@@ -41,7 +41,7 @@ OPEN = "sources.load({!r}).taxonomy()"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="into the README")
+    parser.add_argument("--write", action="store_true", help="write the table into the documentation")
     given = parser.parse_args()
     lines = [f"| {' | '.join(HEAD)} |", "|" + " --- |" * len(HEAD)]
     for row in rows():
@@ -51,10 +51,10 @@ def main() -> None:
 
 
 def write(text: str) -> None:
-    """Puts the table between its marks."""
+    """Replace the table between its marks."""
     start, end = "<!-- benchmarks -->\n", "<!-- end of benchmarks -->\n"
     pattern = re.escape(start) + ".*?" + re.escape(end)
-    README.write_text(re.sub(pattern, lambda _: start + text + end, README.read_text(), flags=re.DOTALL))
+    PAGE.write_text(re.sub(pattern, lambda _: start + text + end, PAGE.read_text(), flags=re.DOTALL))
 
 
 def rows() -> Iterator[Row]:
@@ -170,7 +170,7 @@ def of_release(folder: Path) -> Iterator[Row]:
     source = folder / "release"
     bench_masking.write_release(source, concepts=SNOMED_CONCEPTS, seed=1)
     compiled = folder / "rf2.ontology"
-    compile_to(str(source), compiled)
+    compile_ontology(str(source), compiled)
     opening, parsing = started(OPEN.format(str(compiled))), started(PARSE.format(str(source)))
     others = against(parsing_the_release=parsing / opening)
     yield ("opening the compiled ontology", size(SNOMED), f"{opening * 1e3:,.0f} ms", others)
@@ -179,7 +179,7 @@ def of_release(folder: Path) -> Iterator[Row]:
 
 
 def started(code: str) -> float:
-    """Seconds that a new process takes, beside the imports."""
+    """Return the seconds that code takes in a new process, without the imports."""
     imports = "import time; from stream_masker.core.ontology import sources"
     timed = f"{imports}; start = time.perf_counter(); {code}; print(time.perf_counter() - start)"
     run = [sys.executable, "-c", timed]
@@ -187,7 +187,7 @@ def started(code: str) -> float:
 
 
 def masking(source: str, file: Path) -> Row:
-    """``file``: where to keep the records' codes, for the process whose memory is looked at."""
+    """Measure masking. ``file``: stores the records' codes for the process whose memory is measured."""
     tau = Ontology.load(source).taxonomy()
     stream = bench_masking.events(tau)
     sample = list(islice(stream, bench_masking.BATCH))

@@ -25,7 +25,7 @@ secret: {file: secret}
 
 @pytest.fixture
 def config(tmp_path, monkeypatch) -> Path:
-    """A valid configuration in the current folder, under the default name."""
+    """A valid configuration with the default name in the current folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.csv").write_text("concept,parent\na,\nb,a\nc,a\n")
     path = tmp_path / "stream-masker.yaml"
@@ -46,7 +46,7 @@ def run(*arguments, **options):
 
 class TestCheck:
     @pytest.mark.usefixtures("secret")
-    def test_a_valid_configuration(self, config):
+    def test_valid_configuration(self, config):
         result = run("check")
         assert (result.exit_code, result.stderr) == (0, "")
         *attributes, last = result.stdout.splitlines()
@@ -58,22 +58,22 @@ class TestCheck:
 
     @pytest.mark.parametrize("option", ["-c", "--config"])
     @pytest.mark.usefixtures("secret")
-    def test_a_file_by_name(self, config, option):
+    def test_file_from_the_option(self, config, option):
         other = config.rename(config.parent / "other.yaml")
         assert run("check", option, str(other)).exit_code == 0
         assert run("check").exit_code == 2
 
     @pytest.mark.usefixtures("secret")
-    def test_a_file_by_the_environment(self, config):
+    def test_file_from_the_environment(self, config):
         other = config.rename(config.parent / "other.yaml")
         assert run("check", env={"STREAM_MASKER_CONFIG": str(other)}).exit_code == 0
 
-    def test_a_secret_that_is_not_there_is_warned_about(self, config):
+    def test_missing_secret_is_a_warning(self, config):
         result = run("check")
         assert result.exit_code == 0
         assert result.stderr.startswith("Warning: secret.file: ")
 
-    def test_no_file(self, config):
+    def test_missing_file(self, config):
         result = run("check", "-c", "none.yaml")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == "Error: none.yaml: the configuration cannot be read: No such file or directory\n"
@@ -87,20 +87,20 @@ class TestCheck:
             "  fields.unlisted: 'x' is not allowed: use keep or drop",
         ]
 
-    def test_an_ontology_that_is_not_there(self, config):
+    def test_missing_ontology(self, config):
         (config.parent / "small.csv").unlink()
         result = run("check")
         assert result.exit_code == 2
         assert result.stderr.startswith("Error: ontologies.small.source: ")
 
-    def test_an_override(self, config):
+    def test_invalid_override(self, config):
         result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
         assert result.exit_code == 2
         assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host or port; did you mean" in result.stderr
 
 
 class TestShow:
-    def test_everything_but_passwords(self, config):
+    def test_show_hides_passwords(self, config):
         result = run("show", env={"STREAM_MASKER__HTTP__PORT": "9465"})
         shown = yaml.safe_load(result.stdout)
         assert "hunter2" not in result.output
@@ -110,15 +110,15 @@ class TestShow:
 
 
 class TestSchema:
-    def test_the_configurations(self):
+    def test_default_is_the_configuration_schema(self):
         assert json.loads(run("schema").stdout) == load_schema("configuration")
 
     @pytest.mark.parametrize("name", schema_names())
-    def test_any(self, name):
+    def test_schema_by_name(self, name):
         assert json.loads(run("schema", name).stdout) == load_schema(name)
         assert name in run("schema", "--help").stdout
 
-    def test_none(self):
+    def test_unknown_schema(self):
         result = run("schema", "foo")
         assert result.exit_code == 2
-        assert "'foo' is no schema: use calibration-block, configuration," in result.stderr
+        assert "unknown schema 'foo': use calibration-block, configuration," in result.stderr

@@ -48,7 +48,7 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["--nothing"], ["config", "nothing"]])
-def test_wrong_use(arguments):
+def test_usage_errors(arguments):
     result = run(*arguments)
     assert result.exit_code == 2
     assert "No such" in result.stderr
@@ -62,7 +62,7 @@ def commands(group, path=()):
             yield from commands(command, (*path, name))
 
 
-def test_every_command_has_help_with_examples_for_every_option():
+def test_help_has_examples_and_describes_every_option():
     for path, command in commands(main):
         output = run(*path, "--help").output
         assert f"  stream-masker {path[0]}" in output.replace("Usage: stream-masker", ""), path
@@ -74,7 +74,7 @@ def test_every_command_has_help_with_examples_for_every_option():
 
 @pytest.fixture
 def failing(monkeypatch):
-    """A command that raises what it is given."""
+    """Register a command that raises the given error."""
 
     def added(error):
         @click.command()
@@ -97,19 +97,19 @@ def failing(monkeypatch):
         (StatisticsError("what"), 1),
     ],
 )
-def test_errors_are_one_line_and_an_exit_code(failing, error, code):
+def test_errors_are_one_line_with_an_exit_code(failing, error, code):
     failing(error)
     result = run("fail")
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", "Error: what\n")
 
 
-def test_an_interrupt_is_quiet(failing):
+def test_interrupt_is_silent(failing):
     failing(KeyboardInterrupt())
     result = run("fail")
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_a_broken_pipe_is_quiet(tmp_path):
+def test_broken_pipe_is_silent(tmp_path):
     codes = tmp_path / "codes"
     codes.write_text("a\n" * 200_000)
     (tmp_path / "o.csv").write_text("concept,parent\na,\n")

@@ -1,4 +1,4 @@
-"""``mask``, ``calibrate``, ``evaluate`` and ``prepare``: files in, files out."""
+"""The commands ``mask``, ``calibrate``, ``evaluate`` and ``prepare``, which work on files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODES = [code for codes in ROOT.values() for code in codes]
 
 @pytest.fixture
 def config(tmp_path):
-    """A configuration over a small taxonomy, its files beside it."""
+    """A configuration with a small taxonomy and its files."""
     rows = ["concept,parent,label", "R,,Everything"]
     rows += [f"{chapter},R,Chapter {chapter}" for chapter in ROOT]
     rows += [f"{code},{chapter},Disease {code}" for chapter, codes in ROOT.items() for code in codes]
@@ -62,7 +62,7 @@ def read(path):
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_every_line_is_masked_or_rejected_by_its_number(tmp_path, config):
+def test_every_line_is_masked_or_rejected(tmp_path, config):
     bad = [b"", b"not json", b'{"id":1,"a":"A1"}', b'{"id":2,"a":"A1","b":"secret code"}']
     source = write(tmp_path / "in.jsonl", [*LINES[:60], *bad, *LINES[60:]])
     masked, rejected = tmp_path / "out.jsonl", tmp_path / "rejected.jsonl"
@@ -84,7 +84,7 @@ def test_every_line_is_masked_or_rejected_by_its_number(tmp_path, config):
     assert len({record["patient"] for record in after}) == 7
 
 
-def test_a_snapshot_masks_as_its_own_window_does(tmp_path, config):
+def test_snapshot_masks_like_its_window(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES[:50])
     packed = tmp_path / "in.jsonl.gz"
     packed.write_bytes(gzip.compress((tmp_path / "in.jsonl").read_bytes()))
@@ -96,12 +96,12 @@ def test_a_snapshot_masks_as_its_own_window_does(tmp_path, config):
     assert orjson.loads(snapshot.read_bytes())["source"] == "file"
 
 
-def test_calibrate_takes_the_last_window_and_prints_its_snapshot(tmp_path, config):
+def test_calibrate_prints_the_snapshot_of_the_last_window(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES)
-    told = orjson.loads(run("calibrate", "-c", config, source).stdout)
+    snapshot_data = orjson.loads(run("calibrate", "-c", config, source).stdout)
     last = orjson.loads(run("calibrate", "-c", config, write(tmp_path / "last.jsonl", LINES[-50:])).stdout)
-    assert told["snapshot"]["statistics"] == last["snapshot"]["statistics"]
-    assert told["snapshot"]["statistics"]["records"] == 50
+    assert snapshot_data["snapshot"]["statistics"] == last["snapshot"]["statistics"]
+    assert snapshot_data["snapshot"]["statistics"]["records"] == 50
 
 
 def test_standard_streams(tmp_path, config):
@@ -117,17 +117,17 @@ def test_standard_streams(tmp_path, config):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["mask", "few.jsonl"], 1, "5 records can be used for statistics (rejected 1 (not_json 1)), but"),
+        (["mask", "few.jsonl"], 1, "5 records are usable for statistics (rejected 1 (not_json 1)), but"),
         (["mask", "none.jsonl"], 1, "none.jsonl cannot be read: No such file"),
-        (["mask", "torn.jsonl.gz"], 1, "no whole gzip file"),
+        (["mask", "torn.jsonl.gz"], 1, "not a complete gzip file"),
         (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
         (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
         (["mask", "few.jsonl", "no/such/folder"], 1, "few.jsonl"),
-        (["calibrate", "constant.jsonl"], 1, "a: every value is the same"),
-        (["calibrate", "empty.jsonl"], 1, "0 records can be used"),
+        (["calibrate", "constant.jsonl"], 1, "a: all values are equal"),
+        (["calibrate", "empty.jsonl"], 1, "0 records are usable"),
     ],
 )
-def test_what_cannot_be_done_is_one_message(tmp_path, config, monkeypatch, arguments, code, message):
+def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, message):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "few.jsonl", [*LINES[:5], b"?"])
     write(tmp_path / "empty.jsonl", [])
@@ -142,7 +142,7 @@ def test_what_cannot_be_done_is_one_message(tmp_path, config, monkeypatch, argum
     assert done.stderr.count("\n") == 1
 
 
-def test_a_snapshot_of_other_attributes_is_refused(tmp_path, config):
+def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
     source, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "snapshot.json"
     run("calibrate", "-c", config, source, "-o", snapshot)
     content = yaml.safe_load(config.read_text())
@@ -152,7 +152,7 @@ def test_a_snapshot_of_other_attributes_is_refused(tmp_path, config):
     assert "of another mechanism, or of other attributes or ontologies" in done.stderr
 
 
-def test_evaluate_prints_a_row_for_each_reference_rounding_and_alpha(tmp_path, config):
+def test_evaluate_prints_one_row_per_reference_rounding_and_alpha(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES)
     lines = run("evaluate", "-c", config, "--alpha", "0.2", "--alpha", "0.4", source).stdout.splitlines()
     rows = [tuple(cell.strip() for cell in line.split("|")[1:4]) for line in lines[2:]]
@@ -161,5 +161,5 @@ def test_evaluate_prints_a_row_for_each_reference_rounding_and_alpha(tmp_path, c
     assert "a, b: sdCor*, error" in lines[0]
 
 
-def test_prepare_says_what_is_ready(config):
+def test_prepare_reports_the_mechanism(config):
     assert run("prepare", "-c", config).stdout.startswith("semantic_noise over a, b is ready, in ")

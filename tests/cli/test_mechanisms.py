@@ -1,4 +1,4 @@
-"""Every mechanism on files: the commands that need no broker, with numbers where the mechanism masks them."""
+"""Every mechanism on files, with numeric attributes if the mechanism supports them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def configure(folder, name, **sections):
         "smell": {"path": "smell", "ontology": "flat"},
         "taste": {"path": "tastes[*]", "ontology": "flat"},
     }
-    if MECHANISMS[name].declaration.numeric:
+    if MECHANISMS[name].method_card.numeric:
         attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
     content = {
         "ontologies": {"flat": {"values": VALUES}},
@@ -64,12 +64,12 @@ def run(*arguments: str):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_files_are_checked_calibrated_masked_and_evaluated(name, folder):
+def test_check_calibrate_mask_and_evaluate(name, folder):
     attributes = configure(folder, name)
     assert "valid" in run("config", "check").output
     run("calibrate", "events.jsonl", "-o", "snapshot.json")
-    told = run("mask", "--statistics", "snapshot.json", "events.jsonl", "masked.jsonl").stderr
-    assert f"masked {RECORDS}, rejected 0, by statistics version 1" in told
+    expected = run("mask", "--statistics", "snapshot.json", "events.jsonl", "masked.jsonl").stderr
+    assert f"masked {RECORDS}, rejected 0, by statistics version 1" in expected
     masked = [orjson.loads(line) for line in (folder / "masked.jsonl").read_bytes().splitlines()]
     assert [event["id"] for event in masked] == list(range(RECORDS))
     assert {frozenset(event) for event in masked} == {frozenset({"id", "smell", "tastes", *attributes} - {"taste"})}
@@ -82,21 +82,21 @@ def test_files_are_checked_calibrated_masked_and_evaluated(name, folder):
 
 
 @pytest.mark.parametrize(("short", "masked", "rejected"), [("merge", 320, 0), ("suppress", 300, 20), ("hold", 300, 20)])
-def test_the_last_group_of_a_file_may_be_too_small(short, masked, rejected, folder):
+def test_last_group_of_a_file_can_be_too_small(short, masked, rejected, folder):
     mechanism = {"name": "microaggregation", "k": 25}
     configure(folder, "microaggregation", mechanism=mechanism, groups={"records": GROUP, "short": short})
-    told = run("mask", "--rejected", "rejected.jsonl", "events.jsonl", "masked.jsonl").stderr
-    assert f"masked {masked}, rejected {rejected}" in told
+    expected = run("mask", "--rejected", "rejected.jsonl", "events.jsonl", "masked.jsonl").stderr
+    assert f"masked {masked}, rejected {rejected}" in expected
     reasons = [orjson.loads(line)["reason"] for line in (folder / "rejected.jsonl").read_bytes().splitlines()]
     assert reasons == ["group_too_small"] * rejected
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "told"),
+    ("mechanism", "expected"),
     [
         (
             {"name": "microaggregation", "k": 60},
-            "groups.records: 50 is too few, for microaggregation needs at least 60",
+            "groups.records: 50 is too small: microaggregation needs at least 60",
         ),
         ({"name": "microaggregation", "k": 10**9}, "mechanism: k="),
         ({"name": "vicus", "c1": 0.9}, "mechanism: c1=0.9 and c2=0.4 are not allowed: use two numbers"),
@@ -105,16 +105,16 @@ def test_the_last_group_of_a_file_may_be_too_small(short, masked, rejected, fold
         ({"name": "rank_swapping", "multivariate": True, "k": {"smell": 2, "taste": 3}}, "mechanism: "),
     ],
 )
-def test_bad_parameters_fail_at_the_check_with_what_is_allowed(mechanism, told, folder):
+def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):
     (folder / "m.csv").write_text(",almond,foul\nalmond,0.5,0.6\nfoul,0,1\n")
     configure(folder, mechanism["name"], mechanism=mechanism)
     done = CliRunner().invoke(main, ["config", "check"], prog_name="stream-masker")
     assert done.exit_code == 2
-    assert told in done.output
+    assert expected in done.output
 
 
-def test_masking_needs_no_more_than_the_command_itself(folder):
-    """Group mechanisms in a process of their own, fed through a pipe."""
+def test_group_mechanism_masks_standard_streams(folder):
+    """A group mechanism in a separate process, with pipes."""
     configure(folder, "data_swapping")
     command = [sys.executable, "-P", "-m", "stream_masker", "mask", "-c", "stream-masker.yaml"]
     given = (folder / "events.jsonl").read_bytes()

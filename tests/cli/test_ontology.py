@@ -51,7 +51,7 @@ class TestInspect:
         ]
 
     @pytest.mark.parametrize("value", ["tumour", "TUMOUR", "tumour of the mouth"])
-    def test_a_concept(self, source, value):
+    def test_concept(self, source, value):
         assert sorted(lines(run("inspect", source, value))) == [
             ("concept", "tumour"),
             ("depth", "4"),
@@ -67,17 +67,17 @@ class TestInspect:
     def test_the_built_in_ontology(self):
         assert ("concepts", "98506") in lines(run("inspect", "icd10cm"))
 
-    def test_no_concept(self, source):
+    def test_unknown_concept(self, source):
         result = run("inspect", source, "nothing")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == (
-            "Error: 'nothing' is no concept below disease: use a code or a label of the ontology\n"
+            "Error: 'nothing' is not a concept below disease: use a code or a label of the ontology\n"
         )
 
-    def test_no_ontology(self):
+    def test_unknown_ontology(self):
         result = run("inspect", "nothing")
         assert result.exit_code == 2
-        assert result.stderr.startswith("Error: nothing is no ontology: give a name (icd10cm) or a file ending in ")
+        assert result.stderr.startswith("Error: nothing is not an ontology: give a name (icd10cm) or a file ending in ")
 
 
 class TestDistance:
@@ -91,11 +91,11 @@ class TestDistance:
             ("wu_palmer", "0.500000"),
         ]
 
-    def test_another_measure(self, source):
+    def test_other_measure(self, source):
         found = dict(lines(run("distance", source, "gingivitis", "gastritis", "--distance", "log_taxonomic")))
         assert found["log_taxonomic"] == "0.736966"
 
-    def test_below_a_root(self, source):
+    def test_root(self, source):
         found = dict(lines(run("distance", source, "gingivitis", "gastritis", "--root", "digestive")))
         assert found["least common subsumer"].endswith("depth 1")
         assert found["wu_palmer"] == "0.666667"
@@ -109,12 +109,12 @@ class TestDistance:
             ["oral", "oral", "--root", "x"],
         ],
     )
-    def test_no_concept(self, source, arguments):
+    def test_unknown_concept(self, source, arguments):
         result = run("distance", source, *arguments)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert "is no concept" in result.stderr
+        assert "is not a concept" in result.stderr
 
-    def test_no_measure(self, source):
+    def test_unknown_measure(self, source):
         assert run("distance", source, "oral", "oral", "--distance", "x").exit_code == 2
 
 
@@ -142,17 +142,17 @@ class TestMap:
         assert result.stderr.startswith("6 values: ")
         assert SECRET not in result.output
 
-    def test_a_file(self, source, tmp_path):
+    def test_file(self, source, tmp_path):
         (tmp_path / "values.txt").write_bytes(b"oral\r\n\xff\xfe\nDisease of the mouth")
         result = run("map", source, str(tmp_path / "values.txt"))
         assert result.stdout == "1\toral\texact\n2\trejected\tunknown\n3\toral\tlabel\n"
 
-    def test_a_mapping(self, source, tmp_path):
+    def test_mapping(self, source, tmp_path):
         (tmp_path / "m.csv").write_text("value,concept\nX1,oral\n")
         result = run("map", source, "--mapping", str(tmp_path / "m.csv"), input="X1\n")
         assert result.stdout == "1\toral\tmapping\n"
 
-    def test_a_root(self, source):
+    def test_root_of_values(self, source):
         assert run("map", source, "--root", "neoplasm", input="oral\n").stdout == "1\trejected\tunknown\n"
 
     def test_no_values(self, source):
@@ -160,7 +160,7 @@ class TestMap:
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "0 values\n")
 
     @pytest.mark.parametrize("arguments", [["--unknown", "keep"], ["--mapping", "none.csv"], ["nowhere.txt"]])
-    def test_wrong_use(self, source, arguments):
+    def test_usage_errors(self, source, arguments):
         assert run("map", source, *arguments, input="").exit_code == 2
 
 
@@ -170,24 +170,24 @@ class TestCompile:
         monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "cache"))
         return tmp_path / "cache"
 
-    def test_to_a_file_that_is_a_source(self, source, tmp_path, cache):
+    def test_compiled_file_is_a_source(self, source, tmp_path, cache):
         path = tmp_path / "diseases.ontology"
-        told = dict(lines(run("compile", source, "--output", str(path))))
-        assert told == {"file": str(path), "concepts": "8", "bytes": str(path.stat().st_size)}
+        result = dict(lines(run("compile", source, "--output", str(path))))
+        assert result == {"file": str(path), "concepts": "8", "bytes": str(path.stat().st_size)}
         assert run("inspect", str(path)).stdout == run("inspect", source).stdout
         assert run("map", str(path), input="TUMOUR OF THE MOUTH\n").stdout == "1\ttumour\tlabel\n"
 
-    def test_into_the_cache(self, source, cache):
-        told = dict(lines(run("compile", source)))
-        assert list(map(str, cache.iterdir())) == [told["file"]]
+    def test_compile_into_the_cache(self, source, cache):
+        result = dict(lines(run("compile", source)))
+        assert list(map(str, cache.iterdir())) == [result["file"]]
 
-    def test_a_release_of_snomed(self, tmp_path, cache):
+    def test_snomed_release(self, tmp_path, cache):
         folder = write_release(tmp_path / "release", concepts=30, seed=1)
         path = tmp_path / "snomed.ontology"
         assert ("concepts", "30") in lines(run("compile", str(folder), "-o", str(path)))
         assert lines(run("inspect", str(path)))[0][1].startswith("138875005 (")
 
-    def test_wrong_use(self, source, tmp_path, cache):
+    def test_usage_errors(self, source, tmp_path, cache):
         compiled = str(tmp_path / "x.ontology")
         lines(run("compile", source, "-o", compiled))
         for arguments, message in [
@@ -200,7 +200,7 @@ class TestCompile:
             assert (result.exit_code, result.stdout) == (2, "")
             assert message in result.stderr
 
-    def test_a_damaged_file(self, source, tmp_path, cache):
+    def test_damaged_file(self, source, tmp_path, cache):
         path = tmp_path / "x.ontology"
         lines(run("compile", source, "-o", str(path)))
         path.write_bytes(path.read_bytes()[:-1])

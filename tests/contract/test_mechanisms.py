@@ -1,10 +1,11 @@
-"""The contract of masking mechanisms: every check, for every mechanism of the registry, on a tree and on a DAG."""
+"""The contract of masking mechanisms: every check for every registered mechanism, on a tree and on a DAG."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import json
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -41,15 +42,15 @@ def tau(request):
 
 @pytest.fixture
 def make(kind, tau):
-    def build(seed=SEED, attributes=("principal", "secondary")) -> Mechanism:
+    def create(seed=SEED, attributes=("principal", "secondary")) -> Mechanism:
         return kind(dict.fromkeys(attributes, tau), seed=seed)
 
-    return build
+    return create
 
 
 @pytest.fixture
 def records(tau):
-    """Scalars and lists; some of them absent, in every way that a value may be."""
+    """Scalars and lists, some of them absent, in every way in which a value can be absent."""
     rng = np.random.default_rng(5)
     some = [
         {"principal": str(rng.choice(tau.ids)), "secondary": rng.choice(tau.ids, rng.integers(0, 5)).tolist()}
@@ -68,27 +69,27 @@ def keys():
 
 
 @pytest.fixture
-def ready(make, records):
+def calibrated(make, records):
     made = make()
     made.learn_many(records)
     made.calibrate()
     return made
 
 
-def single(ready):
-    """Skips what masks one record at a time, for mechanisms that mask groups only."""
-    if ready.needs_group:
-        pytest.skip(f"{ready.name} masks records as a group: it has no mask_one, and a group's size matters")
-    return ready
+def skip_if_grouped(calibrated):
+    """Skip tests of single records for mechanisms that mask groups only."""
+    if calibrated.needs_group:
+        pytest.skip(f"{calibrated.name} masks records as a group: it has no mask_one, and a group's size matters")
+    return calibrated
 
 
-def restored(make, ready, **parameters):
+def restore_into_new(make, calibrated, **parameters):
     made = make(**parameters)
-    made.restore(ready.snapshot())
+    made.restore(calibrated.snapshot())
     return made
 
 
-def test_the_registry_knows_it_by_its_name(kind):
+def test_the_registry_contains_it_by_name(kind):
     assert issubclass(kind, Mechanism)
     assert mechanism(kind.name) is kind
 
@@ -103,14 +104,14 @@ def test_the_attributes_keep_their_order(make):
     assert make(attributes=("b", "a", "c")).attributes == ("b", "a", "c")
 
 
-def test_no_attribute_is_refused(kind):
+def test_no_attributes_are_rejected(kind):
     with pytest.raises(ParameterError, match="attribute"):
         kind({}, seed=SEED)
 
 
-def test_numeric_attributes_are_masked_or_refused(kind, tau):
+def test_numeric_attributes_are_masked_or_rejected(kind, tau):
     numeric = {"age": Numeric(minimum=0, integer=True)}
-    if not kind.declaration.numeric:
+    if not kind.method_card.numeric:
         with pytest.raises((ParameterError, TypeError), match="numeric"):
             kind({"principal": tau}, numeric=numeric, seed=SEED)
         return
@@ -148,54 +149,54 @@ def test_an_empty_window_has_no_statistics(make):
         make().calibrate()
 
 
-def test_learning_emits_nothing_and_keeps_the_statistics(ready, records):
-    before = ready.snapshot()
-    assert ready.learn_one(records[0]) is None
-    assert ready.learn_many(records) is None
-    assert ready.snapshot() == before
+def test_learning_returns_nothing_and_keeps_the_statistics(calibrated, records):
+    before = calibrated.snapshot()
+    assert calibrated.learn_one(records[0]) is None
+    assert calibrated.learn_many(records) is None
+    assert calibrated.snapshot() == before
 
 
-def test_learning_singly_is_learning_together(make, records, ready):
+def test_learning_one_by_one_equals_learning_many(make, records, calibrated):
     made = make()
     for record in records:
         made.learn_one(record)
-    assert made.calibrate().to_dict() == ready.statistics.to_dict()
+    assert made.calibrate().to_dict() == calibrated.statistics.to_dict()
 
 
-def test_calibration_counts_versions_and_describes_the_window(ready, records):
-    assert ready.statistics.version == 1
-    assert ready.statistics.records == SIZE
-    assert ready.statistics.attributes == ready.attributes
-    ready.learn_many(records)
-    assert ready.calibrate().version == 2
-    assert ready.statistics.version == 2
+def test_calibration_increments_the_version_and_describes_the_window(calibrated, records):
+    assert calibrated.statistics.version == 1
+    assert calibrated.statistics.records == SIZE
+    assert calibrated.statistics.attributes == calibrated.attributes
+    calibrated.learn_many(records)
+    assert calibrated.calibrate().version == 2
+    assert calibrated.statistics.version == 2
 
 
-def test_computing_changes_nothing(ready, records, make):
+def test_computing_changes_nothing(calibrated, records, make):
     from stream_masker.core.statistics import count_batch
 
     fresh = make()
     sizes = [len(fresh.distances[0].taxonomy)] * 2
     counts = count_batch(fresh.encode(records), sizes)
-    assert fresh.compute(counts, version=1).to_dict() == ready.statistics.to_dict()
+    assert fresh.compute(counts, version=1).to_dict() == calibrated.statistics.to_dict()
     with pytest.raises(StatisticsError):
         _ = fresh.statistics
-    before = ready.snapshot()
-    assert ready.compute(counts, version=9).version == 9
-    assert ready.snapshot() == before
+    before = calibrated.snapshot()
+    assert calibrated.compute(counts, version=9).version == 9
+    assert calibrated.snapshot() == before
 
 
-def test_masking_changes_nothing(ready, records, keys):
-    before, given = ready.snapshot(), copy.deepcopy(records)
-    first = ready.mask_many(records, keys=keys)
-    assert ready.mask_many(records, keys=keys) == first
-    assert ready.snapshot() == before
+def test_masking_changes_nothing(calibrated, records, keys):
+    before, given = calibrated.snapshot(), copy.deepcopy(records)
+    first = calibrated.mask_many(records, keys=keys)
+    assert calibrated.mask_many(records, keys=keys) == first
+    assert calibrated.snapshot() == before
     assert records == given
 
 
-def test_masked_records_have_the_shape_of_their_records(ready, records, keys, tau):
-    for record, masked in zip(records, ready.mask_many(records, keys=keys), strict=True):
-        assert list(masked) == list(ready.attributes)
+def test_masked_records_have_the_shape_of_their_records(calibrated, records, keys, tau):
+    for record, masked in zip(records, calibrated.mask_many(records, keys=keys), strict=True):
+        assert list(masked) == list(calibrated.attributes)
         for name, value in masked.items():
             original = record.get(name)
             assert type(value) is type(original)
@@ -204,95 +205,100 @@ def test_masked_records_have_the_shape_of_their_records(ready, records, keys, ta
             assert not isinstance(original, list) or len(values) == len(original)
 
 
-def test_masking_masks(ready, records, keys):
-    masked = ready.mask_many(records, keys=keys)
+def test_masking_masks(calibrated, records, keys):
+    masked = calibrated.mask_many(records, keys=keys)
     values = [(r["principal"], m["principal"]) for r, m in zip(records, masked, strict=True) if r.get("principal")]
     assert sum(before != after for before, after in values) > len(values) / 4
 
 
-def test_fields_that_are_no_attribute_do_not_pass(ready, records, keys):
-    masked = ready.mask_many([{**record, "name": "Jane"} for record in records], keys=keys)
-    assert masked == ready.mask_many(records, keys=keys)
+def test_fields_that_are_not_attributes_are_dropped(calibrated, records, keys):
+    masked = calibrated.mask_many([{**record, "name": "Jane"} for record in records], keys=keys)
+    assert masked == calibrated.mask_many(records, keys=keys)
 
 
-def test_one_record_is_masked_as_in_any_batch(ready, records, keys):
-    single(ready)
-    together = ready.mask_many(records, keys=keys)
-    assert [ready.mask_one(r, key=k) for r, k in zip(records, keys, strict=True)] == together
-    assert ready.mask_many(records[7:19], keys=keys[7:19]) == together[7:19]
-    assert ready.mask_many(records[::-1], keys=keys[::-1]) == together[::-1]
+def test_one_record_is_masked_as_in_any_batch(calibrated, records, keys):
+    skip_if_grouped(calibrated)
+    together = calibrated.mask_many(records, keys=keys)
+    assert [calibrated.mask_one(r, key=k) for r, k in zip(records, keys, strict=True)] == together
+    assert calibrated.mask_many(records[7:19], keys=keys[7:19]) == together[7:19]
+    assert calibrated.mask_many(records[::-1], keys=keys[::-1]) == together[::-1]
 
 
-def test_batches_of_positions_may_be_cut_anywhere(ready, records):
-    single(ready)
-    whole = ready.mask_batch(ready.encode(records), PositionKeys(SEED, "t", 0, np.arange(SIZE)))
+def test_batches_can_be_split_anywhere(calibrated, records):
+    skip_if_grouped(calibrated)
+    whole = calibrated.mask_batch(calibrated.encode(records), PositionKeys(SEED, "t", 0, np.arange(SIZE)))
     start = 0
     for size in (1, 20, SIZE - 21):
         part = records[start : start + size]
         offsets = np.arange(start, start + size)
-        masked = ready.mask_batch(ready.encode(part), PositionKeys(SEED, "t", 0, offsets))
-        batch = ready.encode(part)
-        assert ready.decode(batch, masked) == ready.decode(ready.encode(records), whole)[start : start + size]
+        masked = calibrated.mask_batch(calibrated.encode(part), PositionKeys(SEED, "t", 0, offsets))
+        batch = calibrated.encode(part)
+        assert (
+            calibrated.decode(batch, masked)
+            == calibrated.decode(calibrated.encode(records), whole)[start : start + size]
+        )
         start += size
 
 
-def test_the_same_key_masks_alike_and_another_does_not(ready, records):
-    single(ready)
+def test_masks_depend_on_the_key(calibrated, records):
+    skip_if_grouped(calibrated)
     record = records[0]
-    outcomes = {json.dumps(ready.mask_one(record, key=b"%d" % k)) for k in range(40)}
-    assert ready.mask_one(record, key=b"1") == ready.mask_one(record, key=b"1")
+    outcomes = {json.dumps(calibrated.mask_one(record, key=b"%d" % k)) for k in range(40)}
+    assert calibrated.mask_one(record, key=b"1") == calibrated.mask_one(record, key=b"1")
     assert len(outcomes) > 5
 
 
-def test_another_seed_masks_otherwise(make, ready, records, keys):
-    other = restored(make, ready, seed=b"another seed")
-    assert other.mask_many(records, keys=keys) != ready.mask_many(records, keys=keys)
+def test_masks_depend_on_the_seed(make, calibrated, records, keys):
+    other = restore_into_new(make, calibrated, seed=b"another seed")
+    assert other.mask_many(records, keys=keys) != calibrated.mask_many(records, keys=keys)
 
 
-def test_batches_and_records_are_masked_alike(ready, records, keys):
-    batch = ready.encode(records)
-    masked = ready.mask_batch(batch, FieldKeys(SEED, keys))
-    decoded = ready.decode(batch, masked)
-    for record, plain, mapped in zip(records, decoded, ready.mask_many(records, keys=keys), strict=True):
+def test_batches_and_records_have_the_same_masks(calibrated, records, keys):
+    batch = calibrated.encode(records)
+    masked = calibrated.mask_batch(batch, FieldKeys(SEED, keys))
+    decoded = calibrated.decode(batch, masked)
+    for record, plain, mapped in zip(records, decoded, calibrated.mask_many(records, keys=keys), strict=True):
         assert {name: plain[name] for name in plain if record.get(name) is not None} == {
             name: mapped[name] for name in mapped if record.get(name) is not None
         }
 
 
-def test_masking_leaves_the_batch_alone(ready, records, keys):
-    batch = ready.encode(records)
+def test_masking_does_not_modify_the_batch(calibrated, records, keys):
+    batch = calibrated.encode(records)
     before = [column.codes.copy() for column in batch.columns]
-    masked = ready.mask_batch(batch, FieldKeys(SEED, keys))
+    masked = calibrated.mask_batch(batch, FieldKeys(SEED, keys))
     for column, codes, after in zip(batch.columns, before, masked.columns, strict=True):
         np.testing.assert_array_equal(column.codes, codes)
         assert not np.shares_memory(column.codes, after.codes)
         assert after.codes.dtype == np.int32
 
 
-def test_tallies_say_what_was_done(ready, records, keys):
-    batch = ready.encode(records)
-    masked = ready.mask_batch(batch, FieldKeys(SEED, keys))
-    for column, after, tally, d in zip(batch.columns, masked.columns, masked.tallies, ready.distances, strict=True):
+def test_tallies_equal_the_distortion(calibrated, records, keys):
+    batch = calibrated.encode(records)
+    masked = calibrated.mask_batch(batch, FieldKeys(SEED, keys))
+    for column, after, tally, d in zip(
+        batch.columns, masked.columns, masked.tallies, calibrated.distances, strict=True
+    ):
         there = column.codes >= 0
         assert tally.values == there.sum()
         distances = d.pairs(column.codes[there], after.codes[there])
         assert tally.squared_distance == pytest.approx((distances**2).sum())
 
 
-def test_an_empty_batch_is_masked_to_nothing(ready):
-    assert ready.mask_many([], keys=[]) == []
+def test_an_empty_batch_has_an_empty_mask(calibrated):
+    assert calibrated.mask_many([], keys=[]) == []
     empty = Batch(0, (Column(np.empty(0, np.int32)), Column(np.empty(0, np.int32), np.zeros(1, np.int64))))
-    masked = ready.mask_batch(empty, PositionKeys(SEED, "t", 0, np.empty(0, np.int64)))
+    masked = calibrated.mask_batch(empty, PositionKeys(SEED, "t", 0, np.empty(0, np.int64)))
     assert [column.codes.size for column in masked.columns] == [0, 0]
     assert [tally.values for tally in masked.tallies] == [0, 0]
 
 
 @pytest.mark.parametrize("bad", [{"principal": "a secret"}, {"secondary": ["c0", "a secret"]}])
-def test_an_unknown_value_is_named_by_its_record_alone(ready, records, keys, bad):
+def test_errors_name_the_record_of_an_unknown_value_but_not_the_value(calibrated, records, keys, bad):
     for attempt in (
-        lambda: ready.mask_many([*records[:2], bad], keys=keys[:3]),
-        lambda: ready.learn_many([*records[:2], bad]),
-        lambda: ready.encode([*records[:2], bad]),
+        lambda: calibrated.mask_many([*records[:2], bad], keys=keys[:3]),
+        lambda: calibrated.learn_many([*records[:2], bad]),
+        lambda: calibrated.encode([*records[:2], bad]),
     ):
         with pytest.raises(UnknownConceptError) as caught:
             attempt()
@@ -301,36 +307,36 @@ def test_an_unknown_value_is_named_by_its_record_alone(ready, records, keys, bad
 
 
 @pytest.mark.parametrize("bad", [7, 1.5, {"code": "c0"}, ["c0", None], [["c0"]], b"c0"])
-def test_a_value_of_another_type_is_refused(ready, bad):
+def test_a_value_of_another_type_is_rejected(calibrated, bad):
     with pytest.raises(ParameterError, match="record 0"):
-        ready.encode([{"secondary": bad}])
+        calibrated.encode([{"secondary": bad}])
 
 
-def test_lists_and_single_values_do_not_mix(ready):
+def test_lists_and_single_values_cannot_be_mixed(calibrated):
     with pytest.raises(ParameterError, match="record 1"):
-        ready.encode([{"secondary": ["c0"]}, {"secondary": "c0"}])
+        calibrated.encode([{"secondary": ["c0"]}, {"secondary": "c0"}])
 
 
-def test_keys_and_records_must_be_as_many(ready, records, keys):
+def test_each_record_needs_a_key(calibrated, records, keys):
     with pytest.raises(ParameterError, match="keys"):
-        ready.mask_many(records, keys=keys[1:])
+        calibrated.mask_many(records, keys=keys[1:])
 
 
-def test_batches_of_other_attributes_are_refused(ready):
+def test_batches_of_other_attributes_are_rejected(calibrated):
     with pytest.raises(ParameterError, match="columns"):
-        ready.mask_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), FieldKeys(SEED, [b"k"]))
+        calibrated.mask_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), FieldKeys(SEED, [b"k"]))
 
 
-def test_a_snapshot_brings_everything_as_json(make, ready, records, keys):
+def test_a_snapshot_round_trips_through_json(make, calibrated, records, keys):
     made = make()
-    made.restore(json.loads(json.dumps(ready.snapshot())))
-    assert made.statistics.to_dict() == ready.statistics.to_dict()
-    assert made.mask_many(records, keys=keys) == ready.mask_many(records, keys=keys)
-    assert made.snapshot() == ready.snapshot() == ready.snapshot_of(ready.statistics)
+    made.restore(json.loads(json.dumps(calibrated.snapshot())))
+    assert made.statistics.to_dict() == calibrated.statistics.to_dict()
+    assert made.mask_many(records, keys=keys) == calibrated.mask_many(records, keys=keys)
+    assert made.snapshot() == calibrated.snapshot() == calibrated.snapshot_of(calibrated.statistics)
 
 
-def test_other_snapshots_are_refused_and_change_nothing(make, ready):
-    good = ready.snapshot()
+def test_other_snapshots_are_rejected_and_change_nothing(make, calibrated):
+    good = calibrated.snapshot()
     other_attributes = make(attributes=("a", "b"))
     other_attributes.learn_many([{"a": "c1", "b": "c2"}, {"a": "c2", "b": "c1"}])
     other_attributes.calibrate()
@@ -342,15 +348,17 @@ def test_other_snapshots_are_refused_and_change_nothing(make, ready):
         other_attributes.snapshot(),
     ):
         with pytest.raises(StatisticsError):
-            ready.restore(bad)
-        assert ready.snapshot() == good
+            calibrated.restore(bad)
+        assert calibrated.snapshot() == good
 
 
-def test_an_unknown_mechanism_is_refused_by_name():
+def test_an_unknown_mechanism_is_rejected():
     with pytest.raises(ParameterError, match="use semantic_noise"):
         mechanism("rot13")
 
 
-def test_it_declares_what_it_is_for(kind):
-    said = kind.declaration
-    assert all([said.source, said.attributes, said.taxonomies, said.preserves, said.guarantee, said.latency, said.cost])
+def test_its_method_card_is_complete(kind):
+    card = kind.method_card
+    texts = [getattr(card, field.name) for field in fields(card) if field.name not in ("preserves", "numeric")]
+    assert all(text and not text.endswith(".") for text in [*texts, *card.preserves])
+    assert card.preserves

@@ -1,4 +1,4 @@
-"""Drift between two statistics."""
+"""Drift between the statistics of two windows."""
 
 import json
 import math
@@ -31,14 +31,14 @@ OLD = statistics(["a1", "a1", "a2", "b1"], ["b1", "b1", "b2", "a1"])
 NEW = statistics(["b1", "b1", "b2", "b2"], ["a1", "b1", "b2", "a1"], version=2, previous=OLD, unknown=[1, 0])
 
 
-def test_the_same_statistics_have_not_drifted():
+def test_equal_statistics_have_no_drift():
     drift = drift_between(OLD, OLD, [D, D])
-    for figures in drift.to_dict()["attributes"].values():
-        assert set(figures.values()) == {0.0}
+    for measures in drift.to_dict()["attributes"].values():
+        assert set(measures.values()) == {0.0}
     assert drift.to_dict()["pairs"] == [{"attributes": ["p", "q"], "covariance": 0.0, "correlation": 0.0}]
 
 
-def test_every_figure():
+def test_every_measure():
     drift = drift_between(NEW, OLD, [D, D])
     p = drift.attributes["p"]
     assert (drift.version, drift.since) == (2, 1)
@@ -56,7 +56,7 @@ def test_every_figure():
     assert pair.correlation == abs(NEW.correlation[0, 1] - OLD.correlation[0, 1]) > 0
 
 
-def test_it_is_json():
+def test_drift_is_json_serialisable():
     text = json.dumps(drift_between(NEW, OLD, [D, D]).to_dict())
     assert list(json.loads(text)) == ["version", "since", "attributes", "pairs"]
 
@@ -67,7 +67,7 @@ SHARES = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size
 
 
 @given(p=SHARES, q=SHARES)
-def test_divergence_is_a_bounded_symmetric_entropy_difference(p, q):
+def test_divergence_is_a_bounded_symmetric_difference_of_entropies(p, q):
     def entropy(shares):
         return -sum(x * math.log2(x) for x in shares if x > 0)
 
@@ -85,7 +85,7 @@ def test_divergence_of_equal_and_of_disjoint_distributions():
 
 
 @pytest.mark.parametrize("root", ["a", "b"])
-def test_concepts_that_the_taxonomy_lost_are_a_clear_error(root):
+def test_concepts_missing_from_the_taxonomy_are_an_error(root):
     lost = WuPalmer(Ontology.from_edges(LINKS).taxonomy(root=root))
     with pytest.raises(StatisticsError, match=r"statistics of p name \d concepts that its taxonomy does not hold"):
         drift_between(NEW, OLD, [lost, D])

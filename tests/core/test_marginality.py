@@ -1,4 +1,4 @@
-"""Marginality and the statistics made of it (2013): the paper's examples, literal twins, and properties."""
+"""Marginality and its statistics (2013): the examples of the paper, literal computations, and properties."""
 
 import math
 from random import Random
@@ -78,7 +78,7 @@ UNREACHABLE = [{"alzheimer", "meningitis"}, {"alzheimer", "sclerosis"}]
 and paranoia have, it is log2(12/7) = 0.78."""
 
 
-def test_every_printed_distance_but_two():
+def test_all_printed_distances_except_two():
     for j, first in enumerate(SAMPLE):
         for k, second in enumerate(SAMPLE):
             if {first, second} in UNREACHABLE:
@@ -88,7 +88,7 @@ def test_every_printed_distance_but_two():
                 assert abs(D(first, second) - PRINTED[j, k]) <= 0.0051
 
 
-def test_table_1_less_what_the_two_entries_make():
+def test_table_1_corrected_by_the_two_entries():
     found = marginality(SAMPLE, D)
     for j, value in enumerate(SAMPLE):
         more = sum({value, other} in UNREACHABLE for other in SAMPLE) * (math.log2(12 / 7) - 0.65)
@@ -121,7 +121,7 @@ def samples(draw, least=1):
 
 
 @given(samples())
-def test_statistics_are_their_literal_twins(sample):
+def test_statistics_equal_literal_computations(sample):
     (a, b), d = sample
     m_a, m_b = literal_marginality(a, d), literal_marginality(b, d)
     np.testing.assert_allclose(marginality(a, d), m_a, atol=1e-12)
@@ -143,7 +143,7 @@ def test_a_more_frequent_value_is_less_marginal():
     assert marginality_mean([*SAMPLE, *["lung cancer"] * 9], D) == "lung cancer"
 
 
-def test_pairs_must_be_pairs():
+def test_covariance_needs_pairs_of_values():
     with pytest.raises(ParameterError, match="pairs"):
         marginality_covariance(SAMPLE, D, SAMPLE[:3], D)
     with pytest.raises(StatisticsError):
@@ -151,7 +151,7 @@ def test_pairs_must_be_pairs():
 
 
 def literal_s_distance(first, second, columns, numbers, d):
-    """2013: equation 7, every variance from its definition."""
+    """2013: equation 7, with variances computed from their definitions."""
     total = 0.0
     for x, y, column in zip(first[0], second[0], columns, strict=True):
         pair = sum(literal_marginality([x, y], d)) / 2
@@ -164,7 +164,7 @@ def literal_s_distance(first, second, columns, numbers, d):
 
 
 @given(samples(least=2), st.integers(0, 1000))
-def test_the_s_distance_is_its_literal_twin(sample, seed):
+def test_the_s_distance_equals_a_literal_computation(sample, seed):
     random = Random(seed)
     columns, d = sample
     n = len(columns[0])
@@ -178,8 +178,8 @@ def test_the_s_distance_is_its_literal_twin(sample, seed):
 
 
 @given(samples(least=3))
-def test_the_s_distance_is_a_distance(sample):
-    """Theorems 1 and 2: symmetric, 0 of equal records, subadditive (on the paper's distance)."""
+def test_the_s_distance_is_a_metric(sample):
+    """Theorems 1 and 2: symmetric, 0 for equal records, and subadditive, with the distance of the paper."""
     columns, d = sample
     d = LogTaxonomic(d.taxonomy)
     numbers = np.arange(len(columns[0]), dtype=float)[:, None] ** 2
@@ -191,7 +191,7 @@ def test_the_s_distance_is_a_distance(sample):
     assert between[0][2] <= between[0][1] + between[1][2] + 1e-12
 
 
-def test_balanced_weighs_every_attribute_by_its_mean_difference():
+def test_balanced_attributes_have_equal_mean_squared_distances():
     rng = np.random.default_rng(1)
     column = rng.choice(SAMPLE, 300).tolist()
     numbers = rng.normal(10, 3, (300, 1))
@@ -206,7 +206,7 @@ def test_balanced_weighs_every_attribute_by_its_mean_difference():
     assert literal.variances[0] == pytest.approx(300 * measure.variances[0])
 
 
-def test_a_data_set_needs_two_records_of_one_length():
+def test_a_data_set_needs_two_records_and_columns_of_one_length():
     for columns in ([SAMPLE[:1]], [SAMPLE, SAMPLE[:3]]):
         with pytest.raises(StatisticsError):
             SDistance.of(columns, [D] * len(columns))

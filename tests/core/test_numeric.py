@@ -1,4 +1,4 @@
-"""Numeric attributes: the values that they take, and moments that agree with direct computations."""
+"""Numeric attributes: their allowed values, and moments against direct computations."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def table(n=500, gaps=True):
 
 
 def literal(values):
-    """Pairwise complete moments, straight from their definition."""
+    """Pairwise complete moments, computed from their definition."""
     q = values.shape[1]
     mean, covariance = np.zeros((q, q)), np.zeros((q, q))
     for i in range(q):
@@ -48,7 +48,7 @@ def test_moments_are_means_and_covariances(gaps):
         np.testing.assert_allclose(moments.covariance, np.cov(values.T, bias=True), rtol=1e-11)
 
 
-def test_equal_values_have_no_variance_at_all():
+def test_equal_values_have_a_variance_of_exactly_0():
     values = np.full((1001, 1), 0.1)
     merged = Moments.of(values[:7]) + Moments.of(values[7:])
     assert Moments.of(values).products == 0.0
@@ -67,22 +67,22 @@ def test_merged_blocks_agree_with_a_direct_computation():
     np.testing.assert_allclose(merged.products, whole.products, rtol=1e-12)
 
 
-def test_what_is_subtracted_leaves_the_rest():
+def test_subtraction_leaves_the_moments_of_the_other_records():
     values = table(1000)
-    left = Moments.of(values) - Moments.of(values[:400])
+    remaining = Moments.of(values) - Moments.of(values[:400])
     direct = Moments.of(values[400:])
-    np.testing.assert_array_equal(left.count, direct.count)
-    np.testing.assert_allclose(left.mean, direct.mean, rtol=1e-12)
-    np.testing.assert_allclose(left.products, direct.products, rtol=1e-10)
-    nothing = Moments.of(values) - Moments.of(values)
-    assert not nothing.count.any()
-    assert not nothing.mean.any()
-    assert not nothing.products.any()
+    np.testing.assert_array_equal(remaining.count, direct.count)
+    np.testing.assert_allclose(remaining.mean, direct.mean, rtol=1e-12)
+    np.testing.assert_allclose(remaining.products, direct.products, rtol=1e-10)
+    empty = Moments.of(values) - Moments.of(values)
+    assert not empty.count.any()
+    assert not empty.mean.any()
+    assert not empty.products.any()
     with pytest.raises(StatisticsError, match="not part"):
         _ = direct - Moments.of(values)
 
 
-def test_moments_travel_as_json_to_the_last_bit():
+def test_json_preserves_every_bit_of_moments():
     moments = Moments.of(table())
     back = Moments.from_dict(json.loads(json.dumps(moments.to_dict())))
     for name in ("count", "mean", "products"):
@@ -99,7 +99,7 @@ def test_moments_travel_as_json_to_the_last_bit():
         {"mean": "x"},
     ],
 )
-def test_what_are_no_moments_is_refused(change):
+def test_invalid_moments_are_refused(change):
     with pytest.raises(StatisticsError):
         Moments.from_dict({**Moments.of(table()).to_dict(), **change})
 
@@ -108,14 +108,14 @@ def batch(values):
     return Batch(len(values), (Column(np.arange(len(values), dtype=np.int32) % 5),), numeric=values)
 
 
-def test_counts_carry_moments():
+def test_counts_contain_moments():
     values = table()
     parts = [count_batch(batch(part), [5]) for part in (values[:100], values[100:])]
     direct = Moments.of(values)
     np.testing.assert_allclose(merge(parts).numeric.products, direct.products, rtol=1e-12)
-    left = subtract(merge(parts), parts[0])
-    assert left.records == 400
-    np.testing.assert_allclose(left.numeric.products, parts[1].numeric.products, rtol=1e-10)
+    remaining = subtract(merge(parts), parts[0])
+    assert remaining.records == 400
+    np.testing.assert_allclose(remaining.numeric.products, parts[1].numeric.products, rtol=1e-10)
     plain = count_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), [5])
     assert plain.numeric is None
     with pytest.raises(StatisticsError, match="numeric"):
@@ -123,7 +123,7 @@ def test_counts_carry_moments():
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1000])
-def test_a_window_has_the_moments_of_its_records_whatever_went_before(size):
+def test_a_window_has_the_moments_of_its_records_only(size):
     values = table(900)
     values[:50] *= 1e9
     window = SlidingWindow([5], records=300, age=None, numeric=3)
@@ -184,12 +184,12 @@ def test_covariances_of_different_records_are_made_positive_semidefinite():
         ({"beyond": "wrap"}, "clamp or reflect"),
     ],
 )
-def test_bad_parameters_are_refused(parameters, message):
+def test_invalid_parameters_are_refused(parameters, message):
     with pytest.raises(ParameterError, match=message):
         Numeric(**parameters)
 
 
-def test_an_attribute_admits_its_own_values_only():
+def test_an_attribute_admits_only_its_allowed_values():
     values = np.array([-1.0, 0.0, 3.5, 4.0, 9.0, np.nan, np.inf, -np.inf, 2.0**54])
     assert Numeric(minimum=0, maximum=8, integer=True).admits(values).tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0]
     assert Numeric().admits(values).tolist() == [1, 1, 1, 1, 1, 0, 0, 0, 0]
@@ -206,12 +206,12 @@ KINDS = [
 
 @given(values=st.lists(st.floats(-1e17, 1e17), min_size=1), u=st.floats(0, 1, exclude_max=True))
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_whatever_is_fitted_is_a_value_of_the_attribute(kind, values, u):
+def test_fitted_values_are_allowed_values(kind, values, u):
     numbers = np.array(values)
     assert kind.admits(kind.fit(numbers, np.full(len(numbers), u))).all()
 
 
-def test_reflection_folds_at_both_bounds_and_clamping_stops_there():
+def test_reflection_and_clamping_at_both_bounds():
     values = np.array([-5.0, -1.0, 0.0, 7.0, 11.0, 25.0, np.nan])
     u = np.zeros(7)
     assert Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[:6].tolist() == [5, 1, 0, 7, 9, 5]
@@ -221,7 +221,7 @@ def test_reflection_folds_at_both_bounds_and_clamping_stops_there():
     assert np.isnan(Numeric(minimum=0, maximum=10, beyond="reflect").fit(values, u)[6])
 
 
-def test_bounds_pull_means_inwards_by_what_lies_beyond():
+def test_bounds_move_the_mean_inwards_by_the_excess():
     values = RNG.normal(1.0, 2.0, 10_000)
     beyond = np.maximum(-values, 0).mean()
     u = np.zeros(values.size)
@@ -232,7 +232,7 @@ def test_bounds_pull_means_inwards_by_what_lies_beyond():
     assert not (reflected == 0).any()
 
 
-def test_rounding_to_integers_keeps_the_expectation():
+def test_rounding_to_integers_preserves_the_expectation():
     u = (np.arange(1000) + 0.5) / 1000
     rounded = Numeric(integer=True).fit(np.full(1000, -2.3), u)
     assert set(rounded) == {-3.0, -2.0}

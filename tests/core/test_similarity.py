@@ -1,4 +1,4 @@
-"""Similarity by what values occur with: 2012's Table 2, and what follows from the definitions."""
+"""Similarity by co-occurrence: Table 2 of 2012, and properties that follow from the definitions."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def graph(counts=COUNTS, sizes=SIZES, *, multigraph=False, most_values=100):
     return ValueGraph.of(counts, sizes, multigraph=multigraph, most_values=most_values)
 
 
-def test_the_first_table_of_table_2_but_for_a_misprint():
-    """Row 6, column 5 prints 0.515, and row 5, column 6 prints 0.516, of one symmetric value: 2/√15 = 0.5164."""
+def test_the_first_part_of_table_2_except_a_misprint():
+    """The symmetric value 2/√15 = 0.5164 is printed as 0.515 in row 6, column 5, and as 0.516 in row 5, column 6."""
     expected = printed(S1)
     expected[5, 4] = expected[4, 5]
     np.testing.assert_array_equal(graph().direct()[0].round(3), expected)
 
 
-def test_the_second_table_of_table_2():
+def test_the_second_part_of_table_2():
     g = graph()
     np.testing.assert_array_equal(g.transitive(g.direct(), 0.4)[0].round(3), printed(S2))
 
 
-def test_the_third_table_of_table_2_from_the_printed_second_one():
-    """S56 = 0.6·0.5164 + 0.4·0.8815 = 0.6625 rounds to 0.662; the paper's 0.663 is that of its rounded S'' = 0.882."""
+def test_the_third_part_of_table_2_from_the_printed_second_part():
+    """S56 = 0.6·0.5164 + 0.4·0.8815 = 0.6625 rounds to 0.662; the printed 0.663 uses the rounded S'' = 0.882."""
     g = graph()
     first = g.direct()[0]
     np.testing.assert_array_equal((0.6 * first + 0.4 * printed(S2)).round(3), printed(S))
@@ -77,18 +77,18 @@ def test_similarities_are_symmetric_and_between_0_and_1(multigraph, threshold):
         assert (second >= first - 1e-12).all()
 
 
-def test_nothing_is_merged_beyond_a_threshold_of_1():
+def test_a_threshold_of_1_merges_nothing():
     g = graph()
     for first, second in zip(g.direct(), g.transitive(g.direct(), 1.0), strict=True):
         np.testing.assert_allclose(first, second)
 
 
-def test_the_multigraph_counts_how_often_values_occur_together():
-    """Clients 5 and 6 share 1 and 2 edges to branch 9, and 1 each to advisor 16: (√2 + 1) / √(3·6)."""
+def test_the_multigraph_counts_co_occurrences():
+    """Clients 5 and 6 have 1 and 2 edges to branch 9, and 1 edge each to advisor 16: (√2 + 1) / √(3·6)."""
     assert graph(multigraph=True).direct()[0][4, 5] == pytest.approx((2**0.5 + 1) / 18**0.5)
 
 
-def test_a_value_that_occurs_with_nothing_is_similar_to_itself_alone():
+def test_a_value_without_edges_is_similar_only_to_itself():
     records = [{"a": "x", "b": None}, {"a": "y", "b": "u"}, {"a": "z", "b": "u"}]
     taxonomies = {"a": flat_taxonomies([{"a": r["a"]} for r in records])["a"]}
     taxonomies["b"] = flat_taxonomies([{"b": "u"}])["b"]
@@ -96,7 +96,7 @@ def test_a_value_that_occurs_with_nothing_is_similar_to_itself_alone():
     np.testing.assert_array_equal(g.similarities(threshold=0.5, c1=0.5, c2=0.5)[0], [[1, 0, 0], [0, 1, 1], [0, 1, 1]])
 
 
-def test_only_the_most_frequent_values_take_part():
+def test_only_the_most_frequent_values_are_included():
     assert most_frequent(SparseCounts(np.array([2, 5, 7, 9]), np.array([1, 3, 1, 3])), 3).tolist() == [2, 5, 9]
     g = graph(most_values=2)
     assert [len(values) for values in g.values] == [2, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""The utility metrics of 2017, section 5, figure by figure."""
+"""The utility metrics of 2017, section 5, one by one."""
 
 import json
 import math
@@ -38,12 +38,12 @@ ORIGINAL, MASKED = statistics(A, B), statistics(MASKED_A, MASKED_B)
 
 
 def test_metrics_of_an_attribute():
-    figures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).attributes["p"]
-    assert figures.mean_distance == D(semantic_mean(MASKED_A, D), semantic_mean(A, D)) > 0
-    assert figures.variance == semantic_variance(MASKED_A, D)
-    assert figures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
-    assert figures.rmse_actual == pytest.approx(0.4)
-    assert figures.rmse_target == pytest.approx(0.3)
+    measures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).attributes["p"]
+    assert measures.mean_distance == D(semantic_mean(MASKED_A, D), semantic_mean(A, D)) > 0
+    assert measures.variance == semantic_variance(MASKED_A, D)
+    assert measures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
+    assert measures.rmse_actual == pytest.approx(0.4)
+    assert measures.rmse_target == pytest.approx(0.3)
 
 
 def numeric_statistics(values):
@@ -66,7 +66,7 @@ def test_metrics_of_numeric_attributes():
     assert data["numeric_pairs"][0]["attributes"] == ["x", "y"]
 
 
-def test_statistics_with_and_without_numbers_do_not_compare():
+def test_statistics_with_and_without_numeric_attributes_cannot_be_compared():
     bare = compute_statistics(count_batch(Batch(3, ()), []), (), (), version=1)
     with pytest.raises(StatisticsError, match="numeric"):
         utility(numeric_statistics([[1, 2, 5], [3, 1, 5]]), bare, (), 0.3, ())
@@ -74,16 +74,16 @@ def test_statistics_with_and_without_numbers_do_not_compare():
 
 
 def test_metrics_of_a_pair():
-    figures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).pairs["p", "q"]
+    measures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).pairs["p", "q"]
     before, after = distance_covariance(A, D, B, D), distance_covariance(MASKED_A, D, MASKED_B, D)
-    assert figures.covariance == pytest.approx(after)
-    assert figures.covariance_error == pytest.approx(abs(after - 1.3 * before))
+    assert measures.covariance == pytest.approx(after)
+    assert measures.covariance_error == pytest.approx(abs(after - 1.3 * before))
     correlation = distance_correlation(MASKED_A, D, MASKED_B, D)
-    assert figures.correlation == pytest.approx(correlation)
-    assert figures.correlation_error == pytest.approx(abs(correlation - distance_correlation(A, D, B, D)))
+    assert measures.correlation == pytest.approx(correlation)
+    assert measures.correlation_error == pytest.approx(abs(correlation - distance_correlation(A, D, B, D)))
 
 
-def test_levels_that_differ_meet_in_their_geometric_mean():
+def test_different_noise_levels_use_their_geometric_mean():
     levels = {"p": 0.1, "q": 0.9}
     each = utility(ORIGINAL, MASKED, TALLIES, levels, [D, D])
     growth = math.sqrt(1.1 * 1.9)
@@ -96,18 +96,18 @@ def test_levels_that_differ_meet_in_their_geometric_mean():
 
 def test_unmasked_data_without_noise_is_perfect():
     perfect = utility(ORIGINAL, ORIGINAL, (Tally(), Tally()), 0.0, [D, D])
-    assert all(figures.mean_distance == figures.variance_error == 0.0 for figures in perfect.attributes.values())
-    assert all(figures.rmse_actual == figures.rmse_target == 0.0 for figures in perfect.attributes.values())
+    assert all(measures.mean_distance == measures.variance_error == 0.0 for measures in perfect.attributes.values())
+    assert all(measures.rmse_actual == measures.rmse_target == 0.0 for measures in perfect.attributes.values())
     assert perfect.pairs["p", "q"].covariance_error == perfect.pairs["p", "q"].correlation_error == 0.0
 
 
-def test_it_is_json():
+def test_utility_is_json_serialisable():
     data = json.loads(json.dumps(utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).to_dict()))
     assert list(data["attributes"]) == ["p", "q"]
     assert data["pairs"][0]["attributes"] == ["p", "q"]
 
 
-def test_what_does_not_fit_is_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ParameterError, match="2 attributes and 1 tallies"):
         utility(ORIGINAL, MASKED, TALLIES[:1], 0.3, [D, D])
     with pytest.raises(ParameterError, match="no level for q"):

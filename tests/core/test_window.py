@@ -1,4 +1,4 @@
-"""The sliding window against counting its records anew, over any sequence of additions."""
+"""The sliding window against a new count of its records, after any sequence of additions."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SIZES = (4, 5)
 
 
 def batch_of(records):
-    """Records as (code of the scalar, codes of the array)."""
+    """A batch of records, each given as (code of the scalar, codes of the array)."""
     scalars = np.array([a for a, _ in records], dtype=np.int32)
     elements = np.array([code for _, codes in records for code in codes], dtype=np.int32)
     offsets = np.concatenate(([0], np.cumsum([len(codes) for _, codes in records], dtype=np.int64)))
@@ -31,7 +31,7 @@ LIMITS = st.none() | st.integers(1, 6)
 
 
 def literal_window(added, records, age):
-    """The last records, less those too old; ``added``: (record, time) in order."""
+    """The last records without those that are too old; ``added``: (record, time) in order."""
     last = added if records is None else added[-records:]
     newest = max((time for _, time in last), default=0)
     return [record for record, time in last if age is None or time >= newest - age]
@@ -42,10 +42,10 @@ def plain(counts):
     return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns]
 
 
-@given(additions=ADDITIONS, records=LIMITS, age=LIMITS, waiting=st.sampled_from([1, 5, 1000]))
-def test_counts_are_exactly_those_of_the_records_in_the_window(additions, records, age, waiting):
+@given(additions=ADDITIONS, records=LIMITS, age=LIMITS, pending=st.sampled_from([1, 5, 1000]))
+def test_counts_equal_those_of_the_records_in_the_window(additions, records, age, pending):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "WAITING_RECORDS", waiting)
+        patch.setattr(module, "PENDING_RECORDS", pending)
         window = SlidingWindow(SIZES, records=records, age=age)
         added = []
         for batch, time, look in additions:
@@ -66,7 +66,7 @@ def keys(window):
     return window.counts().values[0].keys.tolist()
 
 
-def test_a_batch_is_cut_where_the_window_ends():
+def test_a_batch_is_cut_at_the_end_of_the_window():
     window = SlidingWindow([9], records=3, age=None)
     window.add(scalars(0, 1, 2, 3))
     window.add(scalars(4))
@@ -74,7 +74,7 @@ def test_a_batch_is_cut_where_the_window_ends():
     assert len(window) == 3
 
 
-def test_age_counts_from_the_newest_record():
+def test_age_is_relative_to_the_newest_record():
     window = SlidingWindow([9], records=None, age=10.0)
     window.add(scalars(0), 100.0)
     window.add(scalars(1), 105.0)
@@ -84,7 +84,7 @@ def test_age_counts_from_the_newest_record():
     assert keys(window) == [1, 2, 3]
 
 
-def test_a_late_record_does_not_count_and_a_future_one_hides_others_only_while_it_lasts():
+def test_a_late_record_is_not_counted_and_a_future_one_excludes_others_temporarily():
     window = SlidingWindow([9], records=3, age=10.0)
     window.add(scalars(0), 100.0)
     window.add(scalars(1), 50.0)
@@ -104,7 +104,7 @@ def test_memory_is_bounded_by_the_window():
     assert held <= 10 + module.PENDING_RECORDS
 
 
-def test_an_empty_window_has_counts_of_nothing():
+def test_an_empty_window_has_empty_counts():
     window = SlidingWindow(SIZES, records=5, age=60.0)
     assert len(window) == 0
     assert plain(window.counts()) == plain(count_batch(batch_of([]), SIZES))
@@ -119,12 +119,12 @@ def test_a_window_with_an_age_needs_times():
 
 
 @pytest.mark.parametrize("limits", [{"records": 0}, {"records": -1}, {"age": 0.0}, {"age": float("nan")}])
-def test_limits_must_be_above_zero(limits):
+def test_limits_must_be_positive(limits):
     with pytest.raises(ParameterError, match="not allowed"):
         SlidingWindow([9], **{"records": None, "age": None} | limits)
 
 
-def test_an_attribute_is_an_array_always_or_never():
+def test_an_attribute_must_be_an_array_in_all_batches_or_in_none():
     window = SlidingWindow(SIZES, records=5, age=None)
     window.add(batch_of([(1, [2])]))
     window.add(Batch(1, (Column(np.array([1], dtype=np.int32)),) * 2))

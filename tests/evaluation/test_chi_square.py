@@ -1,4 +1,4 @@
-"""Chi-square tests: against tables worked out by hand, and known percentiles."""
+"""Chi-square tests against manual computations and published percentiles."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from stream_masker.evaluation.chi_square import chi_square, chi_squares, conting
         (1074.6794458400, 1000, 0.05),
     ],
 )
-def test_p_values_are_those_of_the_tables(statistic, degrees, p):
+def test_p_values_match_published_percentiles(statistic, degrees, p):
     assert p_value(statistic, degrees) == pytest.approx(p, rel=1e-6)
 
 
-def test_p_values_at_the_ends():
+def test_p_values_at_the_limits():
     assert p_value(0.0, 3) == 1.0
     assert p_value(5.0, 0) == 1.0
     assert p_value(1e5, 2) == 0.0
     assert p_value(1e6, 1_000_000) == pytest.approx(0.5, abs=0.01)
 
 
-def test_both_statistics_of_a_table_by_hand():
+def test_both_statistics_match_a_manual_computation():
     """E = [[12, 18], [28, 42]]: χ² = 64/12 + 64/18 + 64/28 + 64/42."""
     found = chi_square(np.array([[20, 10], [20, 50]]))
     assert found.pearson == pytest.approx(64 / 12 + 64 / 18 + 64 / 28 + 64 / 42)
@@ -47,14 +47,14 @@ def test_both_statistics_of_a_table_by_hand():
     assert found.large_sample
 
 
-def test_independent_attributes_have_none():
+def test_independent_attributes_have_a_statistic_of_0():
     found = chi_square(np.outer([1, 2, 3], [10, 20]))
     assert found.pearson == pytest.approx(0, abs=1e-12)
     assert found.likelihood_ratio == pytest.approx(0, abs=1e-12)
     assert found.pearson_p == pytest.approx(1.0)
 
 
-def test_rows_and_columns_without_counts_do_not_count():
+def test_empty_rows_and_columns_are_removed():
     assert chi_square(np.array([[20, 0, 10], [0, 0, 0], [20, 0, 50]])) == chi_square(np.array([[20, 10], [20, 50]]))
 
 
@@ -63,7 +63,7 @@ def test_a_large_sample_has_few_small_cells(table, large):
     assert chi_square(np.array(table)).large_sample == large
 
 
-def test_counts_give_every_pairs_table():
+def test_counts_provide_the_table_of_each_pair():
     taxonomies = flat_taxonomies(BANK)
     counts = counts_of(BANK, taxonomies)
     sizes = [len(tau) for tau in taxonomies.values()]
@@ -74,6 +74,6 @@ def test_counts_give_every_pairs_table():
 
 
 @pytest.mark.parametrize("table", [np.zeros((2, 2)), np.zeros((0, 2)), [[-1, 2]], [1, 2]])
-def test_what_is_no_table_of_counts_is_refused(table):
+def test_invalid_tables_are_refused(table):
     with pytest.raises(ParameterError, match="contingency"):
         chi_square(np.array(table))

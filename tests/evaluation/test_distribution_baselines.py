@@ -1,9 +1,11 @@
-"""What 2017's section 5 says of the baselines that know distributions alone, on 10,000 real discharges.
+"""The baselines that use only distributions, in section 5 of 2017, on 10,000 real discharges.
 
-The paper's data are not public; its Figures 6 to 8 print no numbers. Its findings hold here as well: naive and
-probabilistic distortion add more noise than semantic noise of α = 1 (an RMSE of 0.74 and 0.71 against 0.37), and leave
-no correlation (0.08 and 0.05, as much as shuffled values have, of 0.29; semantic noise leaves 0.23); probabilistic
-distortion keeps the mean, and naive distortion moves it by 0.33 (Table 5: 0.04 and 0, against 0.20 and 0.27).
+The data of the paper are not public, and its Figures 6 to 8 print no numbers. Its findings hold here as well:
+
+* Naive and probabilistic distortion add more noise than semantic noise with α = 1: RMSE 0.74 and 0.71 instead of 0.37.
+* They preserve no correlation: 0.08 and 0.05 of 0.29, like shuffled values, whereas semantic noise preserves 0.23.
+* Probabilistic distortion preserves the mean, and naive distortion moves it by 0.33 (Table 5: 0.04 and 0, and 0.20 and
+  0.27).
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ def measured(name, **parameters):
     return utility(before, after, masked.tallies, {"a": 1.0, "b": 1.0}, made.distances), before
 
 
-def figures(name, **parameters):
-    """RMSE of a and b, the moves of their means, and the correlation left."""
+def measures(name, **parameters):
+    """The RMSE of a and b, the distances between their means, and the preserved correlation."""
     found, _ = measured(name, **parameters)
     a, b = found.attributes.values()
     return a.rmse_actual, b.rmse_actual, a.mean_distance, b.mean_distance, found.pairs["a", "b"].correlation
@@ -55,19 +57,19 @@ def figures(name, **parameters):
 
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_the_baselines_add_more_noise_than_semantic_noise(baseline):
-    noise = figures("semantic_noise", alpha=1.0)
-    assert min(figures(baseline)[:2]) > max(noise[:2])
+    noise = measures("semantic_noise", alpha=1.0)
+    assert min(measures(baseline)[:2]) > max(noise[:2])
 
 
 @pytest.mark.parametrize("baseline", BASELINES)
-def test_the_baselines_leave_no_correlation(baseline):
+def test_the_baselines_preserve_no_correlation(baseline):
     _, before = measured(baseline)
-    left, kept = figures(baseline)[4], figures("semantic_noise", alpha=1.0)[4]
+    baseline_correlation, noise_correlation = measures(baseline)[4], measures("semantic_noise", alpha=1.0)[4]
     assert before.correlation[0, 1] > 0.2
-    assert left < 0.1
-    assert kept > 2 * left
+    assert baseline_correlation < 0.1
+    assert noise_correlation > 2 * baseline_correlation
 
 
-def test_probabilistic_distortion_keeps_the_mean_and_naive_distortion_does_not():
-    assert figures("probabilistic_distortion")[2:4] == (0.0, 0.0)
-    assert min(figures("naive_distortion")[2:4]) > 0.2
+def test_probabilistic_distortion_preserves_the_mean_and_naive_distortion_does_not():
+    assert measures("probabilistic_distortion")[2:4] == (0.0, 0.0)
+    assert min(measures("naive_distortion")[2:4]) > 0.2

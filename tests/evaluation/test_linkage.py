@@ -1,4 +1,4 @@
-"""Record linkage, against its definition and on maskings whose risk is known."""
+"""Record linkage against its definition, and for maskings with a known risk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scalars(*columns):
 
 
 def literal(original, masked, matrices):
-    """The probability of each record, by all pairs of records of lists."""
+    """The probability of each record, from all pairs of records."""
 
     def apart(first, second):
         total = 0.0
@@ -66,7 +66,7 @@ def batch_of(rows):
 
 @settings(max_examples=80, deadline=None)
 @given(maskings(), st.sampled_from([WuPalmer, LogTaxonomic]))
-def test_links_are_those_of_the_definition(case, distance):
+def test_probabilities_follow_the_definition(case, distance):
     tau, original, masked = case
     d = distance(tau)
     found = record_linkage(batch_of(original), batch_of(masked).columns, [d, d])
@@ -74,16 +74,16 @@ def test_links_are_those_of_the_definition(case, distance):
     assert found.unchanged == pytest.approx(np.mean([a == b for a, b in zip(original, masked, strict=True)]))
 
 
-def test_of_many_records_links_are_the_same(flat, monkeypatch):
+def test_blocks_of_records_give_the_same_probabilities(flat, monkeypatch):
     rng = np.random.default_rng(1)
     before, after = (rng.integers(0, 20, (2, 300)) for _ in range(2))
     whole = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
-    monkeypatch.setattr(linkage, "BLOCK", 700)
+    monkeypatch.setattr(linkage, "LINKAGE_BLOCK", 700)
     parts = record_linkage(Batch(300, scalars(*before)), scalars(*after), [flat, flat])
     np.testing.assert_array_equal(whole.probabilities, parts.probabilities)
 
 
-def test_unmasked_records_are_found_as_far_as_they_are_unique(flat):
+def test_unmasked_records_are_linked_if_they_are_unique(flat):
     columns = scalars([1, 1, 1, 2, 2, 3])
     found = record_linkage(Batch(6, columns), columns, [flat])
     assert found.probabilities.tolist() == pytest.approx([1 / 3] * 3 + [1 / 2] * 2 + [1])
@@ -92,13 +92,13 @@ def test_unmasked_records_are_found_as_far_as_they_are_unique(flat):
     assert found.unchanged == 1.0
 
 
-def test_records_masked_alike_are_found_by_chance_alone(flat):
+def test_records_with_equal_masks_are_linked_by_chance(flat):
     found = record_linkage(Batch(5, scalars([1, 2, 3, 4, 5])), scalars([7] * 5), [flat])
     assert found.risk == pytest.approx(1 / 5)
     assert found.unchanged == 0.0
 
 
-def test_exchanged_records_are_not_found(flat):
+def test_exchanged_records_are_not_linked(flat):
     found = record_linkage(Batch(2, scalars([1, 2], [3, 4])), scalars([2, 1], [4, 3]), [flat, flat])
     assert found.risk == 0.0
     assert found.anonymity == float("inf")
@@ -109,14 +109,14 @@ def test_an_absent_value_is_far_from_a_present_one(flat):
     assert record_linkage(Batch(2, before), after, [flat]).probabilities.tolist() == [1.0, 1.0]
 
 
-def test_of_no_records_none_is_found(flat):
+def test_an_empty_batch_has_no_risk(flat):
     found = record_linkage(Batch(0, scalars([])), scalars([]), [flat])
     assert (found.risk, found.unchanged) == (0.0, 0.0)
 
 
-def test_columns_must_fit(flat):
+def test_columns_must_correspond(flat):
     with pytest.raises(ParameterError, match="1 original and 2 masked"):
         record_linkage(Batch(1, scalars([1])), scalars([1], [2]), [flat])
     arrays = (Column(np.array([1, 2], np.int32), np.array([0, 2], np.int64)),)
-    with pytest.raises(ParameterError, match="other places"):
+    with pytest.raises(ParameterError, match=r"^masked column 0 does not have the elements of the original one$"):
         record_linkage(Batch(1, scalars([1])), arrays, [flat])

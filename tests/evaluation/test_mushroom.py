@@ -1,9 +1,9 @@
-"""VICUS against Random on the data of the paper: 2012's Table 3 and Figures 5 and 7, the paper's figures beside ours.
+"""VICUS and Random on the data of the paper: Table 3 and Figures 5 and 7 of 2012.
 
-The paper tells neither how many parts its algorithm made, nor the least size of one, nor which attribute is the
-confidential one, nor whether the intruder has a prior. With 4 parts of 2 values or more, equal priors and the colour
-of the spore print, the printed entropies are reached to 0.06 bit (records) and 0.18 bit (confidential values), and
-Random leaves more open about the confidential value than VICUS throughout, as printed.
+The paper states neither the number of parts and their least size, nor the confidential attribute, nor the prior of the
+intruder. With 4 parts of at least 2 values, equal priors, and the colour of the spore print as the confidential
+attribute, the entropies agree with the printed ones to 0.06 bit (records) and 0.18 bit (confidential values). As in the
+paper, the entropy of the confidential value is greater for Random than for VICUS in every case.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def masked(kind, k1, k2, number=0):
 
 
 def colour_and_surface(columns):
-    """χ² of the pair that Figure 7 shows."""
+    """χ² of the pair in Figure 7."""
     sizes = [len(tau) for tau in file()[1].values()]
     pair = Batch(file()[2].size, (columns[COLOUR], columns[BELOW]))
     return chi_squares(count_batch(pair, [sizes[COLOUR], sizes[BELOW]]), [sizes[COLOUR], sizes[BELOW]])[0, 1]
@@ -78,7 +78,7 @@ def test_table_3(k1, k2):
     assert values[0] < values[1]
 
 
-def test_the_more_an_intruder_knows_the_less_is_open():
+def test_entropy_decreases_with_the_knowledge_of_the_intruder():
     """Figure 5."""
     mechanism, batch, after = made(Vicus, 5, 20), file()[2], masked(Vicus, 5, 20)
     found = [average_security(mechanism, batch, after, confidential=CONFIDENTIAL, known=k).record for k in (1, 2, 3)]
@@ -86,13 +86,13 @@ def test_the_more_an_intruder_knows_the_less_is_open():
     assert found[2] < found[0] - 1
 
 
-def test_the_association_of_cap_colour_and_stalk_surface_is_the_papers():
-    """χ² of the original file, printed as 2711.8."""
+def test_the_association_of_cap_colour_and_stalk_surface_equals_the_printed_one():
+    """χ² of the original file is printed as 2711.8."""
     assert round(colour_and_surface(file()[2].columns).pearson, 1) == 2711.8
 
 
 def test_seven_pairs_with_cap_colour_are_large_enough_samples():
-    """The paper counts 7 of 21 attributes (the 23 less cap colour and the constant veil type)."""
+    """The paper counts 7 of 21 attributes: the 23 without cap colour and the constant veil type."""
     sizes = [len(tau) for tau in file()[1].values()]
     tests = chi_squares(count_batch(file()[2], sizes), sizes)
     with_colour = [test for pair, test in tests.items() if COLOUR in pair and test.degrees > 0]
@@ -101,9 +101,9 @@ def test_seven_pairs_with_cap_colour_are_large_enough_samples():
 
 
 def test_vicus_preserves_the_association_better_than_random():
-    """Figure 7, k1 = 5, k2 = 20: of 30 files, all beyond 1500 for VICUS, and all below 1000 for Random.
+    """Figure 7, k1 = 5, k2 = 20: in 30 files, χ² is above 1500 for VICUS and below 1000 for Random.
 
-    Ours are 1457 to 1655 and 740 to 919.
+    Here it is 1457 to 1655 and 740 to 919.
     """
     vicus = [colour_and_surface(masked(Vicus, 5, 20, k).columns).pearson for k in range(5)]
     random = [colour_and_surface(masked(RandomTransitions, 5, 20, k).columns).pearson for k in range(5)]

@@ -1,8 +1,8 @@
-"""2019, section 4, on real discharges.
+"""The findings of 2019, section 4, on real discharges.
 
-The paper's figures are of hospital records of California mapped to SNOMED CT, which are not public in that form: none
-of its tables 1 to 6 can be reached to the digit. What it says about them is tested on samples of the same size: 1,172
-records with at most two of a principal diagnosis (Dataset1 has 1.5), and 1,012 of common ones (Dataset2).
+The paper uses hospital records of California mapped to SNOMED CT, which are not public in that form. So the numbers in
+its tables 1 to 6 cannot be reproduced. Its findings are tested on samples of the same size: 1,172 records with at most
+two records per principal diagnosis (Dataset1 has 1.5), and 1,012 records of common diagnoses (Dataset2).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def batch(rows, attributes=2):
 
 
 def rare(known):
-    """At most two records of a principal diagnosis."""
+    """A sample with at most two records per principal diagnosis."""
     order = np.argsort(known[:, 0], kind="stable")
     ordered = known[order, 0]
     nth = np.arange(len(order)) - np.searchsorted(ordered, ordered)
@@ -45,7 +45,7 @@ def rare(known):
 
 
 def common(known):
-    """Records of the 55 most common principal diagnoses, and of the 94 most common secondary ones with them."""
+    """A sample of the 55 most common principal diagnoses and their 94 most common secondary diagnoses."""
     for j, most in ((0, 55), (1, 94)):
         values, counts = np.unique(known[:, j], return_counts=True)
         known = known[np.isin(known[:, j], values[np.argsort(-counts)[:most]])]
@@ -62,37 +62,37 @@ def test_every_method_has_a_row(rows):
     assert list(rows) == [*((method, k) for method in METHODS for k in KS), ("data swapping", NO_INTERVAL)]
 
 
-def test_means_and_variances_are_kept_exactly(rows):
+def test_means_and_variances_are_preserved_exactly(rows):
     """Tables 2 to 4, rows 1 to 4."""
     for row in rows.values():
         assert set(row.mean_distance.values()) == {0.0}
         assert set(row.variance_error.values()) == {0.0}
 
 
-def test_errors_grow_with_the_interval(rows):
+def test_errors_increase_with_the_interval(rows):
     for method in ("Algorithm 2", "Algorithm 3"):
         for attribute in PAIR:
             errors = [rows[method, k].rmse[attribute] for k in KS]
             assert errors == sorted(errors)
 
 
-def test_algorithm_2_loses_least_and_algorithm_1_most(rows):
-    """Tables 2 to 4: the RMSE of every attribute and k."""
+def test_algorithm_2_has_the_least_error_and_algorithm_1_the_greatest(rows):
+    """Tables 2 to 4: the RMSE for every attribute and k."""
     for k in KS:
         for attribute in PAIR:
             first, second, third = (rows[f"Algorithm {n}", k].rmse[attribute] for n in (1, 2, 3))
             assert second < third < first
 
 
-def test_dynamic_intervals_keep_correlation_and_records_keep_it_best_for_wide_ones(rows):
-    """Tables 2 to 4: |sdCor(X*) - sdCor(X)|, of which Algorithm 1 loses most for every k."""
+def test_dynamic_intervals_preserve_correlation_and_algorithm_3_is_best_for_wide_ones(rows):
+    """Tables 2 to 4: |sdCor(X*) - sdCor(X)|, which is greatest for Algorithm 1 and every k."""
     for k in KS:
         first, second, third = (rows[f"Algorithm {n}", k].correlation_error[PAIR] for n in (1, 2, 3))
         assert max(second, third) < first
     assert rows["Algorithm 3", 100].correlation_error[PAIR] < rows["Algorithm 2", 100].correlation_error[PAIR]
 
 
-def test_baselines_lose_more(rows):
+def test_baselines_have_greater_errors(rows):
     """Figures 5 to 7."""
     data = rows["data swapping", NO_INTERVAL]
     for k in KS:
@@ -103,18 +103,18 @@ def test_baselines_lose_more(rows):
             assert ours.correlation_error[PAIR] < data.correlation_error[PAIR]
 
 
-def test_an_intruder_links_fewer_records_the_wider_the_interval(rows):
+def test_the_risk_decreases_with_the_interval(rows):
     for method in ("Algorithm 2", "Algorithm 3"):
         risks = [rows[method, k].risk for k in KS]
         assert risks == sorted(risks, reverse=True)
     assert rows["Algorithm 3", 2].risk < 1 / 2
-    assert rows["Algorithm 3", 100].risk > 1 / 100  # more than section 3.5 says: this intruder does not guess
+    assert rows["Algorithm 3", 100].risk > 1 / 100  # above the bound of section 3.5, since this intruder does not guess
     assert rows["Algorithm 3", 2].risk < rows["Algorithm 2", 2].risk
     assert rows["data swapping", NO_INTERVAL].risk < 0.01
 
 
-def test_common_values_lose_less(rows, known, tau):
-    """Table 5 beside Table 4: Algorithm 3 on attributes with fewer categories."""
+def test_common_values_have_smaller_errors(rows, known, tau):
+    """Table 5 compared with Table 4: Algorithm 3 on attributes with fewer categories."""
     methods = {"Algorithm 3": METHODS["Algorithm 3"]}
     found = swapping_rows(
         batch(common(known)), {"a": tau, "b": tau}, secrets=SECRETS, ks=KS, methods=methods, baselines={}
@@ -123,8 +123,8 @@ def test_common_values_lose_less(rows, known, tau):
         assert row.rmse["a"] < rows["Algorithm 3", row.k].rmse["a"]
 
 
-def test_a_third_attribute_makes_the_first_two_worse(known, tau):
-    """Table 6 beside Table 5."""
+def test_a_third_attribute_increases_the_errors_of_the_first_two(known, tau):
+    """Table 6 compared with Table 5."""
     methods = {"Algorithm 3": METHODS["Algorithm 3"]}
     some = common(known)
     two, three = (
@@ -139,7 +139,7 @@ def test_a_third_attribute_makes_the_first_two_worse(known, tau):
     assert set(three.correlation) == {("a", "b"), ("a", "c"), ("b", "c")}
 
 
-def test_the_table_prints_every_row(rows):
+def test_the_table_contains_every_row(rows):
     lines = swapping_markdown(list(rows.values())).splitlines()
     assert len(lines) == len(rows) + 2
     assert lines[0].startswith("| method | k | RMSE(a) | RMSE(b) | sdCor(a, b) | error |")

@@ -1,4 +1,4 @@
-"""The utility table: its figures against the mechanism's promises, on the real discharges."""
+"""The utility table against the guarantees of the mechanism, on the real discharges."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _batch(pairs):
     return Batch(len(pairs), (Column(columns[0].copy()), Column(columns[1].copy())))
 
 
-def test_calibrated_rounding_meets_the_target_error_and_the_papers_rule_exceeds_it(rows):
+def test_calibrated_rounding_meets_the_target_error_and_ceil_exceeds_it(rows):
     assert len(rows) == 3 * 2 * 2
     for row in rows:
         ratios = [a.rmse_actual / a.rmse_target for a in row.utility.attributes.values()]
@@ -38,18 +38,18 @@ def test_calibrated_rounding_meets_the_target_error_and_the_papers_rule_exceeds_
             assert min(ratios) > 1.15
 
 
-def test_pairs_keep_the_correlation_best_at_much_noise(rows):
+def test_the_reference_pair_preserves_correlation_best_at_high_noise(rows):
     error = {
         (row.reference, row.rounding): row.utility.pairs["a", "b"].correlation_error for row in rows if row.alpha == 0.5
     }
     assert error["pair", "ceil"] < error["mean", "ceil"] < error["root", "ceil"]
 
 
-def test_the_semantic_mean_stays(rows):
+def test_the_semantic_mean_is_preserved(rows):
     assert {a.mean_distance for row in rows for a in row.utility.attributes.values()} == {0.0}
 
 
-def test_the_markdown_has_a_line_for_each_row(rows):
+def test_the_markdown_table_has_a_line_for_each_row(rows):
     lines = utility_markdown(rows).splitlines()
     assert len(lines) == 2 + len(rows)
     assert {line.count("|") for line in lines} == {lines[0].count("|")}

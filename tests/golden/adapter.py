@@ -14,9 +14,14 @@ from typing import Any
 
 import orjson
 from click.testing import CliRunner
-from stream_masker.pipeline.calibration_window import WindowLog
-from stream_masker.pipeline.grouping import GroupTooSmallError
-from stream_masker.pipeline.messages import (
+
+from stream_masker.cli import main
+from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
+from stream_masker.pipeline.calibration.window import WindowLog
+from stream_masker.pipeline.groups import GroupTooSmallError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.records import InputRecord, Inputs, Result
+from stream_masker.pipeline.wire.messages import (
     decode_block,
     decode_statistics,
     encode_block,
@@ -24,15 +29,10 @@ from stream_masker.pipeline.messages import (
     encode_rejection,
     encode_statistics,
 )
-from stream_masker.service.calibrator_parts import build_settings, build_subject
-
-from stream_masker.cli import main
-from stream_masker.pipeline.calibration import Calibration, History, Publish
-from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.records import InputRecord, Inputs, Result
+from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 
 TOPIC = "discharges"
 PUBLISHED = 1_700_000_000_000
@@ -97,7 +97,7 @@ class _Service:
         self._masker = RecordMasker(build_plan(self._configuration), self._mechanism, secret, compiled=compiled)
         self._subject = build_subject(self._configuration)
         settings = build_settings(self._configuration)
-        self._calibration = Calibration(
+        self._calibration = VersionPlanner(
             self._subject, build_mechanism(self._configuration), History(self._subject), settings
         )
         self._log = WindowLog(settings, first=False)

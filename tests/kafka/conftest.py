@@ -1,7 +1,7 @@
-"""Fixtures of a real Apache Kafka.
+"""Fixtures with a real Apache Kafka.
 
-``STREAM_MASKER_TEST_BOOTSTRAP`` names a running broker to use instead of one's own; ``STREAM_MASKER_REQUIRE_KAFKA=1``
-makes the lack of Kafka a failure where it otherwise is a skip.
+``STREAM_MASKER_TEST_BOOTSTRAP`` names a running broker to use instead of starting one. With
+``STREAM_MASKER_REQUIRE_KAFKA=1`` the tests fail instead of being skipped if Kafka is not available.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ clusters = pytest.StashKey[list[Cluster]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs a broker."""
+    """Mark tests that need a broker."""
     for item in items:
         if {"kafka", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Shows the end of every broker's log with a test that failed."""
+    """Add the end of every broker's log to the report of a failed test."""
     report = yield
     if report.failed and "kafka" in item.keywords:
         sections = [("Apache Kafka", cluster.tails()) for cluster in item.config.stash.get(clusters, [])]
@@ -36,7 +36,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The bootstrap address of a broker: a running one if named, else one that lives as long as the session."""
+    """The bootstrap address of a broker: the named one, or one that runs during the session."""
     given = os.environ.get("STREAM_MASKER_TEST_BOOTSTRAP")
     if given:
         yield given
@@ -51,14 +51,14 @@ def three_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def kafka_cluster(three_brokers: Cluster) -> Cluster:
-    """Three brokers to stop, kill and start by id; whatever a test leaves down is up again for the next one."""
+    """Three brokers to stop, kill and start by id; stopped ones are restarted for the next test."""
     three_brokers.heal()
     return three_brokers
 
 
 @pytest.fixture
 def topics(kafka: str) -> Iterator[Topics]:
-    """Makes topics on ``kafka``; they are removed after the test."""
+    """Creates topics on ``kafka``, which are deleted after the test."""
     made = Topics(kafka)
     yield made
     made.remove()
@@ -66,7 +66,7 @@ def topics(kafka: str) -> Iterator[Topics]:
 
 @pytest.fixture
 def cluster_topics(kafka_cluster: Cluster) -> Topics:
-    """Makes topics on ``kafka_cluster``; they stay, for brokers may be down when the test ends."""
+    """Creates topics on ``kafka_cluster``; they are not deleted, because brokers may be down when the test ends."""
     return Topics(kafka_cluster.bootstrap)
 
 

@@ -1,4 +1,4 @@
-"""``stream-masker audit`` on a real Apache Kafka: what was written is derived once more, or found to be otherwise."""
+"""``stream-masker audit`` on a real Apache Kafka: matching and non-matching records."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kafka_records import Record, write
 from workers import START, Setting, running, setting, value
 
 from stream_masker.cli import main
-from stream_masker.service.configuration.settings import settings_of
+from stream_masker.service.configuration.settings import mutable_settings
 
 RECORDS = 60
 BAD = RECORDS // 2
-"""The offset of a record that cannot be masked, in partition 0; the record that has no value is the next one."""
+"""The offset in partition 0 of a record that cannot be masked; the next record is a tombstone."""
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 
 @pytest.fixture
 def masked(here: Setting) -> Setting:
-    """Records of two partitions masked under version 1, with a rejection and a tombstone among them, and one time."""
+    """Records of two partitions masked under version 1, with a rejection and a tombstone that share a timestamp."""
     here.publish(1)
     here.produce(range(RECORDS), partitions=2)
     more = [{"value": b'{"id": 7, "first": "Z99", "second": "C11"}'}, {"value": None, "key": b"k"}]
@@ -38,12 +38,12 @@ def masked(here: Setting) -> Setting:
     return here
 
 
-def audit(here: Setting, *places: str, config: Path | None = None) -> Result:
-    offsets = [argument for place in places for argument in ("--offset", place)]
+def audit(here: Setting, *locations: str, config: Path | None = None) -> Result:
+    offsets = [argument for location in locations for argument in ("--offset", location)]
     return CliRunner().invoke(main, ["audit", "--config", str(config or here.path), *offsets])
 
 
-def test_what_a_worker_wrote_matches(masked: Setting) -> None:
+def test_worker_output_matches(masked: Setting) -> None:
     done = audit(masked, "0:0", "1:17", f"0:{BAD}", f"0:{BAD + 1}")
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
@@ -56,11 +56,11 @@ def test_what_a_worker_wrote_matches(masked: Setting) -> None:
     assert "C1" not in done.output
 
 
-def test_a_version_is_derived_under_its_own_settings(here: Setting) -> None:
+def test_audit_uses_the_settings_of_the_version(here: Setting) -> None:
     base = here.configuration()
     attributes = {name: {"path": name, "ontology": "small", "alpha": 2.0} for name in ("first", "second")}
     other = here.configuration(attributes=attributes, mechanism={"reference": "root"})
-    here.publish(1, settings=settings_of(other))
+    here.publish(1, settings=mutable_settings(other))
     here.produce(range(RECORDS), partitions=2)
     with running(other) as worker:
         worker.reaches(RECORDS)
@@ -70,11 +70,11 @@ def test_a_version_is_derived_under_its_own_settings(here: Setting) -> None:
     assert done.exit_code == 0, done.output
 
 
-def test_a_record_that_is_not_what_it_has_to_be_is_found(masked: Setting) -> None:
+def test_forged_record_does_not_match(masked: Setting) -> None:
     found = next(record for record in masked.read("output") if record.partition == 1)
     forge(masked, found)
     number = found.timestamp - START
-    assert audit(masked, f"1:{number // 2}").exit_code == 0, "the true one is still there"
+    assert audit(masked, f"1:{number // 2}").exit_code == 0, "the true record still exists"
     other = masked.folder / "other.yaml"
     other.write_text(masked.path.read_text().replace("file: secret", "file: forged"))
     (masked.folder / "forged").write_bytes(bytes(32))
@@ -90,14 +90,14 @@ def forge(here: Setting, found: Record) -> None:
     write(here.bootstrap, here.topics["output"], [{**row, "headers": list(found.headers.items())}])
 
 
-def test_another_configuration_is_named(masked: Setting) -> None:
+def test_other_configuration_is_reported(masked: Setting) -> None:
     masked.configuration(fields={"unlisted": "drop"})
     done = audit(masked, "0:0")
     assert done.exit_code == 1
-    assert "the one given is" in done.output
+    assert "but the given configuration is" in done.output
 
 
-def test_versions_that_are_gone_and_records_that_are_not_there(masked: Setting) -> None:
+def test_missing_versions_and_records(masked: Setting) -> None:
     write(masked.bootstrap, masked.topics["statistics"], [{"key": b"1", "value": None}])
     done = audit(masked, "0:0")
     assert done.exit_code == 1
@@ -107,16 +107,16 @@ def test_versions_that_are_gone_and_records_that_are_not_there(masked: Setting) 
     assert "has no record at partition 0, offset 999999" in beyond.output
 
 
-def test_a_record_that_no_worker_has_read_yet(here: Setting) -> None:
+def test_record_that_is_not_processed_yet(here: Setting) -> None:
     here.publish(1)
     here.produce(range(4), partitions=2)
     done = audit(here, "0:1")
     assert done.exit_code == 1
-    assert "not masked and not rejected" in done.output
+    assert "neither masked nor rejected" in done.output
 
 
-@pytest.mark.parametrize("place", ["0", "x:1", "0:-1", "1:2:3"])
-def test_a_place_that_is_none(here: Setting, place: str) -> None:
-    done = audit(here, place)
+@pytest.mark.parametrize("location", ["0", "x:1", "0:-1", "1:2:3"])
+def test_invalid_location(here: Setting, location: str) -> None:
+    done = audit(here, location)
     assert done.exit_code != 0
     assert "use PARTITION:OFFSET" in done.output

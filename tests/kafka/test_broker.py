@@ -1,4 +1,4 @@
-"""The brokers that all other Kafka tests stand on: transactions, isolation, faults."""
+"""The test brokers: transactions, isolation, crashes and restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def transact(bootstrap: str, topic: str, values: list[bytes], *, end: Callable[[
     end(producer)
 
 
-def test_what_is_written_is_read_in_order_of_its_partition(kafka: str, topics: Topics) -> None:
+def test_records_are_read_in_partition_order(kafka: str, topics: Topics) -> None:
     topic = topics(partitions=2)
     write(kafka, topic, [{"value": b"%d" % i, "key": b"k", "partition": i % 2} for i in range(10)])
     records = read_all(kafka, topic)
@@ -28,7 +28,7 @@ def test_what_is_written_is_read_in_order_of_its_partition(kafka: str, topics: T
     ]
 
 
-def test_committed_reads_see_no_aborted_records(kafka: str, topics: Topics) -> None:
+def test_read_committed_hides_aborted_records(kafka: str, topics: Topics) -> None:
     topic = topics()
     transact(kafka, topic, [b"aborted"], end=Producer.abort_transaction)
     transact(kafka, topic, [b"committed"], end=Producer.commit_transaction)
@@ -36,11 +36,11 @@ def test_committed_reads_see_no_aborted_records(kafka: str, topics: Topics) -> N
     assert [r.value for r in read_all(kafka, topic, isolation="read_uncommitted")] == [b"aborted", b"committed"]
 
 
-def test_topics_of_two_tests_have_different_names(topics: Topics) -> None:
+def test_topic_names_are_unique(topics: Topics) -> None:
     assert topics.name("same") != topics.name("same")
 
 
-def test_acknowledged_records_survive_the_crash_of_a_broker(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
+def test_acknowledged_records_survive_a_broker_crash(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
     topic = cluster_topics(partitions=3)
     write(kafka_cluster.bootstrap, topic, [{"value": b"before %d" % i, "partition": i % 3} for i in range(30)])
     kafka_cluster.kill(2)
@@ -48,11 +48,11 @@ def test_acknowledged_records_survive_the_crash_of_a_broker(kafka_cluster: Clust
     assert len(read_all(kafka_cluster.bootstrap, topic)) == 60
 
 
-def test_a_broker_that_a_test_left_down_is_up_in_the_next(kafka_cluster: Cluster) -> None:
+def test_stopped_broker_is_restarted_for_the_next_test(kafka_cluster: Cluster) -> None:
     assert all(broker.running for broker in kafka_cluster.brokers.values())
 
 
-def test_a_broker_restarts_by_its_id(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
+def test_broker_restarts_by_id(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
     topic = cluster_topics()
     write(kafka_cluster.bootstrap, topic, [{"value": b"kept"}])
     process = kafka_cluster.brokers[1].process
@@ -61,7 +61,7 @@ def test_a_broker_restarts_by_its_id(kafka_cluster: Cluster, cluster_topics: Top
     assert [r.value for r in read_all(kafka_cluster.bootstrap, topic)] == [b"kept"]
 
 
-def test_the_broker_in_memory_makes_topics_on_first_use() -> None:
+def test_mock_broker_creates_topics_on_first_use() -> None:
     with mock_broker() as bootstrap:
         write(bootstrap, "unheard-of", [{"value": b"x", "partition": 3}])
         assert [(r.partition, r.value) for r in read_all(bootstrap, "unheard-of")] == [(3, b"x")]

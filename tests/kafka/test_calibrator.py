@@ -1,4 +1,4 @@
-"""The calibrator on a real Kafka: committed blocks only, the same statistics after a crash, one active at a time."""
+"""The calibrator on a real Kafka: committed blocks only, recovery after a crash, one active member."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\nh,d\ni,d\n"
 CONCEPTS = 9
 RECORDS = 100
-"""Records of a block."""
+"""The number of records in a block."""
 
 
 @dataclass
 class Setting:
-    """A configuration on topics of its own, and the processes that run under it."""
+    """A configuration with its own topics, and the processes that use it."""
 
     path: Path
     bootstrap: str
@@ -71,7 +71,7 @@ class Setting:
         return [int(record.key) for record in records if record.value is None]
 
     def blocks(self) -> list[tuple[int, int, Block]]:
-        """Every committed block: its offset, when it was written, and what it says."""
+        """Return every committed block with its offset and timestamp."""
         taxonomies = build_subject(self.configuration).taxonomies
         records = read_all(self.bootstrap, self.configuration.topics.calibration)
         return [(r.offset, r.timestamp, decode_block(r.value, taxonomies)) for r in records]
@@ -91,7 +91,7 @@ class Setting:
 
 @dataclass
 class Calibrator:
-    """A running calibrator and what it says over HTTP."""
+    """A running calibrator and its HTTP endpoints."""
 
     name: str
     port: int
@@ -127,7 +127,7 @@ class Calibrator:
 
 
 class Worker:
-    """Writes blocks as a worker does: in transactions."""
+    """Writes blocks in transactions, like a worker."""
 
     def __init__(self, setting: Setting, seed: int = 1) -> None:
         configuration = setting.configuration
@@ -141,7 +141,7 @@ class Worker:
         self.producer.init_transactions(30)
 
     def write(self, blocks: int, *, commit: bool = True) -> None:
-        """One transaction of so many blocks."""
+        """Write one transaction with this number of blocks."""
         self.begin(blocks)
         (self.producer.commit_transaction if commit else self.producer.abort_transaction)(30)
 
@@ -176,7 +176,7 @@ def free_port() -> int:
 
 
 def changed(path: Path, name: str, changes: dict[str, dict[str, Any]]) -> Path:
-    """A copy of a configuration file with other values."""
+    """Write a copy of a configuration file with changed values."""
     content = yaml.safe_load(path.read_text())
     for section, values in changes.items():
         content[section] = {**content.get(section, {}), **values}
@@ -215,14 +215,14 @@ def setting(tmp_path: Path, kafka: str, topics: Topics) -> Any:
 
 
 def uninterrupted(setting: Setting) -> list[Window]:
-    """The windows that a calibrator that never stops would publish."""
+    """Return the windows that an uninterrupted calibrator would publish."""
     log = WindowLog(build_settings(setting.configuration))
     cuts = [log.on_block(*written) for written in setting.blocks()]
     return [cut for cut in cuts if cut is not None]
 
 
 def recomputed(setting: Setting, windows: Sequence[Window]) -> list[Statistics]:
-    """The statistics of the windows, each computed by itself from the blocks on the topic."""
+    """Return the statistics of the windows, each recomputed from the blocks on the topic."""
     subject, bounds = build_subject(setting.configuration), build_settings(setting.configuration)
     topic, done = setting.blocks(), list[Statistics]()
     for version, window in enumerate(windows, start=1):
@@ -235,7 +235,7 @@ def recomputed(setting: Setting, windows: Sequence[Window]) -> list[Statistics]:
     return done
 
 
-def test_killed_and_restarted_it_publishes_the_statistics_of_never_having_stopped(setting: Setting) -> None:
+def test_restarted_calibrator_publishes_the_same_statistics_as_an_uninterrupted_one(setting: Setting) -> None:
     worker = Worker(setting)
     first = setting.start("first")
     for _ in range(4):
@@ -261,7 +261,7 @@ def test_killed_and_restarted_it_publishes_the_statistics_of_never_having_stoppe
 
 
 def check_drift_reports(setting: Setting, versions: list[StatisticsMessage]) -> None:
-    """One for each version, against the one before and the baseline, with the masked window's utility."""
+    """Check one report per version, with drift from previous and baseline, and the utility of the masked window."""
     records = read_all(setting.bootstrap, setting.configuration.topics.drift)
     reports = [decode_drift(record.value) for record in records]
     assert [r.version for r in reports] == [v.version for v in versions]
@@ -271,7 +271,7 @@ def check_drift_reports(setting: Setting, versions: list[StatisticsMessage]) -> 
     assert [r.records for r in reports] == [v.statistics.records for v in versions]
 
 
-def test_blocks_of_aborted_transactions_are_never_counted(setting: Setting) -> None:
+def test_blocks_of_aborted_transactions_are_ignored(setting: Setting) -> None:
     worker, other = Worker(setting), Worker(setting, seed=2)
     worker.write(1)
     worker.write(3, commit=False)
@@ -290,7 +290,7 @@ def test_blocks_of_aborted_transactions_are_never_counted(setting: Setting) -> N
     assert len(setting.blocks()) == 2
 
 
-def test_the_group_s_offset_keeps_up_with_many_small_transactions(setting: Setting) -> None:
+def test_committed_offset_keeps_up_with_small_transactions(setting: Setting) -> None:
     worker, topic = Worker(setting), setting.configuration.topics.calibration
     setting.start("calibrator").wait_until_ready()
     for _ in range(60):
@@ -300,7 +300,7 @@ def test_the_group_s_offset_keeps_up_with_many_small_transactions(setting: Setti
     reader.close()
 
 
-def test_one_is_active_and_another_stands_by_and_takes_over(setting: Setting) -> None:
+def test_standby_takes_over(setting: Setting) -> None:
     worker = Worker(setting)
     first = setting.start("first")
     first.wait_until_ready()
@@ -318,7 +318,7 @@ def test_one_is_active_and_another_stands_by_and_takes_over(setting: Setting) ->
     assert terminate(standby.process) == 0
 
 
-def test_with_no_statistics_the_input_is_sampled_and_the_sample_replaced_by_blocks(setting: Setting) -> None:
+def test_sampled_statistics_are_replaced_by_blocks(setting: Setting) -> None:
     input_topic = setting.configuration.topics.input
     producer = Producer({"bootstrap.servers": setting.bootstrap})
     for i in range(1200):
@@ -342,7 +342,7 @@ def test_with_no_statistics_the_input_is_sampled_and_the_sample_replaced_by_bloc
 
 
 def sampled_groups(bootstrap: str, topic: str) -> list[str]:
-    """Consumer groups that have committed offsets of a topic."""
+    """Return the consumer groups that have committed offsets of a topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     groups = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
     return [group for group in groups if topic in committed_topics(admin, group)]
@@ -352,18 +352,18 @@ def committed_topics(admin: AdminClient, group: str) -> set[str]:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
-    return {place.topic for place in answer.topic_partitions}
+    return {partition.topic for partition in answer.topic_partitions}
 
 
-def test_a_missing_topic_is_a_clear_message_and_exit_code_1(setting: Setting, topics: Topics) -> None:
+def test_missing_topic_exits_with_1(setting: Setting, topics: Topics) -> None:
     missing = topics.name("missing")
     path = changed(setting.path, "other", {"topics": {"calibration": missing}, "http": {"port": 0}})
     done = setting.processes.run("calibrator", "--config", str(path), code=1)
-    assert f"there is no topic {missing}: `stream-masker topics`" in done.stderr
+    assert f"missing topics: {missing}: `stream-masker topics`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_in_use_is_a_clear_message_and_exit_code_2(setting: Setting) -> None:
+def test_port_in_use_exits_with_2(setting: Setting) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -373,15 +373,15 @@ def test_a_port_in_use_is_a_clear_message_and_exit_code_2(setting: Setting) -> N
     assert "Traceback" not in done.stderr
 
 
-def test_a_broker_that_does_not_answer_is_waited_for(setting: Setting) -> None:
+def test_unreachable_broker_is_retried(setting: Setting) -> None:
     path = changed(setting.path, "alone", {"kafka": {"bootstrap_servers": f"127.0.0.1:{free_port()}"}})
     alone = Setting(path, setting.bootstrap, setting.processes).start("alone")
-    setting.wait(lambda: "no broker answers" in alone.get("/readyz")[1], "message about the broker")
+    setting.wait(lambda: "no broker is reachable" in alone.get("/readyz")[1], "message about the broker")
     assert terminate(alone.process) == 0
     assert "Traceback" not in setting.processes.log("alone")
 
 
-def test_it_runs_on_the_broker_in_memory(tmp_path: Path) -> None:
+def test_calibrator_runs_on_the_mock_broker(tmp_path: Path) -> None:
     with mock_broker() as bootstrap, Processes(tmp_path) as processes:
         names = {name: name for name in ("input", "calibration", "statistics", "drift")}
         setting = Setting(write_configuration(tmp_path, bootstrap, names), bootstrap, processes)

@@ -1,4 +1,4 @@
-"""The main job on a real Kafka: all real discharges through two workers, while the calibrator recalibrates."""
+"""End to end on a real Kafka: all real discharges through two workers, while the calibrator recalibrates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection, decode_statistics
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
-from stream_masker.service.configuration.secrets import read_secret
+from stream_masker.service.configuration.secret import read_secret
 
 DISCHARGES = 101_766
 PAIRS = 101_388
@@ -27,7 +27,7 @@ WINDOW = 30_000
 
 @pytest.fixture
 def config(tmp_path, kafka, topics):
-    """The configuration file: principal and secondary diagnosis of the real discharges, the papers' rounding."""
+    """The configuration file for both diagnoses of the real discharges, with rounding ``ceil``."""
     (tmp_path / "secret").write_bytes(secrets.token_bytes(32))
     (tmp_path / "secret").chmod(0o600)
     names = ("input", "output", "rejected", "calibration", "statistics", "drift")
@@ -62,9 +62,9 @@ def test_all_real_discharges_are_masked_exactly_once_under_published_statistics(
         ]
         produced = processes.run("produce", *option, str(data_file("uci-discharges.csv.gz")))
         assert f"{DISCHARGES:,}" in produced.stderr + produced.stdout
-        lag = Lag(kafka, names.output, names.rejected)
-        processes.wait(lambda: lag.records() >= DISCHARGES, "outcome of every record")
-        lag.close()
+        outcomes = OutcomeCounter(kafka, names.output, names.rejected)
+        processes.wait(lambda: outcomes.records() >= DISCHARGES, "outcome of every record")
+        outcomes.close()
         settled = lambda: decode_last(kafka, names.statistics).blocks is not None  # noqa: E731
         processes.wait(settled, "statistics from blocks")
         assert [terminate(child) for child in children] == [0, 0, 0], processes.logs()
@@ -78,8 +78,8 @@ def test_all_real_discharges_are_masked_exactly_once_under_published_statistics(
     check_statistics(configuration, kafka, originals, versions)
 
 
-class Lag:
-    """How many committed records some topics hold, by their high watermarks (transaction markers counted too)."""
+class OutcomeCounter:
+    """Counts the committed records of several topics by reading them."""
 
     def __init__(self, bootstrap: str, *topics: str) -> None:
         self.bootstrap = bootstrap
@@ -108,7 +108,7 @@ def decode_last(kafka, topic):
 
 
 def check_logs(processes: Processes) -> None:
-    """No log line holds a value: checked with an id and a code that many records have."""
+    """No log line contains a value, checked with a frequent code."""
     for name in ("calibrator", "worker-1", "worker-2"):
         assert "250.83" not in processes.log(name)
         assert "Traceback" not in processes.log(name)
@@ -116,18 +116,18 @@ def check_logs(processes: Processes) -> None:
 
 def check_exactly_once(originals, masked, rejected) -> None:
     assert len(originals) == DISCHARGES
-    by_place = {(record.partition, record.offset): record.json["encounter_id"] for record in originals}
+    by_location = {(record.partition, record.offset): record.json["encounter_id"] for record in originals}
     blamed = [decode_rejection(record.value) for record in rejected]
     done = Counter(record.json["encounter_id"] for record in masked)
-    done.update(by_place[partition, one.offset] for _, partition, one in blamed)
-    assert done == Counter(by_place.values())
+    done.update(by_location[partition, one.offset] for _, partition, one in blamed)
+    assert done == Counter(by_location.values())
     assert len(rejected) == DISCHARGES - PAIRS
     assert {one.reason for _, _, one in blamed} == {"missing"}
 
 
 def check_order_and_time(originals, masked) -> None:
-    place = {record.json["encounter_id"]: record for record in originals}
-    matched = [(record, place[record.json["encounter_id"]]) for record in masked]
+    originals_by_id = {record.json["encounter_id"]: record for record in originals}
+    matched = [(record, originals_by_id[record.json["encounter_id"]]) for record in masked]
     assert all(after.partition == before.partition for after, before in matched)
     assert all(after.timestamp == before.timestamp for after, before in matched)
     offsets = [(before.partition, before.offset) for _, before in matched]
@@ -136,7 +136,7 @@ def check_order_and_time(originals, masked) -> None:
 
 
 def check_no_original_code_remains(configuration, originals, masked) -> None:
-    """Rounding ``ceil`` never keeps a concept; and what is not configured to stay does not."""
+    """Rounding ``ceil`` never keeps a concept, and only configured fields are kept."""
     plan = build_plan(configuration)
     before = {record.json["encounter_id"]: record for record in originals}
     for record in masked:
@@ -150,7 +150,7 @@ def check_no_original_code_remains(configuration, originals, masked) -> None:
 
 
 def check_versions(kafka, configuration, masked):
-    """Every masked record names a published version of this configuration; there were several."""
+    """Every masked record names a published version of this configuration, and there are several versions."""
     published = {
         message.version: message
         for record in read_all(kafka, configuration.topics.statistics)
@@ -167,7 +167,7 @@ def check_versions(kafka, configuration, masked):
 
 
 def check_statistics(configuration, kafka, originals, versions) -> None:
-    """Each version from blocks equals what one process computes over the records of its block range."""
+    """Each version from blocks equals the statistics computed in one process from the records of its block range."""
     mechanism = build_mechanism(configuration)
     masker = RecordMasker(build_plan(configuration), mechanism, read_secret(configuration))
     taxonomies = build_taxonomies(configuration)
@@ -183,8 +183,10 @@ def check_statistics(configuration, kafka, originals, versions) -> None:
             continue
         window = [blocks[o] for o in sorted(blocks) if message.blocks.first <= o <= message.blocks.last]
         assert len(window) == message.blocks.count
-        places = [(b.partition, o) for b in window for o in range(b.first_offset, b.last_offset + 1)]
-        expected = mechanism.compute(masker.count([values[place] for place in places]).counts, version=message.version)
+        locations = [(b.partition, o) for b in window for o in range(b.first_offset, b.last_offset + 1)]
+        expected = mechanism.compute(
+            masker.count([values[location] for location in locations]).counts, version=message.version
+        )
         assert WINDOW // 2 < message.statistics.records == expected.records <= WINDOW or message.version < 4
         assert message.statistics.mean == expected.mean
         assert message.statistics.variance == expected.variance

@@ -1,4 +1,4 @@
-"""Every mechanism live: calibrator and worker on a real Kafka, and every outcome made again from what was published."""
+"""Every mechanism on a real Kafka, with calibrator and worker; every outcome is reproduced from published data."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from stream_masker.pipeline.wire.messages import (
     decode_statistics,
     encode_statistics,
 )
-from stream_masker.service.audit import RecordPlace, audit
+from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.schema import validator
+from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.masking import Masking
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 FIRST, SECOND = 1_500, 1_000
-"""Records before and after the first statistics of masked blocks."""
+"""The numbers of records before and after the first statistics from blocks."""
 
 PARTITIONS = 2
 BAD = 50
-"""Every so many records one has a code that no ontology knows."""
+"""One in this number of records has an unknown code."""
 
 OWN: dict[str, dict[str, Any]] = {
     "semantic_noise": {"reference": "mean", "rounding": "ceil"},
@@ -43,7 +43,7 @@ OWN: dict[str, dict[str, Any]] = {
     "distributional_rank_swapping": {"k": 5},
     "exponential": {"epsilon": 2.0},
 }
-"""Parameters that are not left as they are by default."""
+"""Non-default parameters of mechanisms."""
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 
 
 def configured(topics: Setting, name: str, **sections: Any) -> Configuration:
-    """A mechanism over two attributes, and a number where it masks numbers."""
+    """Configure a mechanism with two nominal attributes, and a numeric one if it masks numbers."""
     attributes = dict(topics.data["attributes"])
-    if MECHANISMS[name].declaration.numeric:
+    if MECHANISMS[name].method_card.numeric:
         attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
     calibration = {"window_records": 5_000, "every_records": 500, "every_seconds": 1, "min_records": 300}
     groups = {"records": 100, "delay": 0.5, "short": "suppress"}
@@ -78,18 +78,18 @@ def produce(topics: Setting, numbers: range) -> None:
 def versions(topics: Setting) -> dict[int, StatisticsMessage]:
     newest = VersionBuffer()
     for record in topics.read("statistics"):
-        newest.offer(record.key, record.value)
+        newest.add(record.key, record.value)
     return {published.version: decode_statistics(published.value) for published in newest.take()}
 
 
 def group_of(record: Record) -> range:
-    """The offsets of a record's group."""
+    """Return the offsets of a record's group."""
     first, last = (record.headers["stream-masker-group"] or b"").split(b"-")
     return range(int(first), int(last) + 1)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_every_mechanism_masks_live_what_can_be_made_again_from_what_it_published(name: str, topics: Setting) -> None:
+def test_every_mechanism_masks_reproducibly(name: str, topics: Setting) -> None:
     configuration = configured(topics, name)
     warm_up(configuration)
     produce(topics, range(FIRST))
@@ -104,16 +104,16 @@ def test_every_mechanism_masks_live_what_can_be_made_again_from_what_it_publishe
     originals, masked, rejected = topics.read("input"), topics.read("output"), topics.read("rejected")
     check_all_accounted_for(originals, masked, rejected)
     check_masked(configuration, originals, masked)
-    check_made_again(configuration, originals, masked, versions(topics))
+    check_reproducible(configuration, originals, masked, versions(topics))
 
 
 def check_messages(topics: Setting) -> None:
-    """Whatever was published fits its schema."""
+    """Every published message matches its schema."""
     for message in versions(topics).values():
-        validator("statistics").validate(orjson.loads(encode_statistics(message)))
+        schema_validator("statistics").validate(orjson.loads(encode_statistics(message)))
     for role, schema in (("calibration", "calibration-block"), ("drift", "drift"), ("rejected", "rejection")):
         for record in topics.read(role):
-            validator(schema).validate(record.json)
+            schema_validator(schema).validate(record.json)
 
 
 def check_all_accounted_for(originals: list[Record], masked: list[Record], rejected: list[Record]) -> None:
@@ -134,10 +134,10 @@ def decode_rejected(record: Record) -> tuple[str, int, Any]:
 
 
 def check_masked(configuration: Configuration, originals: list[Record], masked: list[Record]) -> None:
-    """Order and place are kept; what comes out are concepts and numbers, and mostly others than came in."""
+    """Order and partition are kept; values are concepts and numbers, most of them changed."""
     before = {record.json["id"]: record for record in originals}
-    places = [(record.partition, before[record.json["id"]].offset) for record in masked]
-    assert places == sorted(places)
+    locations = [(record.partition, before[record.json["id"]].offset) for record in masked]
+    assert locations == sorted(locations)
     changed: Counter[str] = Counter()
     for record in masked:
         old, new = before[record.json["id"]].json, record.json
@@ -152,19 +152,19 @@ def check_masked(configuration: Configuration, originals: list[Record], masked: 
     )
 
 
-def check_made_again(
+def check_reproducible(
     configuration: Configuration, originals: list[Record], masked: list[Record], published: dict[int, StatisticsMessage]
 ) -> None:
-    """The published snapshots give every masked record once more, byte by byte."""
+    """The published snapshots reproduce every masked record byte by byte."""
     assert len({record.headers["stream-masker-version"] for record in masked}) >= 2
     masking = Masking(configuration)
     inputs = {(r.partition, r.offset): InputRecord(r.offset, r.value, timestamp=r.timestamp) for r in originals}
-    places = {record.json["id"]: (record.partition, record.offset) for record in originals}
+    locations = {record.json["id"]: (record.partition, record.offset) for record in originals}
     for (version, partition), records in by_version(masked).items():
         snapshot = published[version].snapshot
         masking.mechanism.restore(orjson.loads(orjson.dumps(snapshot)))
         assert masking.mechanism.snapshot() == snapshot
-        offsets = {places[record.json["id"]][1]: record for record in records}
+        offsets = {locations[record.json["id"]][1]: record for record in records}
         runs = {group_of(record) for record in records} if masking.mechanism.needs_group else {tuple(sorted(offsets))}
         again = {
             outcome.offset: outcome
@@ -197,7 +197,7 @@ def produce_codes(topics: Setting, numbers: range) -> None:
 
 
 def small_groups(topics: Setting, short: str) -> Configuration:
-    """Groups of 8 to 20 records, and statistics to mask by."""
+    """Configure groups of 8 to 20 records, and publish statistics."""
     groups = {"records": 20, "delay": 0.5, "short": short}
     topics.data.update(mechanism=GROUPING, groups=groups)
     topics.publish(1)
@@ -208,30 +208,30 @@ def groups_of(topics: Setting) -> list[range]:
     return sorted({group_of(record) for record in topics.read("output")}, key=lambda group: group.start)
 
 
-def still(worker: Running, records: int) -> None:
-    """So many records are committed, and no more well beyond the delay."""
+def stays_at(worker: Running, records: int) -> None:
+    """Wait until this number of records is committed, and check that no more follow after the delay."""
     worker.reaches(records)
     time.sleep(2)
     assert worker.metric("records_in_total") == records
 
 
 @pytest.mark.parametrize("short", ["hold", "merge"])
-def test_a_short_group_waits_uncommitted_until_it_is_large_enough(short: str, topics: Setting) -> None:
+def test_short_group_waits_uncommitted_for_more_records(short: str, topics: Setting) -> None:
     configuration = small_groups(topics, short)
     produce_codes(topics, range(45))
     with running(configuration) as worker:
-        still(worker, 40)
+        stays_at(worker, 40)
         assert groups_of(topics) == [range(20), range(20, 40)]
     with running(topics.configuration(worker={"instance": "another", "batch_delay": 0.2})) as worker:
         produce_codes(topics, range(45, 48))
         worker.reaches(8)
         assert [len(group) for group in groups_of(topics)] == [20, 20, 8]
-    assert [finding.matches for finding in audit(configuration, [RecordPlace(0, 47)])] == [True]
+    assert [finding.matches for finding in audit(configuration, [RecordLocation(0, 47)])] == [True]
     assert [record.json["id"] for record in topics.read("output")] == list(range(48))
     assert topics.read("rejected") == []
 
 
-def test_a_short_group_is_suppressed_after_its_delay(topics: Setting) -> None:
+def test_short_group_is_suppressed_after_its_delay(topics: Setting) -> None:
     configuration = small_groups(topics, "suppress")
     produce_codes(topics, range(45))
     with running(configuration) as worker:
@@ -240,12 +240,12 @@ def test_a_short_group_is_suppressed_after_its_delay(topics: Setting) -> None:
     assert [record.json["id"] for record in topics.read("output")] == list(range(40))
 
 
-def test_records_that_cannot_be_masked_do_not_count(topics: Setting) -> None:
+def test_rejected_records_do_not_count_for_a_group(topics: Setting) -> None:
     configuration = small_groups(topics, "hold")
     write(topics.bootstrap, topics.topics["input"], [{"value": b"no JSON", "partition": 0}] * 18)
     produce_codes(topics, range(7))
     with running(configuration) as worker:
-        still(worker, 0)
+        stays_at(worker, 0)
         produce_codes(topics, range(7, 8))
         worker.reaches(26)
     assert {group_of(record) for record in topics.read("output")} == {range(26)}

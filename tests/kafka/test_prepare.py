@@ -1,4 +1,4 @@
-"""A worker and a calibrator after ``prepare``: no kernel is compiled on the first record, nor on any other."""
+"""A worker and a calibrator after ``prepare``: no kernel is compiled at run time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDS = 600
 
 @contextmanager
 def running(ready: Prepared, names: Path, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that notes which kernels it compiles, and must end in order."""
+    """Run a process that records the kernels it compiles; it must exit with 0."""
     process = subprocess.Popen(
         command(names, *arguments), env=ready.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -30,9 +30,7 @@ def running(ready: Prepared, names: Path, *arguments: object) -> Iterator[subpro
         process.wait()
 
 
-def test_neither_a_worker_nor_a_calibrator_compiles_anything(
-    tmp_path: Path, kafka: str, topics, ready: Prepared
-) -> None:
+def test_worker_and_calibrator_compile_nothing(tmp_path: Path, kafka: str, topics, ready: Prepared) -> None:
     names = {role: topics.name(role) for role in ROLES}
     calibration = {"min_records": 10, "every_records": 100, "every_seconds": 1}
     config = ready.configured(kafka={"bootstrap_servers": kafka}, topics=names, calibration=calibration)

@@ -1,4 +1,4 @@
-"""``stream-masker produce`` and ``simulate`` against a real broker, with the real discharges where they are there."""
+"""``stream-masker produce`` and ``simulate`` with a real broker, and with the real discharges if available."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_records import Topics, read_all
 from support.data import data_file, discharges
 
 from stream_masker.cli import main
-from stream_masker.service.kafka import publishing
+from stream_masker.service.events import publishing
 
 Run = Callable[..., Result]
 
@@ -65,7 +65,7 @@ def expected(row: dict[str, str]) -> dict[str, object]:
     }
 
 
-def test_every_real_discharge_arrives_once_under_its_patient(run: Run, kafka: str, topic: str) -> None:
+def test_every_real_discharge_is_published_once_with_its_patient_as_key(run: Run, kafka: str, topic: str) -> None:
     rows = discharges()
     result = run("produce", data_file("uci-discharges.csv.gz"))
     assert result.exit_code == 0, result.output
@@ -78,16 +78,14 @@ def test_every_real_discharge_arrives_once_under_its_patient(run: Run, kafka: st
     assert len({(r.key, r.partition) for r in records}) == len({r.key for r in records})
 
 
-def test_simulated_discharges_arrive(run: Run, kafka: str, topic: str) -> None:
+def test_simulated_discharges_are_published(run: Run, kafka: str, topic: str) -> None:
     result = run("simulate", "--records", 5_000, "--seed", 3)
     assert result.exit_code == 0, result.output
     records = read_all(kafka, topic)
     assert len({r.json["encounter_id"] for r in records}) == len(records) == 5_000
 
 
-def test_records_that_kafka_does_not_take_are_counted_and_the_exit_code_is_1(
-    kafka: str, topics: Topics, tmp_path: Path
-) -> None:
+def test_undelivered_records_are_counted_and_exit_with_1(kafka: str, topics: Topics, tmp_path: Path) -> None:
     topic, file = topics("small", config={"max.message.bytes": "2000"}), tmp_path / "events.jsonl"
     file.write_bytes(b'{"n": 1}\n{"n": "%s"}\n{"n": 2}\n' % (b"x" * 5_000))
     run = runner(kafka, topic, tmp_path)
@@ -99,14 +97,12 @@ def test_records_that_kafka_does_not_take_are_counted_and_the_exit_code_is_1(
 
 
 @pytest.mark.skipif(
-    "STREAM_MASKER_TEST_BOOTSTRAP" in os.environ, reason="the named broker may make topics on first use"
+    "STREAM_MASKER_TEST_BOOTSTRAP" in os.environ, reason="the named broker may create topics automatically"
 )
-def test_a_missing_topic_is_one_clear_error(
-    kafka: str, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(publishing.DEFAULTS, "max_block_ms", 1_000)
+def test_missing_topic_is_an_error(kafka: str, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(publishing.PRODUCER_DEFAULTS, "max_block_ms", 1_000)
     topic = topics.name("absent")
     result = runner(kafka, topic, tmp_path)("simulate", "--records", 1)
     assert result.exit_code == 1
-    assert f"there is no topic {topic}" in result.output
+    assert f"missing topic: {topic}" in result.output
     assert "stream-masker topics" in result.output

@@ -1,4 +1,4 @@
-"""The calibrator's publications are idempotent: the same blocks make the same versions, once, whatever happened."""
+"""The calibrator's publications are idempotent: the same blocks give the same versions, exactly once."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from stream_masker.service.observability.metrics import Metrics
 BLOCKS, RECORDS = 9, 100
 CALIBRATION = {"window_records": 2_000, "every_records": 200, "every_seconds": 3600, "min_records": 200}
 VERSIONS = [1, 2, 3, 4]
-"""One after the second block, the fourth, the sixth and the eighth."""
+"""One version after the second, fourth, sixth and eighth block."""
 
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    """Blocks that no statistics have been computed from yet."""
+    """Blocks without published statistics."""
     made = setting(kafka, tmp_path)
     made.data["calibration"] = CALIBRATION
     prepare_topics(made.configuration(), partitions=1)
@@ -62,13 +62,13 @@ def counts(seed: int, concepts: int = 91) -> Counts:
 
 
 def opened(here: Setting) -> CalibrationSession:
-    """A calibrator that has taken over and read the topics."""
+    """Return a session that has read the topics."""
     metrics = Metrics(CollectorRegistry(), "calibrator")
     return CalibrationSession.open(build_components(here.configuration()), metrics, lambda: False)
 
 
 def publish_all(session: CalibrationSession) -> None:
-    while session.waiting:
+    while session.pending_windows:
         session.publish_next()
 
 
@@ -77,12 +77,12 @@ def versions(here: Setting) -> list[StatisticsMessage]:
 
 
 def contents(here: Setting) -> list[tuple[Any, ...]]:
-    """All that is the same however often it is computed."""
+    """Return the reproducible content of all versions."""
     return [(v.version, v.blocks, v.baseline, v.statistics.to_dict(), v.snapshot) for v in versions(here)]
 
 
 def elsewhere(here: Setting) -> Setting:
-    """The same blocks with statistics of their own."""
+    """Return a setting with the same blocks and separate statistics."""
     names = {role: f"{name}-undisturbed" for role, name in here.topics.items() if role in {"statistics", "drift"}}
     other = Setting(here.bootstrap, here.folder, {**here.data, "topics": {**here.topics, **names}})
     prepare_topics(other.configuration(), partitions=1)
@@ -90,7 +90,7 @@ def elsewhere(here: Setting) -> Setting:
 
 
 def as_if_undisturbed(here: Setting) -> list[tuple[Any, ...]]:
-    """What a calibrator publishes from these blocks that nothing happens to."""
+    """Return what an undisturbed calibrator publishes from these blocks."""
     other = elsewhere(here)
     publish_all(opened(other))
     return contents(other)
@@ -103,11 +103,11 @@ def published_once(here: Setting) -> None:
 
 
 class KilledError(BaseException):
-    """The process is gone."""
+    """The process was killed."""
 
 
-class Doomed:
-    """A producer whose process is killed at its second commit: before the commit is asked for, or right after."""
+class KilledProducer:
+    """A producer whose process is killed at its second commit, before or after the commit."""
 
     def __init__(self, producer: Producer, *, after: bool) -> None:
         self.producer, self.after, self.commits = producer, after, 0
@@ -124,14 +124,14 @@ class Doomed:
 
 
 @pytest.fixture
-def doomed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    """Dooms the next calibrator, and no later one."""
+def kill_next(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Kill only the next calibrator."""
     connect = publisher.connect_producer
 
     def doom(after: bool) -> None:
-        def once(properties: dict[str, Any]) -> Doomed:
+        def once(properties: dict[str, Any]) -> KilledProducer:
             monkeypatch.setattr(publisher, "connect_producer", connect)
-            return Doomed(connect(properties), after=after)
+            return KilledProducer(connect(properties), after=after)
 
         monkeypatch.setattr(publisher, "connect_producer", once)
 
@@ -139,10 +139,10 @@ def doomed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after the commit"])
-def test_what_a_calibrator_was_killed_over_is_published_once(
-    here: Setting, doomed: Callable[[bool], None], after: bool
+def test_version_of_a_killed_calibrator_is_published_once(
+    here: Setting, kill_next: Callable[[bool], None], after: bool
 ) -> None:
-    doomed(after)
+    kill_next(after)
     killed = opened(here)
     with pytest.raises(KilledError):
         publish_all(killed)
@@ -157,35 +157,35 @@ def version_numbers(records: list[Record]) -> list[int]:
     return [int(record.key or b"") for record in records]
 
 
-def test_blocks_that_are_delivered_again_make_no_version(here: Setting) -> None:
+def test_redelivered_blocks_give_no_version(here: Setting) -> None:
     session = opened(here)
     publish_all(session)
     for record in here.read("calibration"):
         session.deliver(record.offset, record.timestamp, record.value or b"")
     session.tick(time.time() + 2 * CALIBRATION["every_seconds"])
-    assert session.waiting == 0
+    assert session.pending_windows == 0
     published_once(here)
 
 
-def test_a_calibrator_that_starts_again_over_published_blocks_publishes_nothing(here: Setting) -> None:
+def test_restarted_calibrator_publishes_nothing_new(here: Setting) -> None:
     publish_all(opened(here))
     for _ in range(2):
         again = opened(here)
-        assert (again.waiting, again.history.newest) == (0, VERSIONS[-1])
+        assert (again.pending_windows, again.history.newest) == (0, VERSIONS[-1])
     published_once(here)
 
 
-def test_of_two_calibrators_over_the_same_blocks_one_publishes(here: Setting) -> None:
-    shut_out = opened(here)
-    shut_out.publish_next()
+def test_only_one_of_two_calibrators_publishes(here: Setting) -> None:
+    fenced = opened(here)
+    fenced.publish_next()
     other = opened(here)
-    with pytest.raises(ServiceError, match="cannot publish statistics"):
-        publish_all(shut_out)
+    with pytest.raises(ServiceError, match="statistics cannot be published"):
+        publish_all(fenced)
     publish_all(other)
     published_once(here)
 
 
-def test_blocks_that_were_written_twice_count_once(here: Setting) -> None:
+def test_blocks_written_twice_count_once(here: Setting) -> None:
     publish_all(opened(here))
     before = versions(here)
     write_blocks(here)

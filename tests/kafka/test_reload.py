@@ -1,4 +1,4 @@
-"""Settings changed while the service runs, on a real Apache Kafka: taken up by every worker with one version."""
+"""Configuration reload on a real Apache Kafka: every worker applies changed settings with the same version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 
 
 def changed(here: Setting, **sections: Any) -> str:
-    """Changes the file; the hash of what it says now."""
+    """Change the file and return the hash of its configuration."""
     here.path.write_text(yaml.safe_dump({**here.data, **sections}))
     return load_configuration(here.path, {}).hash
 
@@ -40,8 +40,8 @@ def masked(here: Setting, records: int) -> list[Record]:
     return here.read("output")
 
 
-def told(record: Record) -> tuple[int, str]:
-    """The version and the configuration that a record was masked under."""
+def masked_under(record: Record) -> tuple[int, str]:
+    """Return the version and the configuration hash from a record's headers."""
     version = int(record.headers["stream-masker-version"] or 0)
     return version, (record.headers["stream-masker-configuration"] or b"").decode()
 
@@ -50,7 +50,7 @@ def versions(here: Setting) -> list[int]:
     return [decode_statistics(record.value).version for record in here.read("statistics") if record.value]
 
 
-def test_changed_settings_reach_every_worker_with_the_next_version_and_bad_ones_none(here: Setting) -> None:
+def test_workers_apply_valid_settings_with_the_next_version(here: Setting) -> None:
     first = changed(here)
     here.produce(range(STEP), partitions=2)
     with Processes(here.folder) as processes:
@@ -58,7 +58,7 @@ def test_changed_settings_reach_every_worker_with_the_next_version_and_bad_ones_
         for name in ("calibrator", "worker-1", "worker-2"):
             processes.start(name, name.split("-")[0], "--config", str(here.path), "--http-port", "0")
         port = http_port(processes, "calibrator")
-        assert {told(record) for record in masked(here, STEP)} == {(1, first)}
+        assert {masked_under(record) for record in masked(here, STEP)} == {(1, first)}
 
         attributes = {name: {"path": name, "ontology": "small", "alpha": 5.0} for name in ("first", "second")}
         sections = {"attributes": attributes, "mechanism": {"reference": "root"}, "fields": {"unlisted": "keep"}}
@@ -67,14 +67,14 @@ def test_changed_settings_reach_every_worker_with_the_next_version_and_bad_ones_
         wait(lambda: all("version 2 in force" in processes.log(f"worker-{i}") for i in (1, 2)), "both workers' change")
         here.produce(range(STEP, 2 * STEP), partitions=2)
         later = [record for record in masked(here, 2 * STEP) if record.json["id"] >= STEP]
-        assert {told(record) for record in later} == {(2, second)}
-        assert all(record.json["patient"]["id"].startswith("p") for record in later), "unlisted fields are kept now"
+        assert {masked_under(record) for record in later} == {(2, second)}
+        assert all(record.json["patient"]["id"].startswith("p") for record in later), "unlisted fields are kept"
 
         changed(here, **sections, noise_key="patient.id")
         wait(lambda: "needs a restart" in str(get(port, "/readyz")), "the refusal")
         here.produce(range(2 * STEP, 3 * STEP), partitions=2)
         last = [record for record in masked(here, 3 * STEP) if record.json["id"] >= 2 * STEP]
-        assert {told(record) for record in last} == {(2, second)}
+        assert {masked_under(record) for record in last} == {(2, second)}
         assert versions(here) == [1, 2]
 
         here.path.write_text("attributes: [")

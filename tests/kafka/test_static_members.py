@@ -1,4 +1,4 @@
-"""A static member that another one of its name shuts out."""
+"""A static member that is fenced by another one with its name."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from stream_masker.service.worker.client_properties import consumer_properties
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create()
-    made.publish(1)
-    yield made
-    made.remove()
+    here = setting(kafka, tmp_path)
+    here.create()
+    here.publish(1)
+    yield here
+    here.remove()
 
 
-def shut_out(consumer: Consumer, topic: str) -> None:
-    """Joins the group under a name that is taken."""
+def fence(consumer: Consumer, topic: str) -> None:
+    """Join the group with a name that is taken."""
     consumer.subscribe([topic])
     while not consumer.assignment():
         consumer.poll(0.1)
     consumer.close()
 
 
-def test_a_member_that_is_shut_out_joins_again(here: Setting, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fenced_member_rejoins(here: Setting, caplog: pytest.LogCaptureFixture) -> None:
     configuration = here.configuration(worker={"instance": "one", "static_member": True})
     here.produce(range(100))
     with running(configuration) as worker:
         worker.reaches(100)
-        shut_out(Consumer(consumer_properties(configuration)), here.topics["input"])
+        fence(Consumer(consumer_properties(configuration)), here.topics["input"])
         here.produce(range(100, 200))
         worker.reaches(200)
-    assert "joining the group anew" in caplog.text
+    assert "rejoining the group with a new client" in caplog.text
     assert sorted(record.json["id"] for record in here.read("output")) == list(range(200))

@@ -1,4 +1,4 @@
-"""``stream-masker topics`` against a real broker."""
+"""``stream-masker topics`` with a real broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_records import Topics
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.kafka.clients import kafka_python_admin
-from stream_masker.service.kafka.topics import BROKERS_DEFAULT, WantedTopic, await_topics, create
+from stream_masker.service.kafka.topics import BROKER_DEFAULT_REPLICATION, RequiredTopic, await_topics, create_topics
 
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 Run = Callable[..., Result]
@@ -32,7 +32,7 @@ def run(kafka: str, names: dict[str, str], tmp_path: Path) -> Run:
 
 
 def runner(bootstrap: str, names: dict[str, str], folder: Path) -> Run:
-    """``stream-masker topics`` with a configuration whose topics have these names."""
+    """Return a function that runs ``stream-masker topics`` with these topic names."""
     config = folder / "config.yaml"
     config.write_text(
         f"kafka: {{bootstrap_servers: '{bootstrap}'}}\n"
@@ -54,16 +54,16 @@ def setting(topics: Topics, name: str, key: str) -> str:
     return topics.admin.describe_configs([resource])[resource].result(10)[key].value
 
 
-def fates(result: Result) -> dict[str, str]:
-    """What became of each topic, by name."""
+def statuses(result: Result) -> dict[str, str]:
+    """Return the status of each topic by name."""
     rows = (line.split() for line in result.output.splitlines() if not line.startswith("Error"))
     return {row[1]: row[0] for row in rows}
 
 
-def test_topics_are_created_as_the_service_needs_them(run: Run, names: dict[str, str], topics: Topics) -> None:
+def test_topics_are_created_with_the_required_settings(run: Run, names: dict[str, str], topics: Topics) -> None:
     result = run("--partitions", "3")
     assert result.exit_code == 0, result.output
-    assert fates(result) == dict.fromkeys(names.values(), "created")
+    assert statuses(result) == dict.fromkeys(names.values(), "created")
     counts = {role: partitions(topics, name) for role, name in names.items()}
     assert counts == {"input": 3, "output": 3, "rejected": 3, "calibration": 1, "statistics": 1, "drift": 1}
     policies = {role: setting(topics, name, "cleanup.policy") for role, name in names.items()}
@@ -71,28 +71,28 @@ def test_topics_are_created_as_the_service_needs_them(run: Run, names: dict[str,
     assert int(setting(topics, names["calibration"], "retention.ms")) >= 2 * 24 * 3600 * 1000
 
 
-def test_a_second_run_changes_nothing(run: Run, names: dict[str, str]) -> None:
+def test_second_run_changes_nothing(run: Run, names: dict[str, str]) -> None:
     run()
     again = run()
     assert again.exit_code == 0, again.output
-    assert fates(again) == dict.fromkeys(names.values(), "exists")
+    assert statuses(again) == dict.fromkeys(names.values(), "exists")
 
 
-def test_a_dry_run_creates_nothing(run: Run, names: dict[str, str], topics: Topics) -> None:
+def test_dry_run_creates_nothing(run: Run, names: dict[str, str], topics: Topics) -> None:
     result = run("--dry-run")
     assert result.exit_code == 0
-    assert fates(result) == dict.fromkeys(names.values(), "create")
+    assert statuses(result) == dict.fromkeys(names.values(), "create")
     assert not set(names.values()) & topics.admin.list_topics(timeout=10).topics.keys()
 
 
-def test_the_output_follows_an_existing_input(kafka: str, topics: Topics, tmp_path: Path) -> None:
+def test_output_has_the_partitions_of_an_existing_input(kafka: str, topics: Topics, tmp_path: Path) -> None:
     names = {role: topics.name(role) for role in ROLES} | {"input": topics("input", partitions=5)}
     result = runner(kafka, names, tmp_path)("--partitions", "2")
-    assert fates(result)[names["input"]] == "exists"
+    assert statuses(result)[names["input"]] == "exists"
     assert partitions(topics, names["output"]) == 5
 
 
-def test_wrong_topics_are_an_error_and_nothing_is_created(kafka: str, topics: Topics, tmp_path: Path) -> None:
+def test_wrong_topics_are_an_error(kafka: str, topics: Topics, tmp_path: Path) -> None:
     names = {role: topics.name(role) for role in ROLES} | {
         "input": topics("input", partitions=2),
         "output": topics("output", partitions=1),
@@ -102,7 +102,7 @@ def test_wrong_topics_are_an_error_and_nothing_is_created(kafka: str, topics: To
     result = runner(kafka, names, tmp_path)()
     assert result.exit_code == 1
     assert "3 of 6 topics" in result.output
-    assert {role: fates(result)[name] for role, name in names.items()} == {
+    assert {role: statuses(result)[name] for role, name in names.items()} == {
         "input": "exists",
         "output": "wrong",
         "rejected": "create",
@@ -113,14 +113,14 @@ def test_wrong_topics_are_an_error_and_nothing_is_created(kafka: str, topics: To
     assert names["drift"] not in topics.admin.list_topics(timeout=10).topics
 
 
-def test_a_refusal_of_the_broker_names_the_topic(run: Run, names: dict[str, str]) -> None:
+def test_broker_error_names_the_topic(run: Run, names: dict[str, str]) -> None:
     result = run("--replication-factor", "7")
     assert result.exit_code == 1
     assert names["input"] in result.output
     assert "replication" in result.output.lower()
 
 
-def test_replication_is_the_brokers_default(kafka_cluster: Cluster, cluster_topics: Topics, tmp_path: Path) -> None:
+def test_default_replication_is_the_brokers(kafka_cluster: Cluster, cluster_topics: Topics, tmp_path: Path) -> None:
     names = {role: cluster_topics.name(role) for role in ROLES}
     assert runner(kafka_cluster.bootstrap, names, tmp_path)().exit_code == 0
     for name in names.values():
@@ -129,7 +129,7 @@ def test_replication_is_the_brokers_default(kafka_cluster: Cluster, cluster_topi
     assert {len(p.replicas) for name in names.values() for p in metadata[name].partitions.values()} == {3}
 
 
-def test_topics_that_another_process_has_made_meanwhile_are_left_alone(kafka: str, topics: Topics) -> None:
+def test_topics_created_by_another_process_are_skipped(kafka: str, topics: Topics) -> None:
     configuration = parse_configuration(
         {
             "kafka": {"bootstrap_servers": kafka},
@@ -139,8 +139,8 @@ def test_topics_that_another_process_has_made_meanwhile_are_left_alone(kafka: st
             "fields": {"unlisted": "keep"},
         }
     )
-    there, new = topics("there"), topics.name("new")
+    existing, new = topics("existing"), topics.name("new")
     with closing(kafka_python_admin(configuration)) as admin:
-        wanted = [WantedTopic("drift", name, 1, {}) for name in (there, new)]
-        assert create(admin, wanted, BROKERS_DEFAULT) == {new}
-        assert await_topics(admin, [there, new]).keys() == {there, new}
+        required = [RequiredTopic("drift", name, 1, {}) for name in (existing, new)]
+        assert create_topics(admin, required, BROKER_DEFAULT_REPLICATION) == {new}
+        assert await_topics(admin, [existing, new]).keys() == {existing, new}

@@ -1,4 +1,4 @@
-"""The mask worker on a real Apache Kafka, seen from the consumer's side."""
+"""The mask worker on a real Apache Kafka, as its consumers see it."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ BAD = {
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    yield made
-    made.remove()
+    here = setting(kafka, tmp_path)
+    yield here
+    here.remove()
 
 
 def ids(records: list[Record]) -> list[int]:
     return [record.json["id"] for record in records if record.value is not None]
 
 
-def test_every_record_ends_once_as_masked_rejected_or_tombstone(here: Setting) -> None:
+def test_every_record_is_masked_rejected_or_passed_as_a_tombstone_once(here: Setting) -> None:
     here.create()
     here.publish(1)
     here.produce(range(400))
@@ -73,12 +73,12 @@ def test_every_record_ends_once_as_masked_rejected_or_tombstone(here: Setting) -
         )
     masked = here.read("output")
     assert sorted(ids(masked)) == list(range(500))
-    keeps_places_and_times(masked)
-    rejections_say_where(here)
-    blocks_count_everything(here)
+    check_masked_records(masked)
+    check_rejections(here)
+    check_blocks(here)
 
 
-def keeps_places_and_times(masked: list[Record]) -> None:
+def check_masked_records(masked: list[Record]) -> None:
     events = [record for record in masked if record.value is not None]
     for partition in range(4):
         assert ids([r for r in events if r.partition == partition]) == [i for i in range(500) if i % 4 == partition]
@@ -94,17 +94,17 @@ def keeps_places_and_times(masked: list[Record]) -> None:
     assert (tombstone.partition, tombstone.key is None or tombstone.key != b"gone") == (2, True)
 
 
-def rejections_say_where(here: Setting) -> None:
+def check_rejections(here: Setting) -> None:
     before = {(r.partition, r.offset): r.value for r in here.read("input")}
     for record in here.read("rejected"):
-        told = record.json
-        assert before[told["partition"], told["offset"]] == BAD[told["reason"]]
-        assert told["topic"] == here.topics["input"]
+        rejection = record.json
+        assert before[rejection["partition"], rejection["offset"]] == BAD[rejection["reason"]]
+        assert rejection["topic"] == here.topics["input"]
         assert "Z99" not in record.value.decode()
     assert Counter(r.json["reason"] for r in here.read("rejected")) == Counter(BAD.keys())
 
 
-def blocks_count_everything(here: Setting) -> None:
+def check_blocks(here: Setting) -> None:
     blocks = here.read("calibration")
     assert sum(block.json["records"] + sum(block.json["rejected"].values()) for block in blocks) >= 500 + len(BAD)
     for name in ("first", "second"):
@@ -112,12 +112,12 @@ def blocks_count_everything(here: Setting) -> None:
         total = sum(map(Counter, counts), Counter())
         assert total == Counter(event(i)[name] for i in range(500))
     for block in blocks:
-        where = block.json
-        assert block.key == f"{where['topic']}:{where['partition']}:{where['first_offset']}".encode()
+        content = block.json
+        assert block.key == f"{content['topic']}:{content['partition']}:{content['first_offset']}".encode()
         assert block.partition == 0
 
 
-def test_without_statistics_nothing_is_written_until_they_come(here: Setting) -> None:
+def test_nothing_is_written_before_there_are_statistics(here: Setting) -> None:
     here.create()
     here.produce(range(100))
     with running(here.configuration()) as worker:
@@ -132,7 +132,7 @@ def test_without_statistics_nothing_is_written_until_they_come(here: Setting) ->
     assert {r.headers["stream-masker-version"] for r in here.read("output")} == {b"3"}
 
 
-def test_statistics_over_another_taxonomy_are_refused_and_the_worker_says_why(here: Setting) -> None:
+def test_statistics_of_another_taxonomy_are_refused_with_a_reason(here: Setting) -> None:
     here.create()
     here.publish(1, taxonomies={"first": "0" * 16, "second": "0" * 16})
     here.produce(range(10))
@@ -145,7 +145,7 @@ def test_statistics_over_another_taxonomy_are_refused_and_the_worker_says_why(he
         worker.reaches(10)
 
 
-def test_a_new_version_masks_from_its_arrival_on(here: Setting) -> None:
+def test_a_new_version_is_used_from_its_arrival_on(here: Setting) -> None:
     here.create()
     here.publish(1)
     here.produce(range(100))
@@ -159,7 +159,7 @@ def test_a_new_version_masks_from_its_arrival_on(here: Setting) -> None:
     assert versions == {i: b"1" if i < 100 else b"2" for i in range(200)}
 
 
-def test_a_worker_goes_on_where_the_last_one_stopped(here: Setting) -> None:
+def test_a_worker_continues_where_the_last_one_stopped(here: Setting) -> None:
     here.create()
     here.publish(1)
     here.produce(range(200))
@@ -187,9 +187,7 @@ def test_two_workers_share_the_partitions_and_hand_them_over(here: Setting) -> N
     assert sorted(ids(here.read("output"))) == list(range(500))
 
 
-def test_an_aborted_batch_leaves_nothing_to_see_and_is_masked_again(
-    here: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_aborted_batch_is_invisible_and_masked_again(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     here.create()
     here.publish(1)
     here.produce(range(100))
@@ -205,7 +203,7 @@ def test_an_aborted_batch_leaves_nothing_to_see_and_is_masked_again(
             if sent[0] == 60:
                 self._client.flush(10)
                 raise TransactionStepError(
-                    "produce", RecoveryAction.ABORT, KafkaError(KafkaError._FAIL, "as the test wants it")
+                    "produce", RecoveryAction.ABORT, KafkaError(KafkaError._FAIL, "injected by the test")
                 )
             too_large += send(self, topic, partition, [message])
         return too_large
@@ -220,11 +218,11 @@ def test_an_aborted_batch_leaves_nothing_to_see_and_is_masked_again(
     assert len(uncommitted) - len(committed) == 59
 
 
-class Undecided:
-    """A producer whose first commit ends without a known result, whether or not it was made."""
+class UndecidedProducer:
+    """A producer whose first commit ends without a known result; ``succeeds``: whether the commit succeeds."""
 
-    def __init__(self, producer: Producer, *, made: bool, left: list[int]) -> None:
-        self.producer, self.made, self.left = producer, made, left
+    def __init__(self, producer: Producer, *, succeeds: bool, left: list[int]) -> None:
+        self.producer, self.succeeds, self.left = producer, succeeds, left
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.producer, name)
@@ -233,25 +231,25 @@ class Undecided:
         if not self.left:
             return self.producer.commit_transaction(timeout)
         self.left.clear()
-        if self.made:
+        if self.succeeds:
             self.producer.commit_transaction(timeout)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", True))
 
 
-@pytest.mark.parametrize("made", [True, False], ids=["was made", "was not made"])
-def test_a_commit_without_a_known_result_loses_and_doubles_nothing(
-    here: Setting, monkeypatch: pytest.MonkeyPatch, made: bool
+@pytest.mark.parametrize("succeeds", [True, False], ids=["succeeded", "failed"])
+def test_a_commit_without_a_known_result_loses_and_duplicates_nothing(
+    here: Setting, monkeypatch: pytest.MonkeyPatch, succeeds: bool
 ) -> None:
     here.create()
     here.publish(1)
     here.produce(range(100))
     left = [1]
     connect = run.connect_producer
-    monkeypatch.setattr(run, "connect_producer", lambda p: Undecided(connect(p), made=made, left=left))
+    monkeypatch.setattr(run, "connect_producer", lambda p: UndecidedProducer(connect(p), succeeds=succeeds, left=left))
     with running(here.configuration()) as worker:
         worker.wait(lambda: worker.metric("transactions_total", outcome="unknown") == 1, "the commit without a result")
         here.produce(range(100, 120))
-        worker.reaches(20 if made else 120)
+        worker.reaches(20 if succeeds else 120)
     assert sorted(ids(here.read("output"))) == list(range(120))
 
 
@@ -268,7 +266,7 @@ def test_a_zombie_with_the_same_transactional_id_writes_nothing(here: Setting) -
     consumer.close()
 
 
-def test_a_record_that_its_broker_refuses_fails_the_transaction_which_names_the_topic(
+def test_a_record_that_the_broker_refuses_fails_the_transaction_and_the_topic_is_logged(
     here: Setting, caplog: pytest.LogCaptureFixture
 ) -> None:
     here.create()
@@ -296,8 +294,8 @@ def source_of(here: Setting) -> PartitionSource:
         client=connect_consumer(properties),
         connect=lambda: connect_consumer(properties),
         topic=here.topics["input"],
-        gathering=SizeTimeBatcher(BatchLimits()),
-        turn=lambda: True,
+        batcher=SizeTimeBatcher(BatchLimits()),
+        beat=lambda: True,
     )
     source.subscribe()
     return source
@@ -312,7 +310,7 @@ def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> Non
     assert source.gather().records == 4
     stale = source.group()
     second = source_of(here)
-    wait(lambda: (source.serve(), second.serve()) and len(second.assigned) == 2, "the second one's share")
+    wait(lambda: (source.poll(), second.poll()) and len(second.assigned) == 2, "the second one's share")
     assert source.group() is None
     source.gather()
     producer, output = producer_of(here), here.topics["output"]
@@ -324,15 +322,15 @@ def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> Non
     second.close()
 
 
-def test_records_are_read_again_from_where_they_were_whether_or_not_the_group_was_served_between(here: Setting) -> None:
+def test_a_rewind_reads_the_same_records_again_with_and_without_a_poll_before_it(here: Setting) -> None:
     here.create()
     here.produce(range(400))
     source = source_of(here)
     source.resume()
     first = gathered(source, 400)
-    for serve in (False, True):
-        if serve:
-            source.serve()
+    for poll in (False, True):
+        if poll:
+            source.poll()
         source.rewind([first])
         source.resume()
         again = gathered(source, 400)
@@ -343,19 +341,19 @@ def test_records_are_read_again_from_where_they_were_whether_or_not_the_group_wa
 
 
 def gathered(source: PartitionSource, records: int) -> MessageBatch:
-    """So many records, whatever batches they come in."""
+    """Gather ``records`` records into one batch."""
     batch = source.gather()
     wait(lambda: more(source, batch) >= records, f"{records} records")
     return batch
 
 
 def more(source: PartitionSource, batch: MessageBatch) -> int:
-    """Adds another batch; the records by now."""
+    """Add the next batch; return the number of records."""
     batch.add([m for messages in source.gather().partitions.values() for m in messages], partitions=range(4))
     return batch.records
 
 
-def test_a_message_larger_than_the_client_takes_spoils_no_transaction(here: Setting) -> None:
+def test_a_message_that_is_too_large_for_the_client_is_rejected(here: Setting) -> None:
     here.create()
     here.publish(1)
     labels = {"id": 1, "first": "C11", "second": "C12", "patient": {"id": "p" * 20}}
@@ -374,7 +372,7 @@ def metrics(port: int) -> str:
         return str(answer.read(), "utf-8")
 
 
-def test_the_command_masks_serves_and_stops_in_order(here: Setting, tmp_path: Path) -> None:
+def test_the_command_masks_serves_metrics_and_stops_in_order(here: Setting, tmp_path: Path) -> None:
     here.create()
     here.produce(range(50))
     with Processes(tmp_path) as processes:
@@ -394,14 +392,14 @@ def test_the_command_masks_serves_and_stops_in_order(here: Setting, tmp_path: Pa
     assert not [code for code in CODES if code in log]
 
 
-def test_the_command_names_missing_topics_and_what_creates_them(here: Setting, tmp_path: Path) -> None:
+def test_the_command_names_missing_topics_and_the_command_that_creates_them(here: Setting, tmp_path: Path) -> None:
     with Processes(tmp_path) as processes:
         done = processes.run("worker", "--config", str(here.path), code=1)
     assert here.topics["input"] in done.stderr
     assert "stream-masker topics" in done.stderr
 
 
-def test_the_command_refuses_an_output_that_is_too_narrow(here: Setting, tmp_path: Path) -> None:
+def test_the_command_refuses_an_output_with_too_few_partitions(here: Setting, tmp_path: Path) -> None:
     here.create(partitions=4, output=3)
     with Processes(tmp_path) as processes:
         done = processes.run("worker", "--config", str(here.path), code=1)

@@ -1,4 +1,4 @@
-"""Depths, paths, subsumers and distances against literal computations with networkx, from the definitions."""
+"""Depths, paths, subsumers and distances against literal computations with networkx."""
 
 import math
 
@@ -11,7 +11,7 @@ from support.graphs import dags, edges, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.distance.many import Sources, Targets
-from stream_masker.core.distance.pair_index import PairIndex, hub_descendants
+from stream_masker.core.distance.pair_index import PairIndex, descendant_counts
 from stream_masker.core.ontology import Ontology
 
 
@@ -43,14 +43,14 @@ def literal_lcs(links, root, c1, c2):
 
 
 def literal_wu_palmer(links, root, c1, c2):
-    """2017: equations 11 and 12, to the letter."""
+    """2017: equations 11 and 12, computed literally."""
     lcs = literal_lcs(links, root, c1, c2)
     double = 2 * longest_depth(links, lcs, root)
     return 1 - double / (double + nx.shortest_path_length(links, c1, lcs) + nx.shortest_path_length(links, c2, lcs))
 
 
 def literal_log_taxonomic(links, c1, c2):
-    """2013: equation 1, to the letter."""
+    """2013: equation 1, computed literally."""
     t1, t2 = subsumers(links, c1), subsumers(links, c2)
     return math.log2(1 + (len(t1 | t2) - len(t1 & t2)) / len(t1 | t2))
 
@@ -74,7 +74,7 @@ def test_distances(tau):
 
 
 @given(tau=trees())
-def test_a_tree_s_descendants_of_one_level_are_contiguous(tau):
+def test_the_descendants_on_one_level_of_a_tree_are_contiguous(tau):
     links, table = graph_of(tau), tau.tree
     for s, concept in enumerate(tau.ids):
         start, end = table.level_offsets[s], table.level_offsets[s + 1]
@@ -86,7 +86,7 @@ def test_a_tree_s_descendants_of_one_level_are_contiguous(tau):
 
 
 @given(links=edges(most_parents=3))
-def test_positions_put_parents_first_and_do_not_depend_on_the_order_of_the_links(links):
+def test_positions_are_parents_first_and_independent_of_the_order_of_links(links):
     tau = Ontology.from_edges(links).taxonomy()
     assert all(tau.position(p) < tau.position(c) for c in tau.ids for p in tau.parents_of(c))
     assert (np.diff(tau.depth) >= 0).all()
@@ -96,16 +96,17 @@ def test_positions_put_parents_first_and_do_not_depend_on_the_order_of_the_links
 
 
 @given(tau=dags(least=3))
-def test_a_cut_below_a_concept_holds_its_descendants_and_their_links(tau):
+def test_a_subtaxonomy_holds_the_descendants_of_its_root_and_their_links(tau):
     links = graph_of(tau)
     onto = Ontology.from_parents({c: tau.parents_of(c) for c in tau.ids})
     for root in tau.ids:
-        cut = onto.taxonomy(root=root)
-        assert set(cut.ids) == nx.ancestors(links, root) | {root}
-        assert all(set(cut.parents_of(c)) == set(tau.parents_of(c)) & set(cut.ids) for c in cut.ids if c != root)
+        subtaxonomy = onto.taxonomy(root=root)
+        kept = set(subtaxonomy.ids)
+        assert kept == nx.ancestors(links, root) | {root}
+        assert all(set(subtaxonomy.parents_of(c)) == set(tau.parents_of(c)) & kept for c in kept if c != root)
 
 
-def test_the_literal_twin_is_not_the_fast_code_in_disguise():
+def test_a_diamond_has_the_expected_depth_path_and_distance():
     diamond = Ontology.from_edges([("b", "a"), ("c", "b"), ("c", "a"), ("d", "c"), ("e", "a"), ("d", "e")]).taxonomy()
     assert diamond.depth_of("d") == 4
     assert diamond.path("d", "a") == 2
@@ -113,7 +114,7 @@ def test_the_literal_twin_is_not_the_fast_code_in_disguise():
 
 
 def literal_matrix(tau, measure):
-    """(m, m): the literal distances of all concepts, by position."""
+    """(m, m): the literal distances of all concepts by position."""
     links = graph_of(tau)
     if measure is LogTaxonomic:
         return np.array([[literal_log_taxonomic(links, a, b) for b in tau.ids] for a in tau.ids])
@@ -127,28 +128,28 @@ def all_pairs(tau):
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @given(tau=taxonomies(most=12), hubs=st.integers(1, 12))
-def test_rows_of_hubs_tell_distances_or_leave_them_to_others(measure, tau, hubs):
+def test_the_pair_index_computes_exact_distances_or_leaves_pairs_unresolved(measure, tau, hubs):
     expected = literal_matrix(tau, measure).ravel()
-    found, left = PairIndex.of(tau, hubs=hubs).pairs(measure.kind, *all_pairs(tau))
-    assert (found[left] == -1).all()
-    told = np.setdiff1d(np.arange(expected.size), left)
-    np.testing.assert_array_equal(found[told], expected[told])
-    assert hubs < len(tau) or not left.size
+    found, unresolved = PairIndex.of(tau, hubs=hubs).pairs(measure.kind, *all_pairs(tau))
+    assert (found[unresolved] == -1).all()
+    resolved = np.setdiff1d(np.arange(expected.size), unresolved)
+    np.testing.assert_array_equal(found[resolved], expected[resolved])
+    assert hubs < len(tau) or not unresolved.size
 
 
 @given(tau=taxonomies(most=12), hubs=st.integers(1, 11))
-def test_rows_of_hubs_leave_every_pair_that_shares_more_than_hubs(tau, hubs):
+def test_the_pair_index_leaves_pairs_with_other_common_ancestors_unresolved(tau, hubs):
     a, b = all_pairs(tau)
-    left = PairIndex.of(tau, hubs=hubs).pairs(WuPalmer.kind, a, b)[1]
-    chosen = set(np.argsort(-hub_descendants(tau), kind="stable")[:hubs].tolist())
+    unresolved = PairIndex.of(tau, hubs=hubs).pairs(WuPalmer.kind, a, b)[1]
+    chosen = set(np.argsort(-descendant_counts(tau), kind="stable")[:hubs].tolist())
     ancestors = [{tau.position(s) for s in tau.ancestors_of(c)} for c in tau.ids]
     expected = [i for i in range(a.size) if a[i] != b[i] and (ancestors[a[i]] & ancestors[b[i]]) - chosen]
-    assert set(left.tolist()) >= set(expected)
+    assert set(unresolved.tolist()) >= set(expected)
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @given(tau=taxonomies(most=12), data=st.data())
-def test_lanes_give_the_literal_distances_and_their_sums(measure, tau, data):
+def test_targets_give_the_literal_distances_and_their_sums(measure, tau, data):
     positions = st.lists(st.integers(0, len(tau) - 1), min_size=1, max_size=8).map(lambda p: np.array(p, np.int32))
     a, b = data.draw(positions), data.draw(positions)
     expected = literal_matrix(tau, measure)[np.ix_(a, b)]
@@ -178,21 +179,21 @@ def test_many_sources_and_targets_fill_more_than_one_block(measure):
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @pytest.mark.parametrize("more", [[], [("s", "c001"), ("s", "c099"), ("t", "s"), ("t", "c150")]])
-def test_paths_too_long_for_the_rows_and_keys_too_great_for_sixteen_bits(measure, more):
+def test_long_paths_exceed_the_rows_and_sixteen_bit_keys(measure, more):
     chain = [(f"c{k:03}", f"c{k - 1:03}") for k in range(1, 200)]
     branches = [(f"b{k:03}", f"c{k:03}") for k in range(0, 200, 3)]
     tau = Ontology.from_edges(chain + branches + more).taxonomy()
     d, (a, b) = measure(tau), all_pairs(tau)
     expected = np.concatenate([d.to_all(c) for c in range(len(tau))])
-    found, left = PairIndex.of(tau).pairs(d.kind, a, b)
-    assert measure is LogTaxonomic or left.size
-    told = np.setdiff1d(np.arange(a.size), left)
-    np.testing.assert_array_equal(found[told], expected[told])
+    found, unresolved = PairIndex.of(tau).pairs(d.kind, a, b)
+    assert measure is LogTaxonomic or unresolved.size
+    resolved = np.setdiff1d(np.arange(a.size), unresolved)
+    np.testing.assert_array_equal(found[resolved], expected[resolved])
     np.testing.assert_array_equal(d.pairs(a, b), expected)
     np.testing.assert_array_equal(d.matrix(np.arange(len(tau))).ravel(), expected)
 
 
-def test_concepts_with_more_ancestors_than_a_row_can_say_are_left_to_others():
+def test_concepts_with_too_many_ancestors_for_a_row_are_unresolved():
     tau = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b")]).taxonomy()
     table = PairIndex.of(tau)
     table.rows[8 * 1 + 3] |= np.uint64(0xFFFF << 48)
@@ -200,7 +201,7 @@ def test_concepts_with_more_ancestors_than_a_row_can_say_are_left_to_others():
 
 
 def test_weighted_sums_that_cancel_are_zero():
-    """0.25 - 2 x 0.25 + 3 x (1/3 - 0.25): the literal sum of these floats misses 0 by its rounding."""
+    """0.25 - 2 x 0.25 + 3 x (1/3 - 0.25): the literal sum of these floats is not 0, because of rounding."""
     tau = Ontology.from_edges([("b", "a"), ("c", "a")]).taxonomy()
     sources = Sources.of(tau, np.array([2, 1, 0], np.int32))
     targets = Targets(tau, WuPalmer.kind, np.array([1], np.int32))

@@ -1,4 +1,4 @@
-"""MDAV, means and Algorithm 1 of 2013 against twins written straight from their definitions."""
+"""MDAV, group means and Algorithm 1 of 2013, against literal implementations of their definitions."""
 
 import math
 from itertools import pairwise
@@ -11,21 +11,21 @@ from support.graphs import taxonomies
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.mechanisms.microaggregation.groups import Comparable, GroupValues
+from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.keys import PositionKeys
 
 
-class Literal:
-    """Record by record: distances by matrices of all records, no types, no running totals."""
+class LiteralMdav:
+    """MDAV record by record: distances from matrices of all records, without types or running totals."""
 
     def __init__(self, codes, numbers, distances, weights, numeric_weights, words):
         self.codes, self.numbers, self.words = codes, numbers, words
         self.distances, self.weights, self.numeric_weights = distances, weights, numeric_weights
 
     def squared(self, code, number, r):
-        """Written as the compiled one sums, so that equal distances are equal floats."""
+        """The squared distance, summed in the compiled order so that equal distances are equal floats."""
         total = 0.0
         for w, d, a, b in zip(self.weights, self.distances, code, self.codes[r], strict=True):
             total += w * d(a, b)
@@ -89,7 +89,7 @@ def problems(draw):
 
 @settings(deadline=None)
 @given(problems(), st.booleans())
-def test_groups_are_those_of_mdav(problem, semantic):
+def test_groups_equal_those_of_literal_mdav(problem, semantic):
     tau, k, codes, numbers, words, weights, numeric_weights = problem
     d = LogTaxonomic(tau)
     matrix = d.matrix(np.arange(len(tau), dtype=np.int32))
@@ -97,10 +97,10 @@ def test_groups_are_those_of_mdav(problem, semantic):
     def measure(a, b):
         return matrix[a, b] if semantic else float(a != b)
 
-    values = [GroupValues(codes[:, j].copy(), d, semantic) for j in range(codes.shape[1])]
-    members, offsets = Comparable(values, weights, numbers, numeric_weights, words).groups(k)
+    values = [NominalValues(codes[:, j].copy(), d, semantic) for j in range(codes.shape[1])]
+    members, offsets = ComparableRecords(values, weights, numbers, numeric_weights, words).groups(k)
     found = {frozenset(members[a:b].tolist()) for a, b in pairwise(offsets)}
-    literal = Literal(
+    literal = LiteralMdav(
         codes.tolist(), numbers.tolist(), [measure] * codes.shape[1], weights, numeric_weights, words.tolist()
     )
     assert found == literal.groups(k)
@@ -111,14 +111,14 @@ def test_groups_are_those_of_mdav(problem, semantic):
 
 
 def mechanism(tau, **parameters):
-    kinds = {"x": Numeric(minimum=0, maximum=60, integer=True), "y": Numeric()}
-    return Microaggregation({"a": tau, "b": tau}, numeric=kinds, seed=b"seed", **{"k": 3} | parameters)
+    numeric = {"x": Numeric(minimum=0, maximum=60, integer=True), "y": Numeric()}
+    return Microaggregation({"a": tau, "b": tau}, numeric=numeric, seed=b"seed", **{"k": 3} | parameters)
 
 
 @settings(deadline=None, max_examples=40)
 @given(taxonomies(), st.integers(0, 1000), st.sampled_from(["semantic", "classic"]), st.booleans())
-def test_values_are_means_of_groups_or_within_their_radius(tau, seed, variant, hybrid):
-    """Algorithm 1, and equation 3 (or the mode), on the groups that masked records tell."""
+def test_values_are_group_means_or_within_the_radius(tau, seed, variant, hybrid):
+    """Algorithm 1, and equation 3 or the mode, on the groups that the masked records reveal."""
     rng = np.random.default_rng(seed)
     n = 40
     codes = rng.integers(0, min(len(tau), 9), (n, 2)).astype(np.int32)
@@ -135,12 +135,12 @@ def test_values_are_means_of_groups_or_within_their_radius(tau, seed, variant, h
     d = LogTaxonomic(tau)
     for j in range(2):
         _check_values(codes[:, j], masked.columns[j].codes, groups, d if variant == "semantic" else None, hybrid)
-    for i, whole in enumerate((True, False)):
-        _check_numbers(numbers[:, i], masked.numeric[:, i], groups, hybrid, whole)
+    for i, integer in enumerate((True, False)):
+        _check_numbers(numbers[:, i], masked.numeric[:, i], groups, hybrid, integer)
 
 
 def _groups(made, batch, keys):
-    """The groups, as equal masked records of the mechanism without the hybrid step; equal groups are told together."""
+    """The groups of equal masked records without the hybrid step; groups with equal masks are merged."""
     masked = made.mask_batch(batch, keys)
     rows = np.column_stack([column.codes for column in masked.columns] + [masked.numeric])
     _, which = np.unique(rows, axis=0, return_inverse=True)
@@ -164,11 +164,11 @@ def _check_values(before, after, groups, d, hybrid):
             assert totals[int(after[group[0]])] == pytest.approx(min(totals.values()))
 
 
-def _check_numbers(before, after, groups, hybrid, whole):
+def _check_numbers(before, after, groups, hybrid, integer):
     for group in groups:
         if hybrid:
             radius = max(before[group].max() - before[group].min(), 0)
             assert (abs(after[group] - before[group]) <= radius + 1e-9).all()
-            assert not whole or (after[group] == np.rint(after[group])).all()
+            assert not integer or (after[group] == np.rint(after[group])).all()
         elif len(group) < 6:
-            assert abs(after[group[0]] - before[group].mean()) <= (0.5 if whole else 1e-9)
+            assert abs(after[group[0]] - before[group].mean()) <= (0.5 if integer else 1e-9)

@@ -1,4 +1,6 @@
-"""Semantic rank swapping against 2019's algorithms, line by line: every step of ours, and how often each outcome."""
+"""Semantic rank swapping against 2019's literal algorithms: the conditions of every step, and the frequency of
+outcomes.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from support.graphs import taxonomies
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms.swapping.kernels import swap_in_range
 from stream_masker.core.mechanisms.swapping.rank.distance_table import DistanceTable
-from stream_masker.core.mechanisms.swapping.rank.units import UnitParts, swap_units
+from stream_masker.core.mechanisms.swapping.rank.units import UnitValues, swap_units
 from stream_masker.core.ontology import Ontology
 
 CLOSE = 1e-9
 
 
 def record_distance(matrices, first, second):
-    """m times equation 9; what one record lacks is at distance 1."""
+    """m times equation 9; a missing value is at distance 1."""
     total = 0.0
     for matrix, a, b in zip(matrices, first, second, strict=True):
         total += sum(matrix[x, y] for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
@@ -35,17 +37,17 @@ def distances_of(records, matrices):
 
 def swap(records, taus, distance, k, seed, owners=None):
     rng = np.random.default_rng(seed)
-    parts = []  # with levels between every other concept held, so that both ways to levels are taken
+    parts = []  # tables of every second concept cover both precomputed and computed distances
     for j, tau in enumerate(taus):
         codes = np.array([c for record in records for c in record[j]], np.int32)
         lengths = np.array([len(record[j]) for record in records], np.int64)
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        parts.append(UnitParts(codes, lengths, words, DistanceTable.of(distance(tau), np.arange(0, len(tau), 2))))
+        parts.append(UnitValues(codes, lengths, words, DistanceTable.of(distance(tau), np.arange(0, len(tau), 2))))
     return swap_units(parts, np.arange(len(records)) if owners is None else owners, k)
 
 
-def partners_by_place(records, swaps):
-    """(record, attribute, place): that of the partner."""
+def partners_by_element(records, swaps):
+    """Map (record, attribute, element) to that of the partner."""
     flat = [[(i, t) for i, record in enumerate(records) for t in range(len(record[j]))] for j in range(len(records[0]))]
     return {
         (i, j, t): (flat[j][partner][0], j, flat[j][partner][1])
@@ -54,17 +56,17 @@ def partners_by_place(records, swaps):
     }
 
 
-def follow(records, between, k, swaps, owners):
-    """Goes through every turn; asserts what the algorithm demands of it."""
-    partner = partners_by_place(records, swaps)
+def check_turns(records, between, k, swaps, owners):
+    """Assert for every turn what the algorithm requires."""
+    partner = partners_by_element(records, swaps)
     unswapped = set(partner)
     turns = swaps.turns.tolist()
     assert between[turns[0]].sum() == pytest.approx(between.sum(axis=1).max(), abs=CLOSE)
     for last, turn in pairwise([None, *turns]):
-        waiting = sorted({i for i, _, _ in unswapped})
-        assert turn in waiting
+        candidates_for_reference = sorted({i for i, _, _ in unswapped})
+        assert turn in candidates_for_reference
         if last is not None:
-            assert between[last, turn] == pytest.approx(between[last, waiting].max(), abs=CLOSE)
+            assert between[last, turn] == pytest.approx(between[last, candidates_for_reference].max(), abs=CLOSE)
         bound = np.sort(np.delete(between[turn], turn))[k - 1]
         for value in sorted(v for v in unswapped if v[0] == turn):
             unswapped.discard(value)
@@ -103,7 +105,7 @@ def cases(draw):
 def test_every_turn_of_algorithm_3(case, distance):
     taus, records, k, seed = case
     between = distances_of(records, [distance(tau).matrix(np.arange(len(tau))) for tau in taus])
-    follow(records, between, k, swap(records, taus, distance, k, seed), np.arange(len(records)))
+    check_turns(records, between, k, swap(records, taus, distance, k, seed), np.arange(len(records)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -114,17 +116,17 @@ def test_every_turn_of_algorithm_2_over_arrays(tau, data):
     records = [[[c]] for c in data.draw(st.lists(st.integers(0, len(tau) - 1), min_size=n, max_size=n))]
     k = data.draw(st.integers(1, n - 1))
     swaps = swap(records, [tau], WuPalmer, k, data.draw(st.integers(0, 1000)), owners)
-    follow(records, distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))]), k, swaps, owners)
+    check_turns(records, distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))]), k, swaps, owners)
 
 
-def any_of(rng, scores, among):
-    """One of the greatest scores."""
+def draw_best(rng, scores, among):
+    """Draw one index among those of the largest score."""
     best = max(scores[i] for i in among)
     return rng.choice([i for i in among if scores[i] > best - CLOSE])
 
 
 def ranked(rng, between, reference, last=()):
-    """The others by distance; ties in any order, but those of ``last`` behind the rest."""
+    """The other records by distance; ties in random order, with those in ``last`` behind the others."""
     others = [i for i in range(len(between)) if i != reference]
     rng.shuffle(others)
     return sorted(others, key=lambda i: (round(between[reference, i], 9), i in last))
@@ -132,9 +134,9 @@ def ranked(rng, between, reference, last=()):
 
 def algorithm_1(between, k, rng):
     n = len(between)
-    reference = any_of(rng, between.sum(axis=1), range(n))
+    reference = draw_best(rng, between.sum(axis=1), range(n))
     order = [reference, *ranked(rng, between, reference)]
-    # equal values of the reference are tied with it, and any of them may be the first
+    # values equal to the reference are tied with it, and any of them can be first
     tied = [i for i in order if between[reference, i] < CLOSE]
     rng.shuffle(tied)
     order[: len(tied)] = tied
@@ -152,10 +154,10 @@ def algorithm_1(between, k, rng):
 
 
 def algorithm_3(records, between, k, rng):
-    """For scalars; of one attribute it is Algorithm 2."""
+    """Algorithm 3 for scalars; with one attribute it is Algorithm 2."""
     n, m = len(records), len(records[0])
     result, unswapped = [list(range(n)) for _ in range(m)], [set(range(n)) for _ in range(m)]
-    reference = any_of(rng, between.sum(axis=1), range(n))
+    reference = draw_best(rng, between.sum(axis=1), range(n))
     while any(unswapped):
         for j in range(m):
             if reference not in unswapped[j]:
@@ -169,15 +171,15 @@ def algorithm_3(records, between, k, rng):
             unswapped[j].discard(reference)
         left = sorted(set().union(*unswapped))
         if left:
-            reference = any_of(rng, between[reference], left)
+            reference = draw_best(rng, between[reference], left)
     return tuple(map(tuple, result))
 
 
 RUNS = 2500
 
 
-def assert_alike(ours: Counter, literal: Counter):
-    """No outcome is more frequent in one than chance lets it be."""
+def assert_similar(ours: Counter, literal: Counter):
+    """Assert that the frequencies of each outcome differ by no more than chance allows."""
     assert len(literal) > 2
     for outcome in ours | literal:
         a, b = ours[outcome], literal[outcome]
@@ -192,14 +194,14 @@ def tau():
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("p", [1, 2])
-def test_outcomes_are_as_frequent_as_by_the_letter(tau, p, k):
+def test_outcomes_are_as_frequent_as_in_the_literal_algorithm(tau, p, k):
     names = [["a1", "b1"], ["a1", "b2"], ["a2", "b21"], ["b21", "a"], ["b", "a"], ["a1", "b2"]]
     records = [[tau.encode([name]).tolist() for name in row[:p]] for row in names]
     between = distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))] * p)
     rng = Random(5)
     literal = Counter(algorithm_3(records, between, k, rng) for _ in range(RUNS))
     runs = (swap(records, [tau] * p, WuPalmer, k, seed) for seed in range(RUNS))
-    assert_alike(Counter(tuple(tuple(x.tolist()) for x in run.partners) for run in runs), literal)
+    assert_similar(Counter(tuple(tuple(x.tolist()) for x in run.partners) for run in runs), literal)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -214,4 +216,4 @@ def test_outcomes_of_algorithm_1(tau, k):
         order = np.lexsort((words[:, 2], ranks))
         ours[tuple(swap_in_range(order, np.arange(codes.size), k, words).tolist())] += 1
         literal[algorithm_1(between, k, random)] += 1
-    assert_alike(ours, literal)
+    assert_similar(ours, literal)

@@ -1,4 +1,4 @@
-"""Similarity against 2012's equation 2 and algorithm 1, word for word."""
+"""Similarity against literal computations of equation 2 and algorithm 1 of 2012."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def direct(edges, vertices, i, j):
 
 
 def merged_graph(edges, vertices, similarity, threshold, i, j):
-    """Algorithm 1's merged graph for i and j: each vertex's group."""
+    """The merged graph of algorithm 1 for i and j: the group of each vertex."""
     group = {v: v for v in vertices}
     for c in vertices:
         for d in vertices:
@@ -53,7 +53,7 @@ def transitive(edges, vertices, similarity, threshold, i, j):
 
 @pytest.mark.parametrize("multigraph", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_similarities_are_those_of_the_paper(seed, multigraph):
+def test_similarities_equal_literal_computations(seed, multigraph):
     rng = np.random.default_rng(seed)
     sizes = {"a": 5, "b": 4, "c": 3}
     records = [{name: f"{name}{rng.integers(v)}" for name, v in sizes.items()} for _ in range(int(rng.integers(6, 14)))]

@@ -1,4 +1,4 @@
-"""Statistics from counts against the paper's formulas to the letter, n x n, and against dcor."""
+"""Statistics from counts, against the literal n × n formulas of the paper and against dcor."""
 
 import math
 from fractions import Fraction
@@ -30,14 +30,14 @@ MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 
 @st.composite
 def columns(draw, taxonomy):
-    """What one attribute takes: a distance and its taxonomy."""
+    """A distance and its taxonomy, for one attribute."""
     tau = draw(taxonomy)
     return draw(MEASURES)(tau), tau
 
 
 @st.composite
 def samples(draw, first, second, most=20):
-    """Two distances and n rows of both attributes as ids; n from 1."""
+    """Two distances and n ≥ 1 rows of both attributes as ids."""
     (d_a, tau_a), (d_b, tau_b) = draw(columns(first)), draw(columns(second))
     pairs = st.tuples(st.sampled_from(tau_a.ids), st.sampled_from(tau_b.ids))
     a, b = zip(*draw(st.lists(pairs, min_size=1, max_size=most)), strict=True)
@@ -75,7 +75,7 @@ def exact_wu_palmer(tau, c1, c2):
 
 
 def literal_mean(values, tau):
-    """2017: equation 13 in exact fractions, where ties are ties."""
+    """2017: equation 13 in exact fractions, so that ties are exact."""
     totals = {c: sum(exact_wu_palmer(tau, c, a) for a in values) for c in tau.ids}
     return min(tau.ids, key=lambda c: (totals[c], tau.depth_of(c), c))
 
@@ -107,27 +107,27 @@ def test_mean_by_the_other_measure(sample):
     sample=valued(taxonomies(most=20)),
     measure=MEASURES,
     hubs=st.lists(st.integers(1, 12), min_size=1, max_size=3),
-    near=st.integers(0, 1),
-    reserve=st.sampled_from([None, 0.0, 0.05, 10.0]),
+    hint=st.integers(0, 1),
+    margin=st.sampled_from([None, 0.0, 0.05, 10.0]),
 )
-def test_the_search_misses_no_concept_of_least_total(sample, measure, hubs, near, reserve):
+def test_the_search_finds_all_concepts_of_minimal_total(sample, measure, hubs, hint, margin):
     tau, values = sample
     counts = count_keys(tau.encode(values).astype(np.int64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mean_search, "HUBS", tuple(hubs))
-        patch.setattr(mean_search, "BATCH", 2)
-        looked = mean_search.MeanSearch(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
-        found = looked.least(near=near) if reserve is None else looked.nearly_least(reserve, near=near)
+        patch.setattr(mean_search, "SEARCH_HUBS", tuple(hubs))
+        patch.setattr(mean_search, "EVALUATION_BATCH", 2)
+        search = mean_search.MeanSearch(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
+        result = search.minimal(hint=hint) if margin is None else search.near_minimal(margin, hint=hint)
     totals = measure(tau).matrix(tau.ids) @ np.bincount(tau.encode(values), minlength=len(tau))
-    others = np.setdiff1d(np.arange(len(tau)), found.concepts)
-    assert len(set(found.concepts.tolist())) == found.concepts.size
-    np.testing.assert_allclose(found.totals, totals[found.concepts], rtol=1e-12, atol=1e-12)
-    assert (totals[others] > totals.min() * (1 + 1e-12) + (reserve or 0.0)).all()
-    assert (totals[others] >= found.floor * (1 - 1e-12)).all()
+    others = np.setdiff1d(np.arange(len(tau)), result.concepts)
+    assert len(set(result.concepts.tolist())) == result.concepts.size
+    np.testing.assert_allclose(result.totals, totals[result.concepts], rtol=1e-12, atol=1e-12)
+    assert (totals[others] > totals.min() * (1 + 1e-12) + (margin or 0.0)).all()
+    assert (totals[others] >= result.lower_bound * (1 - 1e-12)).all()
 
 
 @given(sample=valued(taxonomies()), measure=MEASURES)
-def test_variance_about_the_mean(sample, measure):
+def test_variance_is_the_mean_squared_distance_from_the_mean(sample, measure):
     tau, values = sample
     d = measure(tau)
     mean = semantic_mean(values, d)
@@ -158,15 +158,17 @@ def test_covariance_against_dcor(sample):
 
 
 @given(sample=samples(trees(), trees()), cells=st.integers(1, 200))
-def test_in_trees_both_ways_agree(sample, cells):
+def test_in_trees_both_algorithms_agree(sample, cells):
     a, d_a, b, d_b = sample
     table = table_of(a, d_a, b, d_b)
-    assert table.by_depths() == pytest.approx(literal_covariance_squared(*sample), rel=1e-9, abs=1e-15)
-    assert blockwise(table, cells) == pytest.approx(table.by_depths(), rel=1e-9, abs=1e-15)
+    assert table.covariance_squared_by_depths() == pytest.approx(
+        literal_covariance_squared(*sample), rel=1e-9, abs=1e-15
+    )
+    assert blockwise(table, cells) == pytest.approx(table.covariance_squared_by_depths(), rel=1e-9, abs=1e-15)
 
 
 @given(sample=samples(dags(), taxonomies()), cells=st.integers(1, 200))
-def test_blocks_of_any_size_give_the_same(sample, cells):
+def test_blocks_of_any_size_agree(sample, cells):
     literal = literal_covariance_squared(*sample)
     for dense in (0, 1 << 25):
         assert blockwise(table_of(*sample), cells, dense) == pytest.approx(literal, rel=1e-9, abs=1e-15)
@@ -180,7 +182,7 @@ def wide_dag(size):
 
 @pytest.mark.parametrize(("of_a", "of_b"), [(110, 60), (60, 110)])
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-def test_blocks_of_more_values_than_one_holds(measure, of_a, of_b):
+def test_more_values_than_one_block_holds(measure, of_a, of_b):
     rng = np.random.default_rng(7)
     d = measure(wide_dag(400))
     a, b = rng.choice(400, of_a, replace=False), rng.choice(400, of_b, replace=False)
@@ -194,13 +196,13 @@ def test_blocks_of_more_values_than_one_holds(measure, of_a, of_b):
 
 
 @given(sample=valued(taxonomies()), measure=MEASURES)
-def test_variance_both_ways(sample, measure):
+def test_variance_by_both_algorithms(sample, measure):
     tau, values = sample
     d = measure(tau)
     counts = count_keys(tau.encode(values).astype(np.int64))
     literal = literal_covariance_squared(values, d, values, d)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginal, "TREE_HEIGHT", 0)
+        patch.setattr(marginal, "MAX_TREE_HEIGHT", 0)
         assert Marginal(counts, d).variance_squared == pytest.approx(literal, rel=1e-9, abs=1e-15)
     assert Marginal(counts, d).variance_squared == pytest.approx(literal, rel=1e-9, abs=1e-14)
 
@@ -211,13 +213,13 @@ def table_of(a, d_a, b, d_b):
 
 
 def blockwise(table, cells, dense=0):
-    """sdCov² with so small a budget that matrices come in blocks, or by dense ones where ``dense`` is great."""
+    """sdCov² with a budget of ``cells``, so that matrices come in blocks; a large ``dense`` selects dense products."""
     fresh = PairTable(
         Marginal(table.a.counts, table.a.d),
         Marginal(table.b.counts, table.b.d),
         table.table,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "HELD_CELLS", cells)
-        patch.setattr(products, "DENSE", dense)
-        return fresh.by_blocks()
+        patch.setattr(products, "MAX_HELD_CELLS", cells)
+        patch.setattr(products, "DENSE_CELLS_PER_PAIR", dense)
+        return fresh.covariance_squared_by_blocks()

@@ -1,4 +1,4 @@
-"""Whole events of the shapes that the README shows: flat, nested, and FHIR R4."""
+"""Whole events of the shapes that the documentation shows: flat, nested, and FHIR R4."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import masker as masker_module
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.packing import SeveralKeys, pack_runs
+from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
 
 CODES = ["I10", "I11.0", "E11.9", "E03"]
@@ -98,7 +98,7 @@ def test_a_defect_of_one_record_costs_the_others_nothing(masker: RecordMasker, m
     )
     found = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
-    assert "masking partitions at once failed (ZeroDivisionError)" in caplog.text
+    assert "masking partitions together failed (ZeroDivisionError)" in caplog.text
 
 
 def test_without_statistics_nothing_is_masked(bench) -> None:
@@ -132,7 +132,7 @@ def test_as_many_are_packed_as_fit() -> None:
 
 def test_words_are_those_of_each_source() -> None:
     sources = [PositionKeys(b"s", "t", partition, np.arange(partition, 9)) for partition in (1, 5)]
-    together, each = SeveralKeys(sources), [source.words(3) for source in sources]
+    together, each = ConcatenatedKeys(sources), [source.words(3) for source in sources]
     assert len(together) == 12
     assert np.array_equal(together.words(3), np.concatenate(each))
     rows = np.array([11, 0, 7, 8, 3])

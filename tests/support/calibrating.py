@@ -1,4 +1,4 @@
-"""A calibrator in threads of this process: all of it but Faust, whose place a plain consumer takes."""
+"""A calibrator in threads of the test process, with a plain consumer instead of Faust."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
-from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
-TICK = 0.2
+TICK_SECONDS = 0.2
 
 
 @contextmanager
 def calibrating(configuration: Configuration) -> Iterator[None]:
-    """A calibrator for as long as the block runs. Raises what ended it early."""
+    """Run a calibrator while the block runs. Raises the exception that ended it early."""
     failures: list[BaseException] = []
     metrics = Metrics(CollectorRegistry(), "calibrator")
-    prepare_session(metrics)
+    initialise_counters(metrics)
     engine, done = (
         CalibratorEngine(build_components(configuration), metrics, Health(), failures.append),
         threading.Event(),
@@ -54,7 +54,7 @@ def _drive(
             while not done.is_set():
                 engine.pulse()
                 engine.tick()
-                for message in consumer.consume(100, TICK):
+                for message in consumer.consume(100, TICK_SECONDS):
                     if message.error() is None:
                         asyncio.run(engine.deliver(message.offset(), message.timestamp()[1], message.value() or b""))
     except BaseException as failure:

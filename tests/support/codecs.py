@@ -36,9 +36,7 @@ class Pair:
 
     def taken(self, value: bytes, **record: Any) -> bool:
         """Whether the compiled reader takes a record itself."""
-        reader = self.compiled._reader
-        _, left = reader._compiled.take(type(self).inputs(value, **record))
-        return not len(left)
+        return not len(self.compiled._codec.scanner.read(type(self).inputs(value, **record)).undecided)
 
     @staticmethod
     def inputs(value: bytes, headers: Any = ()) -> Any:

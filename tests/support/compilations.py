@@ -17,7 +17,7 @@ from stream_masker.cli import main
 
 
 class Compilations(event.Listener):
-    """The names of all kernels whose compilation begins."""
+    """Records the names of all kernels whose compilation starts."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -27,11 +27,11 @@ class Compilations(event.Listener):
         self.names.append(f"{function.__module__}.{function.__qualname__}{event.data['args']}")
 
     def on_end(self, event: Any) -> None:
-        """Nothing to note."""
+        """Ignore the ends of compilations."""
 
 
 def run(file: Path, arguments: list[str]) -> None:
-    """Runs a command to its end."""
+    """Run a command to its end."""
     compilations = Compilations()
     event.register("numba:compile", compilations)
     try:

@@ -1,4 +1,4 @@
-"""A consumer of the worker's input, and its messages, made up."""
+"""A fake consumer of the worker's input, and fake messages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 
 class FakeMessage:
-    """A message of a partition, of so many bytes; or the end of a partition, or a failure."""
+    """A message of ``size`` bytes; with ``error``, the end of a partition or a failure."""
 
     def __init__(self, partition: int, offset: int, size: int = 10, *, error: KafkaError | None = None) -> None:
-        self.place, self.size, self.failure = (partition, offset), size, error
+        self.location, self.size, self.failure = (partition, offset), size, error
 
     def error(self) -> KafkaError | None:
         return self.failure
 
     def partition(self) -> int:
-        return self.place[0]
+        return self.location[0]
 
     def offset(self) -> int:
-        return self.place[1]
+        return self.location[1]
 
     def __len__(self) -> int:
         return self.size
@@ -34,7 +34,7 @@ Event = FakeMessage | Callable[[], None]
 
 
 class FakeClient:
-    """A consumer that delivers scripted messages, and rebalances (functions) in between."""
+    """A consumer that delivers scripted messages and calls scripted functions, such as rebalances, between them."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -43,15 +43,15 @@ class FakeClient:
         self.member = "one"
         self.paused: set[int] = set()
         self.assigned: set[int] = set()
-        self.sought: list[tuple[int, int]] = []
-        self.stored: dict[int, int] = {}
-        self.extents: dict[int, tuple[int, int]] = {}
-        self.asked: list[int] = []
+        self.seeks: list[tuple[int, int]] = []
+        self.committed_offsets: dict[int, int] = {}
+        self.watermarks: dict[int, tuple[int, int]] = {}
+        self.requested: list[int] = []
         self.silent = False
         self.seek_failures = 0
         self.committed_failures = 0
         self.closed = False
-        self.last: Callable[[], None] | None = None
+        self.on_close: Callable[[], None] | None = None
 
     def subscribe(self, topics, **callbacks) -> None:
         self.callbacks = callbacks
@@ -67,14 +67,14 @@ class FakeClient:
 
     def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         self.now += 0.05
-        taken: list[FakeMessage] = []
-        while self.events and len(taken) < num_messages:
+        delivered: list[FakeMessage] = []
+        while self.events and len(delivered) < num_messages:
             event = self.events.pop(0)
             if not isinstance(event, FakeMessage):
                 event()
                 break
-            taken.append(event)
-        return taken
+            delivered.append(event)
+        return delivered
 
     def incremental_assign(self, partitions) -> None:
         self.assigned |= {p.partition for p in partitions}
@@ -92,30 +92,30 @@ class FakeClient:
         if self.seek_failures:
             self.seek_failures -= 1
             raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
-        self.sought.append((partition.partition, partition.offset))
+        self.seeks.append((partition.partition, partition.offset))
 
     def committed(self, partitions, timeout: float) -> list[TopicPartition]:
         if self.committed_failures:
             self.committed_failures -= 1
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return [TopicPartition("in", p.partition, self.stored.get(p.partition, -1001)) for p in partitions]
+        return [TopicPartition("in", p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
     def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
         if not cached:
-            self.asked.append(partition.partition)
+            self.requested.append(partition.partition)
             if self.silent:
                 self.now += timeout
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return self.extents.get(partition.partition, (-1001, -1001))
+        return self.watermarks.get(partition.partition, (-1001, -1001))
 
     def consumer_group_metadata(self) -> object:
         return f"metadata of {self.member}"
 
     def memberid(self) -> str:
-        assert not self.closed, "a client that is closing never answers"
+        assert not self.closed, "memberid() of a closing client hangs"
         return self.member
 
     def close(self) -> None:
         self.closed = True
-        if self.last is not None:
-            self.last()
+        if self.on_close is not None:
+            self.on_close()

@@ -1,4 +1,4 @@
-"""The real data, where it is there; a test that asks for it skips, naming the file, where it is not."""
+"""Real data. A test that needs a missing file is skipped, with the name of the file as the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def data_file(name: str) -> Path:
-    """The path of a data file; skips the test where it is absent."""
+    """The path of a data file. Skips the test if it does not exist."""
     path = FOLDER / name
     if not path.exists():
         pytest.skip(f"needs the data file {name}")
@@ -39,7 +39,7 @@ def _discharges(path: Path) -> list[dict[str, str]]:
 
 
 def discharges() -> list[dict[str, str]]:
-    """101,766 real discharges, as the columns of their file; ``?`` is missing."""
+    """101,766 real discharges by column; ``?`` is a missing value."""
     return _discharges(data_file("uci-discharges.csv.gz"))
 
 
@@ -77,5 +77,5 @@ def _mushroom(path: Path) -> list[dict[str, str]]:
 
 
 def mushroom() -> list[dict[str, str]]:
-    """The 5,644 mushrooms with all 23 values; the file leaves a missing value out, with its comma."""
+    """The 5,644 mushrooms with all 23 values; rows with a missing value are shorter."""
     return _mushroom(data_file("mushroom.csv.gz"))

@@ -1,7 +1,9 @@
-"""What must hold while everything fails, checked from the consumer's side: as it happens, and whenever all is settled.
+"""Checks of exactly-once processing during faults, on the output of the service.
 
-Records carry a number in the header ``n``: of P partitions, partition p holds p, p + P, p + 2P, ... in this order, so a
-number is an offset and an offset a number.
+``Checker`` reads the topics as records are committed; ``Audit`` checks everything when all records have an outcome.
+
+Records carry a number in the header ``n``. Of P partitions, partition p holds the numbers p, p + P, p + 2P, ... in this
+order, so each number corresponds to an offset.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.client_properties import group_of
+from stream_masker.service.worker.client_properties import consumer_group_id
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 
 CONCEPTS = {"root", *CODES, *(code[:2] for code in CODES)}
@@ -32,8 +34,8 @@ VERSION = "stream-masker-version"
 
 
 @dataclass
-class Seen:
-    """What a committed reader has been given so far."""
+class CommittedRecords:
+    """What a reader of committed records has read so far."""
 
     masked: dict[int, Record] = field(default_factory=dict)
     rejected: dict[int, str] = field(default_factory=dict)
@@ -48,14 +50,14 @@ class Seen:
 
 
 class Checker:
-    """Reads the topics of ``configuration`` as they are committed, in a thread, and notes what must not be."""
+    """Reads the committed records of the topics of ``configuration`` on a thread, and collects violations."""
 
     def __init__(self, configuration: Configuration, partitions: int) -> None:
         self.configuration = configuration
         self.partitions = partitions
-        self.seen = Seen()
+        self.seen = CommittedRecords()
         self.violations: list[str] = []
-        self._newest = VersionBuffer()
+        self._buffer = VersionBuffer()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checker", daemon=True)
 
@@ -69,52 +71,52 @@ class Checker:
 
     @property
     def settled(self) -> int:
-        """How many records have an outcome."""
+        """The number of records with an outcome."""
         return self.seen.settled
 
-    def holds(self) -> None:
-        """Fails with what has been noted so far."""
+    def check(self) -> None:
+        """Fail if there are violations so far."""
         assert self._thread.is_alive(), "the checker has ended"
         assert not self.violations, f"{len(self.violations)} violations: {self.violations[:5]}"
 
     def _run(self) -> None:
         topics = self.configuration.topics
-        takers = {
-            topics.output: self._take_masked,
-            topics.rejected: self._take_rejected,
-            topics.statistics: self._take_statistics,
+        handlers = {
+            topics.output: self._handle_masked,
+            topics.rejected: self._handle_rejected,
+            topics.statistics: self._handle_statistics,
             topics.calibration: self.seen.blocks.append,
         }
         consumer = Consumer(reader_properties(self.configuration.kafka.bootstrap_servers, "read_committed"))
         found = consumer.list_topics(timeout=30).topics
-        consumer.assign([TopicPartition(t, p, OFFSET_BEGINNING) for t in takers for p in found[t].partitions])
+        consumer.assign([TopicPartition(t, p, OFFSET_BEGINNING) for t in handlers for p in found[t].partitions])
         while not self._stop.is_set():
             for message in consumer.consume(1000, 0.2):
                 if message.error() is None:
-                    takers[message.topic()](as_record(message))
+                    handlers[message.topic()](as_record(message))
                 else:
-                    self._take_error(message)
+                    self._handle_error(message)
         consumer.close()
 
-    def _take_error(self, message: Message) -> None:
+    def _handle_error(self, message: Message) -> None:
         if message.error().code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
             self.violations.append(f"{message.topic()}: {message.error().str()}")
 
-    def _take_masked(self, record: Record) -> None:
+    def _handle_masked(self, record: Record) -> None:
         number = int(record.headers["n"])
         self._settle(number, record.topic, record.partition)
         self.seen.masked[number] = record
-        for wrong in masked_wrongly(record, self.configuration.hash):
+        for wrong in masking_errors(record, self.configuration.hash):
             self.violations.append(f"record {number}: {wrong}")
 
-    def _take_rejected(self, record: Record) -> None:
-        told = record.json
-        number = told["partition"] + self.partitions * told["offset"]
-        self._settle(number, record.topic, told["partition"])
-        self.seen.rejected[number] = told["reason"]
+    def _handle_rejected(self, record: Record) -> None:
+        rejection = record.json
+        number = rejection["partition"] + self.partitions * rejection["offset"]
+        self._settle(number, record.topic, rejection["partition"])
+        self.seen.rejected[number] = rejection["reason"]
 
     def _settle(self, number: int, topic: str, partition: int) -> None:
-        """One outcome of each record, in the partition's order."""
+        """Note the outcome of a record: the only one, in the order of its partition."""
         if number in self.seen.masked or number in self.seen.rejected:
             self.violations.append(f"record {number} has two outcomes")
         if number % self.partitions != partition:
@@ -123,25 +125,25 @@ class Checker:
             self.violations.append(f"record {number} comes after {self.seen.last[topic, partition]}")
         self.seen.last[topic, partition] = number
 
-    def _take_statistics(self, record: Record) -> None:
-        self._newest.offer(record.key, record.value)
-        for published in self._newest.take():
+    def _handle_statistics(self, record: Record) -> None:
+        self._buffer.add(record.key, record.value)
+        for published in self._buffer.take():
             if self.seen.published.setdefault(published.version, published.value) != published.value:
                 self.violations.append(f"statistics version {published.version} was published twice")
-            self._take_range(published)
+            self._handle_range(published)
 
-    def _take_range(self, published: PublishedVersion) -> None:
-        """The same blocks make one version, however often the calibrator counts them."""
+    def _handle_range(self, published: PublishedVersion) -> None:
+        """Each range of blocks results in one version only, even if the calibrator counts the blocks several times."""
         blocks = decode_statistics(published.value).blocks
         if blocks is not None and self.seen.ranges.setdefault(blocks.last, published.version) != published.version:
             other = self.seen.ranges[blocks.last]
             self.violations.append(f"statistics versions {other} and {published.version} end with one block")
 
 
-def masked_wrongly(record: Record, configuration: str) -> Iterable[str]:
-    """What shows that a record is not, or not wholly, masked."""
+def masking_errors(record: Record, configuration: str) -> Iterable[str]:
+    """Yield the signs that a record is not completely masked."""
     if record.headers.get("stream-masker-configuration") != configuration.encode() or VERSION not in record.headers:
-        yield "it has no headers that say how it was masked"
+        yield "its headers do not state the masking"
     if record.key is None or len(record.key) < 8:
         yield "its key is not masked"
     if record.value is None:
@@ -152,11 +154,11 @@ def masked_wrongly(record: Record, configuration: str) -> Iterable[str]:
     if len(event["patient"]["id"]) < 8:
         yield "its patient is not masked"
     if not {event["first"], event["second"]} <= CONCEPTS:
-        yield "its codes are none"
+        yield "its codes are not in the ontology"
 
 
 class Audit:
-    """The whole check, of what has been settled since the last time."""
+    """The complete check of all records; those checked before are not masked again."""
 
     def __init__(self, checker: Checker, kinds: Mapping[int, str]) -> None:
         self.checker = checker
@@ -164,10 +166,10 @@ class Audit:
         self.checked = 0
         self.masking = Masking(checker.configuration)
 
-    def of(self, records: int) -> None:
-        """All of the first so many records have had their one outcome; nothing else is there."""
+    def run(self, records: int) -> None:
+        """Check that the first ``records`` records have one outcome each, and that nothing else is in the topics."""
         seen, configuration = self.checker.seen, self.checker.configuration
-        self.checker.holds()
+        self.checker.check()
         assert seen.settled == records
         assert seen.masked.keys() | seen.rejected.keys() == set(range(records))
         wrong = {n: r for n, r in seen.rejected.items() if self.kinds.get(n) != r}
@@ -179,26 +181,26 @@ class Audit:
         assert [len([r for r in originals if r.partition == p]) for p in range(self.checker.partitions)] == [
             len(range(p, records, self.checker.partitions)) for p in range(self.checker.partitions)
         ]
-        self._masked_as_they_should_be(originals)
-        self._blocks_count(originals)
-        self._nothing_unmasked_anywhere()
-        self._no_lag(records)
+        self._check_masking(originals)
+        self._check_blocks(originals)
+        self._check_uncommitted()
+        self._wait_for_no_lag(records)
         self.checked = records
 
-    def _masked_as_they_should_be(self, originals: Iterable[Record]) -> None:
-        """Masked again under the version that it names, each record is the same to the byte."""
+    def _check_masking(self, originals: Iterable[Record]) -> None:
+        """Mask each record again under the version that it names: the result is the same to the byte."""
         groups: dict[tuple[int, int], list[tuple[Record, Record]]] = defaultdict(list)
         for original in originals:
             number = int(original.headers["n"])
             if number >= self.checked and (masked := self.checker.seen.masked.get(number)):
                 groups[int(masked.headers[VERSION]), original.partition].append((original, masked))
         for (version, partition), pairs in sorted(groups.items()):
-            self._same(version, partition, pairs)
+            self._check_same(version, partition, pairs)
 
-    def _same(self, version: int, partition: int, pairs: list[tuple[Record, Record]]) -> None:
-        configuration, in_force = self.checker.configuration, ActiveStatistics(self.masking)
-        assert in_force.consider([PublishedVersion(version, self.checker.seen.published[version])])
-        result = in_force.masking.masker.mask(
+    def _check_same(self, version: int, partition: int, pairs: list[tuple[Record, Record]]) -> None:
+        configuration, statistics = self.checker.configuration, ActiveStatistics(self.masking)
+        assert statistics.consider([PublishedVersion(version, self.checker.seen.published[version])])
+        result = statistics.masking.masker.mask(
             configuration.topics.input,
             partition,
             Inputs(
@@ -214,8 +216,8 @@ class Audit:
         assert list(result.keys) == [masked.key for _, masked in pairs]
         assert list(result.timestamps) == [masked.timestamp for _, masked in pairs]
 
-    def _blocks_count(self, originals: Iterable[Record]) -> None:
-        """The committed blocks are one after the other, and count each record once, with its values."""
+    def _check_blocks(self, originals: Iterable[Record]) -> None:
+        """Check that the committed blocks do not overlap and count each record once, with its values."""
         blocks = [block.json for block in self.checker.seen.blocks]
         for partition in range(self.checker.partitions):
             mine = [block for block in blocks if block["partition"] == partition]
@@ -232,30 +234,30 @@ class Audit:
                 counted.update(dict(zip(counts["concepts"], counts["counts"], strict=True)))
             assert counted == Counter(event.json[name] for event in events)
 
-    def _nothing_unmasked_anywhere(self) -> None:
-        """What was aborted is masked like the rest."""
+    def _check_uncommitted(self) -> None:
+        """Check that the records of aborted transactions are masked too."""
         configuration = self.checker.configuration
         bootstrap, topics = configuration.kafka.bootstrap_servers, configuration.topics
         for record in read_all(bootstrap, topics.output, isolation="read_uncommitted"):
-            assert not list(masked_wrongly(record, configuration.hash))
+            assert not list(masking_errors(record, configuration.hash))
         for topic in (topics.rejected, topics.calibration):
             for record in read_all(bootstrap, topic, isolation="read_uncommitted"):
                 assert b'"p' not in (record.value or b"").replace(b'"partition"', b"").replace(b'"pairs"', b"")
 
-    def _no_lag(self, records: int, timeout: float = 30.0) -> None:
+    def _wait_for_no_lag(self, records: int, timeout: float = 30.0) -> None:
         deadline = time.monotonic() + timeout
         ends = [len(range(p, records, self.checker.partitions)) for p in range(self.checker.partitions)]
-        while (there := committed(self.checker.configuration, self.checker.partitions)) != ends:
-            assert time.monotonic() < deadline, f"the group is at {there} of {ends}"
+        while (offsets := committed(self.checker.configuration, self.checker.partitions)) != ends:
+            assert time.monotonic() < deadline, f"the group is at {offsets} of {ends}"
             time.sleep(0.2)
 
 
 def committed(configuration: Configuration, partitions: int) -> list[int]:
-    """The group's offsets."""
+    """Return the group's committed offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": configuration.kafka.bootstrap_servers,
-            "group.id": group_of(configuration),
+            "group.id": consumer_group_id(configuration),
             "isolation.level": "read_committed",
             **QUIET,
         }
@@ -266,7 +268,7 @@ def committed(configuration: Configuration, partitions: int) -> list[int]:
 
 
 def leader_of(bootstrap: str, topic: str) -> int:
-    """The broker that leads a topic's first partition."""
+    """Return the broker that leads a topic's first partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     return int(admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader)
 

@@ -1,4 +1,4 @@
-"""A stream under load on three brokers: a publisher, workers and a calibrator as processes, and the checker."""
+"""A stream under load on three brokers: a publisher, workers and a calibrator as processes, and a checker."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from workers import CODES, START, Setting, http_port, setting, value, wait
 from stream_masker.service.kafka.topics import prepare_topics
 
 LONG = os.environ.get("STREAM_MASKER_FAULTS") == "long"
-"""Whether each fault is repeated as often as it takes to trust: minutes, where the short form takes seconds."""
+"""Whether to run the long form, which repeats each fault often; the short form injects it once or a few times."""
 
-ASKED = pytest.mark.skipif(
+ON_REQUEST = pytest.mark.skipif(
     "STREAM_MASKER_FAULTS" not in os.environ,
-    reason="breaks things for many minutes: set STREAM_MASKER_FAULTS=short, or long",
+    reason="takes many minutes: set STREAM_MASKER_FAULTS to short or long",
 )
-"""For what takes too long to run each time."""
+"""Marks tests that take too long for every run."""
 
 WINDOW = 1.0
-"""Seconds that a fault lasts, unless it is one that has to last longer."""
+"""Seconds that a fault lasts, if it does not need longer."""
 
 PARTITIONS = 6
 RATE = float(os.environ.get("STREAM_MASKER_FAULTS_RATE", "500"))
-"""Records published a second."""
+"""Records published per second."""
 
 SETTLING = 180.0
 GRACE = 30.0
-"""Seconds that a pod has to end in."""
+"""Seconds in which a pod has to end."""
 
 REJECTED = b'{"id": 1, "first": "Z99", "second": "C11"}'
 
@@ -55,7 +55,7 @@ def rounds(short: int, long: int) -> range:
 
 
 class Load:
-    """Publishes numbered records in a thread: events, and now and then a code that is none, or a tombstone."""
+    """Publishes numbered records on a thread: mostly events, some with an unknown code, some tombstones."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.topic = topic
@@ -86,7 +86,7 @@ class Load:
 
     @contextmanager
     def paused(self) -> Iterator[int]:
-        """Everything sent stands in the topic, and nothing is sent meanwhile; how many records that is."""
+        """Pause the publisher when all its records are in the topic; yields their number."""
         self._paused.clear()
         self._go.clear()
         assert self._paused.wait(120), "the publisher cannot publish"
@@ -128,7 +128,7 @@ class Load:
 
 
 class Fleet:
-    """The processes of a stream, by name; each may be killed and started again."""
+    """The processes of a stream, by name. Each may be killed and restarted."""
 
     def __init__(self, here: Setting, processes: Processes) -> None:
         self.here = here
@@ -139,7 +139,7 @@ class Fleet:
         self.longest_end = 0.0
 
     def start(self, name: str, command: str = "worker", **sections: Any) -> None:
-        """Starts a process under the stream's configuration, with some of its sections changed."""
+        """Start a process with the stream's configuration; ``sections``: changes to it."""
         path = self.here.folder / f"{name}.yaml"
         if sections or not path.exists():
             path.write_text(yaml.safe_dump(merged(self.here.data, sections)))
@@ -149,22 +149,22 @@ class Fleet:
         self.running[name] = process
 
     def worker(self, name: str, **sections: Any) -> None:
-        """Starts a worker of this name; again under the configuration that it had, if none is given."""
+        """Start a worker; without ``sections``, a worker that ran before keeps its configuration."""
         own = merged({"worker": {"instance": name}}, sections)
         self.start(name, **(own if sections or name not in self.logs else {}))
 
-    def works(self, name: str) -> bool:
-        """Whether a worker that was started last under this name has had partitions."""
+    def has_partitions(self, name: str) -> bool:
+        """Whether the worker last started with this name has been assigned partitions."""
         return bool(re.search(r"now \[\d", self.log(name)))
 
-    def masks(self, name: str) -> bool:
-        """Whether a worker that was started last under this name has committed records."""
-        return self.works(name) and self.tells(name, "records_in_total") > 0
+    def has_masked(self, name: str) -> bool:
+        """Whether the worker last started with this name has committed records."""
+        return self.has_partitions(name) and self.metric(name, "records_in_total") > 0
 
-    def tells(self, name: str, metric: str) -> float:
-        """A metric of the worker that was started last under this name; 0 while it has none, or does not answer."""
+    def metric(self, name: str, metric: str) -> float:
+        """Return a metric of the worker last started with this name; 0 if it has none or does not answer."""
         try:
-            return told(http_port(self.processes, self.logs[name][-1]), metric)
+            return read_metric(http_port(self.processes, self.logs[name][-1]), metric)
         except OSError:
             return 0.0
 
@@ -179,9 +179,9 @@ class Fleet:
         self.kills += 1
 
     def terminate(self, name: str) -> float:
-        """Ends a process in order; the seconds that it took to stop, without those of the interpreter's own end.
+        """End a process in order; return the seconds that it took to stop, without the end of the interpreter.
 
-        On a busy machine the latter may take longer than all the rest, and tells nothing.
+        The latter may take longer than all the rest on a busy machine, and is not part of the service.
         """
         process, start = self.running.pop(name), time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -190,8 +190,8 @@ class Fleet:
         self.processes.running.remove(process)
         return seconds_between(self.log(name), "SIGTERM: stopping", (" left the group", " stopped"))
 
-    def alive(self) -> None:
-        """Fails when a process has ended by itself."""
+    def check_alive(self) -> None:
+        """Fail if a process has ended by itself."""
         for name, process in self.running.items():
             assert process.poll() is None, f"{name} ended with {process.returncode}:\n{self.log(name)[-3000:]}"
 
@@ -201,15 +201,15 @@ class Fleet:
                 yield log, self.processes.log(log)
 
 
-def told(port: int, metric: str) -> float:
-    """The metric of the process that serves its metrics there; 0 if there is none."""
+def read_metric(port: int, metric: str) -> float:
+    """Return a metric of the process that serves its metrics at this port; 0 if it does not exist."""
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60) as answer:
         found = re.search(rf"^stream_masker_{metric}\S* (\S+)$", answer.read().decode(), re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
 def seconds_between(log: str, first: str, last: tuple[str, ...]) -> float:
-    """The time between two lines of a log, each the last one that ends so, or in one of these ways."""
+    """Return the time between two lines of a log: the last one that ends with ``first``, and with one of ``last``."""
     start, end = (
         datetime.fromisoformat([line for line in log.splitlines() if line.endswith(text)][-1].split()[0])
         for text in (first, last)
@@ -218,13 +218,13 @@ def seconds_between(log: str, first: str, last: tuple[str, ...]) -> float:
 
 
 def merged(data: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
-    """The data with single keys of sections replaced."""
+    """Return the data with the given keys of sections replaced."""
     both = {name: merged(data.get(name, {}), new) for name, new in sections.items() if isinstance(new, dict)}
     return {**data, **sections, **both}
 
 
 class Stream:
-    """All of it, running."""
+    """A running stream with its load, fleet and checker."""
 
     def __init__(self, cluster: Cluster, here: Setting, fleet: Fleet, load: Load, checker: Checker) -> None:
         self.cluster = cluster
@@ -236,54 +236,54 @@ class Stream:
         self.random = random.Random(7)
 
     def wait(self, reached: Callable[[], bool], what: str, timeout: float = SETTLING) -> None:
-        """Waits until ``reached``; fails at once when something is wrong."""
+        """Wait until ``reached()``; fail at once on a violation or if a process has ended."""
         deadline = time.monotonic() + timeout
         while not reached():
-            self.holds()
+            self.check()
             assert time.monotonic() < deadline, f"no {what} after {timeout:.0f} s\n{self.tails()}"
             time.sleep(0.05)
 
-    def holds(self) -> None:
-        self.checker.holds()
-        self.fleet.alive()
+    def check(self) -> None:
+        self.checker.check()
+        self.fleet.check_alive()
 
     def pause(self, seconds: float = WINDOW) -> None:
-        """Lets time pass, and checks."""
+        """Wait for some seconds, and check meanwhile."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.holds()
+            self.check()
             time.sleep(0.05)
 
-    def works(self, *names: str) -> None:
-        """Waits until these workers have partitions."""
+    def wait_for_partitions(self, *names: str) -> None:
+        """Wait until these workers have been assigned partitions."""
         for name in names:
-            self.wait(lambda name=name: self.fleet.works(name), f"partitions of {name}")
+            self.wait(lambda name=name: self.fleet.has_partitions(name), f"partitions of {name}")
 
-    def masks(self, *names: str) -> None:
-        """Waits until these workers have committed records."""
+    def wait_for_masking(self, *names: str) -> None:
+        """Wait until these workers have committed records."""
         for name in names:
-            self.wait(lambda name=name: self.fleet.masks(name), f"records masked by {name}")
+            self.wait(lambda name=name: self.fleet.has_masked(name), f"records masked by {name}")
 
-    def shares(self, *names: str) -> None:
-        """Waits until each of these workers has a share of the partitions."""
+    def wait_for_shares(self, *names: str) -> None:
+        """Wait until each of these workers has a share of the partitions."""
         for name in names:
-            self.wait(lambda name=name: self.fleet.tells(name, "assigned_partitions") > 0, f"share of {name}")
+            self.wait(lambda name=name: self.fleet.metric(name, "assigned_partitions") > 0, f"share of {name}")
 
-    def progresses(self, records: int = 200) -> None:
-        """Waits until so many more records have their outcome."""
+    def wait_for_progress(self, records: int = 200) -> None:
+        """Wait until this many more records have an outcome."""
         goal = self.checker.settled + records
         self.wait(lambda: self.checker.settled >= goal, f"progress: {self.checker.settled} of {goal}")
 
-    def settles(self) -> None:
-        """Everything published so far gets its one outcome, however long that takes, and all that must hold does."""
+    def settle(self) -> None:
+        """Pause the load, wait until every record has an outcome, and audit them all."""
         with self.load.paused() as records:
             while self.checker.settled < records:
-                self.progresses(1)
+                self.wait_for_progress(1)
             self.pause(0.5)
-            self.audit.of(records)
+            self.audit.run(records)
 
     def tails(self) -> str:
-        """The ends of the logs of what is running."""
+        """Return the state of the stream and the ends of the logs of its processes."""
         seen = self.checker.seen
         missing = sorted(set(range(self.load.sent)) - seen.masked.keys() - seen.rejected.keys())
         state = f"{seen.settled} of {self.load.sent} settled, {len(missing)} missing: {missing[:20]}\n"
@@ -291,7 +291,7 @@ class Stream:
 
 
 def stream_setting(cluster: Cluster, folder: Path) -> Setting:
-    """Small batches that follow each other closely, statistics every two seconds, and short time limits."""
+    """Return a setting with small batches, statistics every two seconds, and short timeouts."""
     here = setting(cluster.bootstrap, folder)
     here.data["kafka"]["properties"] = {"session.timeout.ms": 6_000, "transaction.timeout.ms": 6_000}
     here.data |= {
@@ -304,9 +304,9 @@ def stream_setting(cluster: Cluster, folder: Path) -> Setting:
 
 @contextmanager
 def running_stream(cluster: Cluster, folder: Path) -> Iterator[Stream]:
-    """A stream with two workers and a calibrator for as long as the block runs; their logs must be clean.
+    """Run a stream with two workers and a calibrator; at the end their logs must be clean.
 
-    Their kernels are compiled before: a worker that is killed while it compiles has not been killed at work.
+    The kernels are compiled before the start, so that workers are not killed while they compile.
     """
     here = stream_setting(cluster, folder)
     configuration = here.configuration()
@@ -321,27 +321,27 @@ def running_stream(cluster: Cluster, folder: Path) -> Iterator[Stream]:
         fleet.start("calibrator", "calibrator")
         fleet.worker("one", worker={"static_member": True})
         fleet.worker("two")
-        stream.masks("one", "two")
+        stream.wait_for_masking("one", "two")
         yield stream
         for name, log in fleet.every_log():
-            clean(name, log)
+            check_log(name, log)
 
 
-def clean(name: str, log: str) -> None:
-    """No crash, and no value of any record."""
+def check_log(name: str, log: str) -> None:
+    """Check that a log has no traceback and no value of a record."""
     assert "Traceback" not in log, f"{name}: {log[log.index('Traceback') :][:2000]}"
     for code in (*CODES, "Z99"):
         assert code not in log, f"{name} logs a code"
 
 
 def detoured(cluster: Cluster) -> str:
-    """The bootstrap address by the way that a forwarder takes."""
+    """Return the bootstrap address of the forwarder's ports."""
     return ",".join(f"{LOOPBACK}:{broker.ports.detour}" for broker in cluster.brokers.values())
 
 
 def detours(cluster: Cluster) -> dict[int, int]:
-    """What a forwarder forwards."""
+    """Return the forwarder's ports with the brokers' ports behind them."""
     return {broker.ports.detour: broker.ports.behind for broker in cluster.brokers.values()}
 
 
-__all__ = ["ASKED", "GRACE", "LONG", "Stream", "detoured", "detours", "rounds", "running_stream", "wait"]
+__all__ = ["GRACE", "LONG", "ON_REQUEST", "Stream", "detoured", "detours", "rounds", "running_stream", "wait"]

@@ -1,4 +1,4 @@
-"""A network between clients and brokers that can be cut: a TCP forwarder on the loopback."""
+"""A TCP forwarder on the loopback interface, which simulates network failures between clients and brokers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CHUNK = 65_536
 
 
 class Forwarder:
-    """Forwards ports, {from: to}, in a thread of its own for as long as the ``with`` block runs.
+    """Forwards ports, {from: to}, on its own thread while the ``with`` block runs.
 
-    ``silence`` holds every byte back, as a network does that loses its way, and lets them all go on with ``mend``;
-    ``cut`` closes every connection, and every new one at once.
+    ``silence`` stops forwarding data, as a network that drops packets does. ``cut`` closes every connection, and every
+    new one at once. ``mend`` ends both; data that ``silence`` held back is then forwarded.
     """
 
     def __init__(self, ports: Mapping[int, int]) -> None:

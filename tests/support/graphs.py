@@ -1,4 +1,4 @@
-"""Random taxonomies for hypothesis, and the papers' examples."""
+"""Random taxonomies for hypothesis, and the examples of the papers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Edges = list[tuple[str, str]]
 
 
 def names(size: int) -> list[str]:
-    """Concept ids whose order as strings is not the order in which they are made."""
+    """Concept ids that are not in alphabetical order."""
     return [f"c{(k * 7919) % 1000:03d}-{k}" for k in range(size)]
 
 
 @st.composite
 def edges(draw: st.DrawFn, *, most_parents: int, least: int = 2, most: int = 25) -> Edges:
-    """(child, parent) links of a rooted DAG: every concept but the first picks parents among those before it."""
+    """(child, parent) links of a rooted DAG: the parents of each concept are among the concepts before it."""
     ids = names(draw(st.integers(least, most)))
     links = []
     for k in range(1, len(ids)):
@@ -31,7 +31,7 @@ def trees(**sizes: int) -> st.SearchStrategy[Taxonomy]:
 
 
 def dags(**sizes: int) -> st.SearchStrategy[Taxonomy]:
-    """Random rooted DAGs, up to three parents a concept."""
+    """Random rooted DAGs with up to three parents per concept."""
     return edges(most_parents=3, **sizes).map(lambda links: Ontology.from_edges(links).taxonomy())
 
 
@@ -50,7 +50,7 @@ FIGURE_1 = [
     ("gingivitis", "Inflammatory disorder of digestive tract"),
     ("hematoma", "Disease"),
 ]
-"""2017, figure 1, as far as its example needs it: gastritis and gingivitis below a subsumer of depth 6."""
+"""The part of figure 1 of 2017 that its example needs: gastritis and gingivitis have a subsumer of depth 6."""
 
 FIGURE_2013 = [
     ("neoplasm", "disease"),
@@ -67,4 +67,4 @@ FIGURE_2013 = [
     ("meningitis", "disease of nervous system"),
     ("multiple sclerosis", "disease of nervous system"),
 ]
-"""2013, figure 1: |T| is 3 for lung cancer, paranoia and meningitis, 4 for vascular dementia, 6 for Alzheimer."""
+"""Figure 1 of 2013: |T| is 3 for lung cancer, paranoia and meningitis, 4 for vascular dementia, 6 for Alzheimer."""

@@ -1,7 +1,7 @@
-"""A real Apache Kafka for tests: KRaft brokers on free loopback ports, their jars from Maven Central.
+"""A real Apache Kafka for tests: KRaft brokers on free loopback ports, with jars from Maven Central.
 
-The jars are resolved once per user and kept in the cache folder. Brokers are child processes; each is ended by its own
-id, and the system ends them when the test process dies without doing so.
+The jars are resolved once per user and cached. Brokers are child processes that are ended by their ids; the operating
+system kills them if the test process dies first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 Artifact: TypeAlias = tuple[str, str, str]
-"""Group, name and version of what Maven resolves."""
+"""Group, name and version of a Maven artifact."""
 
 VERSION = "4.1.1"
 LOGGER: Artifact = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3")
@@ -38,7 +38,7 @@ ARTIFACTS = (("org.apache.kafka", "kafka_2.13", VERSION), LOGGER)
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 LOOPBACK = "127.0.0.1"
 PORTS = range(20_000, 32_000)
-"""Below the ephemeral ports, so that no client's own connection can take the port of a broker that is down."""
+"""Below the ephemeral ports, so that no client connection can use the port of a stopped broker."""
 
 LOGGING = """\
 status = error
@@ -55,25 +55,25 @@ _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker-launche
 
 
 class KafkaUnavailableError(Exception):
-    """There is no Kafka on this machine and no way to get one; the message says what is missing."""
+    """Kafka is neither installed nor obtainable; the message names what is missing."""
 
 
 class BrokerError(Exception):
-    """A broker does not start; the message ends with the last lines of its log."""
+    """A broker failed to start; the message ends with the last lines of its log."""
 
 
 def find(program: str) -> str:
-    """The path of a program; under JAVA_HOME first."""
+    """Return the path of a program, preferably under JAVA_HOME."""
     home = os.environ.get("JAVA_HOME")
     inside = Path(home, "bin", program) if home else None
     found = str(inside) if inside is not None and inside.is_file() else shutil.which(program)
     if found is None:
-        raise KafkaUnavailableError(f"no {program} on this machine: Apache Kafka needs it (openjdk 17 or later, maven)")
+        raise KafkaUnavailableError(f"{program} is not installed: Apache Kafka needs it (openjdk 17 or later, maven)")
     return found
 
 
 def jars(name: str = "kafka", artifacts: Sequence[Artifact] = ARTIFACTS) -> Path:
-    """The folder of Kafka's jars, or of others: in the user's cache, resolved by Maven on first use."""
+    """Return the folder of Kafka's or other jars in the user's cache; Maven resolves them on first use."""
     target = cache_folder() / f"{name}-{VERSION}"
     if not target.is_dir():
         resolve(target, artifacts)
@@ -85,17 +85,17 @@ def cache_folder() -> Path:
 
 
 def resolve(target: Path, artifacts: Sequence[Artifact]) -> None:
-    """Copies the jars beside the target and renames: the folder is whole or not there, whoever else does the same."""
+    """Copy the jars to a temporary folder and rename it, so that concurrent runs never see an incomplete folder."""
     maven = find("mvn")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         folder = Path(temporary)
         (folder / "pom.xml").write_text(pom(artifacts))
         copy_dependencies(maven, folder)
-        with contextlib.suppress(OSError):  # another test run was first
+        with contextlib.suppress(OSError):  # a concurrent run created it first
             (folder / "jars").rename(target)
     if not target.is_dir():
-        raise KafkaUnavailableError(f"the jars of Apache Kafka cannot be put into {target}")
+        raise KafkaUnavailableError(f"the jars of Apache Kafka cannot be stored in {target}")
 
 
 def pom(artifacts: Sequence[Artifact]) -> str:
@@ -119,7 +119,7 @@ def copy_dependencies(maven: str, folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on."""
+    """Return ports that nothing listens on."""
     free = [port for port in random.sample(PORTS, k=50 * count) if is_free(port)]
     return free[:count]
 
@@ -130,16 +130,16 @@ def is_free(port: int) -> bool:
 
 
 def die_with_parent() -> None:
-    """Asks Linux to kill this process when the thread that started it ends: no broker outlives the tests."""
+    """Have Linux kill this process when the thread that started it ends, so that no broker outlives the tests."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a broker listens.
+    """The ports of a broker.
 
-    Clients that ask at ``detour`` are sent there again: nothing listens, unless a test forwards it to ``behind``.
+    The listener at ``behind`` advertises ``detour``, where nothing listens unless a test forwards it to ``behind``.
     """
 
     port: int
@@ -150,7 +150,7 @@ class Ports:
 
 @dataclass
 class Broker:
-    """One broker and controller process. ``kill`` is a crash, ``stop`` an orderly end; data stay for ``start``."""
+    """A broker and controller process. ``kill`` is a crash, ``stop`` a clean shutdown; ``start`` keeps the data."""
 
     id: int
     folder: Path
@@ -172,7 +172,7 @@ class Broker:
         return self.process is not None and self.process.poll() is None
 
     def format(self, cluster_id: str) -> subprocess.Popen[bytes]:
-        """Writes the settings and starts the formatting of the log folder."""
+        """Write the settings and start to format the log folder."""
         self.folder.mkdir(parents=True)
         (self.folder / "log4j2.properties").write_text(LOGGING)
         lines = "".join(f"{name}={value}\n" for name, value in self.properties.items())
@@ -184,11 +184,11 @@ class Broker:
             self.process = self.run("kafka.Kafka", self.settings)
 
     def kill(self) -> None:
-        """Ends the process at once, as a crash does."""
+        """Kill the process, like a crash."""
         self.end(signal.SIGKILL)
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Shuts the broker down in order, and by force when that takes longer than ``timeout`` seconds."""
+        """Shut the broker down cleanly; kill it after ``timeout`` seconds."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.end(signal.SIGTERM, timeout)
         self.kill()
@@ -199,7 +199,7 @@ class Broker:
             self.process.wait(timeout)
 
     def tail(self, lines: int = 40) -> str:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
@@ -208,7 +208,7 @@ class Broker:
         return str(self.folder / "server.properties")
 
     def run(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Starts a main class of Kafka, its output going to the log, from a thread that lives as long as the tests."""
+        """Start a main class of Kafka with output to the log, from a thread that lives as long as the tests."""
         return _launcher.submit(self.launch, main, *arguments).result()
 
     def launch(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -225,20 +225,20 @@ class Broker:
 
 
 class Cluster:
-    """Brokers that form one cluster, by their ids 1, 2, ..."""
+    """A cluster of brokers with the ids 1, 2, ..."""
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
         self.brokers = {broker.id: broker for broker in brokers}
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all brokers, for ``bootstrap.servers``."""
+        """The ``bootstrap.servers`` of all brokers."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     def create(self) -> None:
-        """Formats and starts every broker, and waits until all have joined."""
+        """Format and start every broker, and wait until all have joined."""
         random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        cluster_id = f"A{random_id[1:]}"  # with a dash at its start it would be taken for an option
+        cluster_id = f"A{random_id[1:]}"  # a leading dash would be parsed as an option
         tools = [(broker, broker.format(cluster_id)) for broker in self.brokers.values()]
         for broker, tool in tools:
             if tool.wait(120):
@@ -246,13 +246,13 @@ class Cluster:
         self.heal()
 
     def heal(self) -> None:
-        """Starts what is down, and waits until all brokers have joined."""
+        """Start the stopped brokers, and wait until all have joined."""
         for broker in self.brokers.values():
             broker.start()
         self.wait()
 
     def start(self, broker_id: int) -> None:
-        """Starts a broker that is down, and waits until every running one has joined."""
+        """Start a stopped broker, and wait until every running one has joined."""
         self.brokers[broker_id].start()
         self.wait()
 
@@ -263,17 +263,17 @@ class Cluster:
         self.brokers[broker_id].kill()
 
     def restart(self, broker_id: int) -> None:
-        """Stops a broker in order and starts it again."""
+        """Stop a broker cleanly and start it again."""
         self.stop(broker_id)
         self.start(broker_id)
 
     def destroy(self) -> None:
-        """Ends every broker at once; nothing of theirs is needed any more."""
+        """Kill every broker."""
         for broker in self.brokers.values():
             broker.kill()
 
     def wait(self, timeout: float = 240.0) -> None:
-        """Waits until the metadata name every broker that should be up."""
+        """Wait until the metadata contain every running broker."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         deadline = time.monotonic() + timeout
         expected = {broker.id for broker in self.brokers.values() if broker.process is not None and broker.running}
@@ -293,7 +293,7 @@ class Cluster:
 
 
 def joined(admin: AdminClient) -> set[int]:
-    """The ids of the brokers that the metadata name; none while no broker answers."""
+    """Return the ids of the brokers in the metadata; none while no broker is reachable."""
     try:
         return set(admin.list_topics(timeout=2).brokers)
     except KafkaException:
@@ -301,7 +301,7 @@ def joined(admin: AdminClient) -> set[int]:
 
 
 def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
-    """A cluster of so many brokers (each a controller too) under ``folder``, not yet started."""
+    """Build a cluster of brokers, which are also controllers, under ``folder``, without starting it."""
     free = iter(free_ports(4 * brokers))
     ports = [Ports(*islice(free, 4)) for _ in range(brokers)]
     voters = ",".join(f"{number}@{LOOPBACK}:{port.controller}" for number, port in enumerate(ports, 1))
@@ -320,7 +320,7 @@ def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
 
 
 def settings(number: int, folder: Path, ports: Ports, voters: str, brokers: int) -> dict[str, object]:
-    """The settings of one broker. Topics appear only when created; internal ones have few partitions."""
+    """Return the settings of one broker, without automatic topics and with few partitions for internal topics."""
     return {
         "process.roles": "broker,controller",
         "node.id": number,
@@ -342,12 +342,12 @@ def settings(number: int, folder: Path, ports: Ports, voters: str, brokers: int)
 
 
 def addresses(**listeners: int) -> str:
-    """Listeners and their ports, as the settings name them."""
+    """Return the value of a listeners setting."""
     return ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
 
 
 def replication(factor: int) -> dict[str, object]:
-    """Every topic, internal ones too, on ``factor`` brokers; all but one of them must be in sync."""
+    """Return the settings that replicate all topics ``factor`` times, with all but one replica in sync."""
     in_sync = max(1, factor - 1)
     return {
         "default.replication.factor": factor,
@@ -362,7 +362,7 @@ def replication(factor: int) -> dict[str, object]:
 
 @contextlib.contextmanager
 def running(folder: Path, *, brokers: int = 1, heap: str = "512m") -> Iterator[Cluster]:
-    """A running cluster; its processes end with the block, whatever happens in it."""
+    """Run a cluster until the block ends, also by an exception."""
     find("java")
     jars()
     cluster = build(folder, brokers=brokers, heap=heap)

@@ -1,4 +1,4 @@
-"""Topics and records of a broker under test: unique topics, everything written, everything read back."""
+"""Topics and records of a broker under test: unique topics, writing and reading of records."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 QUIET = {"log_level": 0}
 
 IN_FLIGHT = 50_000
-"""Messages that ``write`` lets wait; librdkafka's queue holds twice as many."""
+"""The maximum number of queued messages in ``write``; librdkafka's queue holds twice as many."""
 
 _idle: dict[str, Producer] = {}
-"""Producers that wrote without an error, by bootstrap address: a new one waits half a second for its producer id."""
+"""Reusable producers by bootstrap address; a new one needs half a second for its producer id."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it stands in a partition; ``timestamp`` in milliseconds."""
+    """A record of a partition; ``timestamp`` in milliseconds since the epoch."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class Record:
 
 
 class Topics:
-    """Makes topics with names that no other test has, and removes them at the end."""
+    """Creates topics with unique names and removes them at the end."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -48,7 +48,7 @@ class Topics:
         self.names: list[str] = []
 
     def __call__(self, name: str = "topic", *, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Creates a topic and gives its name."""
+        """Create a topic and return its name."""
         unique = self.name(name)
         created = self.admin.create_topics([NewTopic(unique, partitions, config=dict(config or {}))])
         created[unique].result(30)
@@ -56,13 +56,13 @@ class Topics:
         return unique
 
     def name(self, name: str = "topic") -> str:
-        """A unique name for a topic that the test itself creates."""
+        """Return a unique name for a topic that the test creates itself."""
         unique = f"{name}-{uuid.uuid4().hex[:8]}"
         self.names.append(unique)
         return unique
 
     def wait(self, name: str, partitions: int, timeout: float = 120.0) -> None:
-        """Waits until every partition has a leader."""
+        """Wait until every partition has a leader."""
         deadline = time.monotonic() + timeout
         while not self.led(name, partitions):
             assert time.monotonic() < deadline, f"topic {name} has no leaders after {timeout} s"
@@ -73,14 +73,14 @@ class Topics:
         return found is not None and sum(p.leader >= 0 for p in found.partitions.values()) == partitions
 
     def remove(self) -> None:
-        """Asks for the removal of every topic that exists."""
-        there = [name for name in self.names if name in self.admin.list_topics(timeout=10).topics]
-        for future in self.admin.delete_topics(there).values() if there else ():
+        """Delete every topic that exists."""
+        existing = [name for name in self.names if name in self.admin.list_topics(timeout=10).topics]
+        for future in self.admin.delete_topics(existing).values() if existing else ():
             future.result(30)
 
 
 def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
-    """Produces records, each the keyword arguments of ``Producer.produce`` (value, key, partition, headers, ...)."""
+    """Produce records, given as keyword arguments of ``Producer.produce`` (value, key, partition, headers, ...)."""
     errors: list[KafkaError] = []
     producer = _idle.pop(bootstrap, None) or Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True, **QUIET}
@@ -96,7 +96,7 @@ def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> N
 
 
 def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", timeout: float = 120.0) -> list[Record]:
-    """Every record of a topic up to its present end, by partition and offset."""
+    """Return every record of a topic up to its present end, sorted by partition and offset."""
     deadline = time.monotonic() + timeout
     consumer = Consumer(reader_properties(bootstrap, isolation))
     try:
@@ -121,7 +121,7 @@ def reader_properties(bootstrap: str, isolation: str) -> dict[str, Any]:
 
 
 def until_ends(consumer: Consumer, partitions: int, deadline: float) -> Iterator[Message]:
-    """Messages until each partition has reported its end. ``consume`` always waits as long as it may."""
+    """Yield messages until each partition has reported its end. ``consume`` always waits for its full timeout."""
     ended: set[int] = set()
     while len(ended) < partitions:
         assert time.monotonic() < deadline, f"only {len(ended)} of {partitions} partitions were read to their end"
@@ -148,7 +148,7 @@ def as_record(message: Message) -> Record:
 
 @contextmanager
 def mock_broker(brokers: int = 1) -> Iterator[str]:
-    """The bootstrap address of librdkafka's own broker in memory: no topics to create, four partitions each."""
+    """Run librdkafka's mock broker, which creates topics on first use with four partitions; yield its address."""
     producer = Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "mock", **QUIET})
     yield ",".join(f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=10).brokers.values())
     producer.flush(1)

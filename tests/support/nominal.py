@@ -1,4 +1,4 @@
-"""Records without an ontology: every attribute's values under one root, and the bank example of 2012's Table 1."""
+"""Records without an ontology, whose values are directly below one root; and the bank example of 2012 (Table 1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = "any"
 
 
 def flat(values: Sequence[str]) -> Taxonomy:
-    """A root, and the values under it."""
+    """A taxonomy of a root and the values directly below it."""
     return Ontology.from_edges([(value, ROOT) for value in sorted(set(values))]).taxonomy()
 
 

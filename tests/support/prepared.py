@@ -1,4 +1,4 @@
-"""A configuration over a tree and a DAG, prepared once for all tests, with caches of its own."""
+"""A configuration with a tree and a DAG, prepared once for all tests, with its own caches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support import compilations
 
 TREE = [(f"t{k}", f"t{(k - 1) // 4}") for k in range(1, 500)]
 DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k // 4}") for k in range(8, 500, 8)]
-"""500 concepts each: enough that windows of few and of many different values are computed in different ways."""
+"""500 concepts each, enough for the kernels of windows with few and with many different values."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class Prepared:
 
     @property
     def environment(self) -> dict[str, str]:
-        """That of processes which use what was prepared."""
+        """The environment variables of processes that use the prepared caches."""
         return environment(self.folder)
 
     def configured(self, **more: Any) -> Path:
-        """The configuration, with more in it, in a file of its own; paths in it lead to the folder."""
+        """Write the configuration, with further sections, to a new file in the folder."""
         path = self.folder / f"{uuid.uuid4().hex}.yaml"
         path.write_text(yaml.safe_dump(content() | more))
         return path
 
     def compiled_by(self, *arguments: object) -> list[str]:
-        """The kernels that a process compiles for a command, which it must end well."""
+        """Run a command, which must succeed, and return the kernels that it compiles."""
         names = self.folder / f"compiled-{uuid.uuid4().hex}"
         self.run(names, *arguments)
         return names.read_text().splitlines()
@@ -55,7 +55,7 @@ class Prepared:
 
 
 def prepared(folder: Path) -> Prepared:
-    """Compiles everything, which takes as long as a first start, unless another process did so in the same folder."""
+    """Run ``prepare`` in a folder, unless another process has already done so; takes as long as a first start."""
     folder.mkdir(exist_ok=True)
     done = folder / "prepared"
     with (folder / "lock").open("w") as lock:
@@ -100,12 +100,12 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def command(names: Path, *arguments: object) -> list[str]:
-    """A command that writes the names of the kernels that it compiles to a file."""
+    """Return a command that writes the names of the kernels that it compiles to a file."""
     return [sys.executable, compilations.__file__, str(names), *map(str, arguments)]
 
 
 def event(k: int, codes: int) -> bytes:
-    """A record with a value of so many different ones, and up to three of others."""
+    """Return a record with one of ``codes`` values, and up to three values of the array attribute."""
     draw = random.Random(k)
     others = [{"code": f"d{draw.randrange(codes)}", "text": "label"} for _ in range(draw.randrange(4))]
     return orjson.dumps(

@@ -1,4 +1,4 @@
-"""The service's processes as a user starts them: children with logs, ended by their id."""
+"""The service's processes, started through the command line as child processes with logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class Processes:
-    """Starts ``stream-masker`` commands; a context manager that kills what is left at its end."""
+    """Context manager that starts ``stream-masker`` commands and kills the remaining ones on exit."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,7 +27,7 @@ class Processes:
             process.wait()
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Starts ``stream-masker ARGUMENTS…``; its output goes to NAME.log."""
+        """Start ``stream-masker ARGUMENTS…`` with output to NAME.log."""
         command = [sys.executable, "-P", "-m", "stream_masker", *arguments]
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -35,7 +35,7 @@ class Processes:
         return process
 
     def run(self, *arguments: str, code: int = 0, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
-        """Runs ``stream-masker ARGUMENTS…`` to its end, which must be with this exit code."""
+        """Run ``stream-masker ARGUMENTS…``, which must end with this exit code."""
         command = [sys.executable, "-P", "-m", "stream_masker", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         assert done.returncode == code, f"{' '.join(arguments)}: exit {done.returncode}\n{done.stderr}"
@@ -45,7 +45,7 @@ class Processes:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def wait(self, reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
-        """Waits until ``reached``; fails with the logs when a process ends before or time runs out."""
+        """Wait until ``reached``; fails with the logs if a process ends first or on timeout."""
         deadline = time.monotonic() + timeout
         while not reached():
             dead = [process.args for process in self.running if process.poll() is not None]
@@ -60,6 +60,6 @@ class Processes:
 
 
 def terminate(process: subprocess.Popen[bytes], timeout: float = 30.0) -> int:
-    """Sends SIGTERM and waits; the exit code."""
+    """Send SIGTERM, wait, and return the exit code."""
     process.send_signal(signal.SIGTERM)
     return process.wait(timeout)

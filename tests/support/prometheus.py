@@ -1,4 +1,4 @@
-"""A real Prometheus for tests: a server that scrapes loopback ports, and promtool's check of a page of metrics."""
+"""A real Prometheus for tests: a server that scrapes loopback ports, and promtool's check of metrics."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def required() -> None:
-    """Skips where Prometheus is not installed; fails there with ``STREAM_MASKER_REQUIRE_PROMETHEUS=1``."""
+    """Skip the test if Prometheus is not installed; with ``STREAM_MASKER_REQUIRE_PROMETHEUS=1``, fail it."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if not missing:
         return
     if os.environ.get("STREAM_MASKER_REQUIRE_PROMETHEUS") == "1":
-        pytest.fail(f"Prometheus is required: no {' and no '.join(missing)} on this machine", pytrace=False)
-    pytest.skip(f"no {' and no '.join(missing)} on this machine")
+        pytest.fail(f"Prometheus is required, not installed: {', '.join(missing)}", pytrace=False)
+    pytest.skip(f"not installed: {', '.join(missing)}")
 
 
 def fetch(url: str) -> bytes:
-    """What a loopback address serves, past any proxy."""
+    """Fetch a loopback URL without a proxy."""
     with _direct.open(url, timeout=10) as response:
         body: bytes = response.read()
         return body
 
 
 def complaints(page: bytes) -> str:
-    """What ``promtool check metrics`` has against a page; empty for nothing."""
+    """Return the output of ``promtool check metrics``, empty if the metrics are valid."""
     done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, timeout=60, check=False)
     said = (done.stdout + done.stderr).decode()
     return said or (f"exit {done.returncode}" if done.returncode else "")
@@ -51,7 +51,7 @@ def complaints(page: bytes) -> str:
 
 @dataclass(frozen=True)
 class Series:
-    """A series that a query finds: its name, its other labels, its value now."""
+    """A series of a query result: its name, its other labels, and its current value."""
 
     name: str
     labels: Mapping[str, str]
@@ -59,31 +59,31 @@ class Series:
 
 
 class Prometheus:
-    """A running server, asked through its HTTP API."""
+    """A running server, queried through its HTTP API."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self._process = process
         self._url = f"http://{LOOPBACK}:{port}/api/v1"
         self._log = log
 
-    def ask(self, path: str, **parameters: str) -> Any:
-        """The data of an answer. Raises URLError or ConnectionError while the server is not up."""
-        answer = json.loads(fetch(f"{self._url}/{path}?{urllib.parse.urlencode(parameters)}"))
-        assert answer["status"] == "success", answer
-        return answer["data"]
+    def get_data(self, path: str, **parameters: str) -> Any:
+        """Return the data of an API response. Raises URLError or ConnectionError while the server is not up."""
+        response_data = json.loads(fetch(f"{self._url}/{path}?{urllib.parse.urlencode(parameters)}"))
+        assert response_data["status"] == "success", response_data
+        return response_data["data"]
 
     def query(self, expression: str) -> list[Series]:
-        """The series that an expression selects."""
-        found = self.ask("query", query=expression)["result"]
+        """Return the series that an expression selects."""
+        found = self.get_data("query", query=expression)["result"]
         return [_series(dict(one["metric"]), float(one["value"][1])) for one in found]
 
     def targets(self) -> dict[str, str]:
-        """What became of the last scrape of each job: ``up``, or the error."""
-        active = self.ask("targets", state="active")["activeTargets"]
+        """Return the result of the last scrape of each job: ``up``, or the error."""
+        active = self.get_data("targets", state="active")["activeTargets"]
         return {target["labels"]["job"]: target["lastError"] or target["health"] for target in active}
 
     def wait(self, jobs: Mapping[str, int], timeout: float = 120.0) -> None:
-        """Waits until every job is up and what it serves can be queried."""
+        """Wait until every job is up and its metrics can be queried."""
         deadline = time.monotonic() + timeout
         while (state := self._state()) != (dict.fromkeys(jobs, "up"), set(jobs)):
             assert self._process.poll() is None, f"Prometheus ended:\n{self._log.read_text()[-3000:]}"
@@ -103,7 +103,7 @@ def _series(metric: dict[str, str], value: float) -> Series:
 
 @contextlib.contextmanager
 def scraping(folder: Path, jobs: Mapping[str, int]) -> Iterator[Prometheus]:
-    """A server that scrapes each job's port every second; its process ends with the block, whatever happens in it."""
+    """Run a server that scrapes each job's port every second, until the block ends, also by an exception."""
     log, (port,) = folder / "prometheus.log", free_ports(1)
     process = _started(folder, port, jobs, log)
     try:

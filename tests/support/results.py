@@ -1,4 +1,4 @@
-"""Results of masking made by hand, from outcomes."""
+"""Masking results, built from outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stream_masker.pipeline.records import Block, Masked, RecordOutcome, Rejecte
 
 
 def result_of(outcomes: Sequence[RecordOutcome], blocks: Sequence[Block] = ()) -> Result:
-    """The result in which records end so."""
+    """Return the result with these outcomes."""
     masked = [one if isinstance(one, Masked) else Masked(one.offset, None, None, [], -1) for one in outcomes]
     return Result(
         offsets=[one.offset for one in masked],

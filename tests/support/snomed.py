@@ -1,10 +1,12 @@
-"""Made-up releases of SNOMED CT (RF2 snapshots) of any size with its shape.
+"""Generated SNOMED CT releases (RF2 snapshots) of any size, with the shape of SNOMED CT.
 
-``python tests/support/snomed.py FOLDER --concepts 350000 --seed 1`` writes one. Concepts have 1.6 parents on average,
-depths (nodes on the longest path) up to 15, and a heavy-tailed fan-out; second parents are near the first one, as in
-SNOMED CT, so that a concept has few ancestors for its depth. A tenth of the concepts is inactive, with their
-relationships; there are inactive descriptions and relationships of active concepts, relationships that are no is-a,
-descriptions in English and Spanish, and valid identifiers (their last digit is a check digit).
+``python tests/support/snomed.py FOLDER --concepts 350000 --seed 1`` writes one.
+
+* Concepts have 1.6 parents on average, depths (nodes on the longest path) up to 15, and a heavy-tailed fan-out. Second
+  parents are near the first one, so that a concept has few ancestors for its depth.
+* A tenth of the concepts is inactive, together with their relationships. Active concepts also have inactive
+  descriptions and relationships, and relationships other than is-a.
+* Descriptions are in English and Spanish. Identifiers are valid: their last digit is a check digit.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ DATES = (20020131, 20090731, 20170731, 20240101)
 LEVELS = 15
 TOP_LEVEL = 19
 MORE_PARENTS = 0.65
-"""Parents beside the first, on average, before those that are drawn twice count once."""
+"""The average number of parents besides the first, before repeated parents are removed."""
 CHILDLESS = 0.65
 INACTIVE = 0.1
 SPANISH = 0.3
@@ -64,12 +66,12 @@ LEFT, RIGHT = np.indices((10, 10))
 MULTIPLY = np.where(LEFT < 5, LEFT + RIGHT, LEFT - RIGHT) % 5 + 5 * ((LEFT < 5) != (RIGHT < 5))
 INVERSE = np.array([0, 4, 3, 2, 1, 5, 6, 7, 8, 9])
 TURN = np.array([1, 5, 7, 6, 2, 8, 3, 0, 9, 4])
-"""Verhoeff's check digit: the products of the dihedral group of order ten, its inverses, and a permutation."""
+"""Verhoeff's check digit: products and inverses in the dihedral group of order ten, and a permutation."""
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """(m,) depth of each concept, concepts by depth; is-a links (l,) of child and parent."""
+    """depth: (m,) of each concept, ascending. children, parents: (l,) the concepts of each is-a link."""
 
     depth: Ints
     children: Ints
@@ -77,7 +79,7 @@ class Hierarchy:
 
 
 def write_release(folder: Path, *, concepts: int, seed: int) -> Path:
-    """Writes a release with so many active concepts, the root included, into a folder; returns the folder."""
+    """Write a release with the given number of active concepts, including the root; return its folder."""
     rng = np.random.default_rng(seed)
     links = hierarchy(concepts, rng)
     ids = concept_ids(concepts + int(INACTIVE * concepts), rng)
@@ -98,7 +100,7 @@ def _write(path: Path, header: str, rows: Iterable[str]) -> None:
 
 
 def hierarchy(concepts: int, rng: np.random.Generator) -> Hierarchy:
-    """A rooted DAG: first parents one level up, few of which have most children; other parents near the first."""
+    """A rooted DAG. First parents are one level up, and few of them have most children; other parents are near them."""
     sizes = level_sizes(concepts)
     depth = np.repeat(np.arange(1, sizes.size + 1), sizes)
     starts = np.concatenate(([0], np.cumsum(sizes)))
@@ -113,7 +115,7 @@ def hierarchy(concepts: int, rng: np.random.Generator) -> Hierarchy:
 
 
 def level_sizes(concepts: int) -> Ints:
-    """How many concepts have depth 1, 2, …: one, up to 19, then a hump about the middle."""
+    """The number of concepts of depth 1, 2, …: one, up to 19, and then a bell curve."""
     levels = min(LEVELS, concepts)
     hump = np.exp(-(((np.arange(1, levels + 1) - 7.5) / 2.2) ** 2) / 2)
     hump[:2] = 0
@@ -128,14 +130,14 @@ def level_sizes(concepts: int) -> Ints:
 
 
 def _spread(parents: int, children: int, rng: np.random.Generator) -> Ints:
-    """(children,) ascending parents of one level: most have none, a few have very many."""
+    """(children,) the parents of one level, ascending: most have no child, and a few have very many."""
     weights = rng.pareto(1.5, parents) * (rng.random(parents) > CHILDLESS)
     weights[rng.integers(parents)] += 1e-9
     return np.repeat(np.arange(parents), rng.multinomial(children, weights / weights.sum()))
 
 
 def _near(first: Ints, children: Ints, depth: Ints, starts: Ints, rng: np.random.Generator) -> Ints:
-    """(n,) another parent each: near the first one, or near one of its first ancestors (but the root)."""
+    """(n,) another parent of each child: near the first parent, or near one of its ancestors except the root."""
     near = first[children]
     for _ in range(2):
         higher = (rng.random(near.size) < 0.35) & (depth[near] > 2)
@@ -146,13 +148,13 @@ def _near(first: Ints, children: Ints, depth: Ints, starts: Ints, rng: np.random
 
 
 def concept_ids(count: int, rng: np.random.Generator) -> Ints:
-    """Identifiers of nine to eleven digits in no order, the root's first."""
+    """Identifiers of nine to eleven digits in random order, after that of the root."""
     items = 150_000 + 7 * rng.permutation(count - 1)
     return np.concatenate(([ROOT], identifiers(items, 0)))
 
 
 def identifiers(items: Ints, partition: int) -> Ints:
-    """(n,) identifiers: item, partition in two digits (0 concept, 1 description, 2 relationship), check digit."""
+    """(n,) identifiers: item, two digits for the partition (0 concept, 1 description, 2 relationship), check digit."""
     digits = items * 100 + partition
     check = np.zeros(items.size, np.int64)
     turned, remaining = TURN, digits.copy()
@@ -167,14 +169,14 @@ def _dates(count: int, rng: np.random.Generator) -> list[int]:
 
 
 def concept_rows(ids: Ints, active: int, rng: np.random.Generator) -> Iterable[str]:
-    """The first ``active`` ids are active concepts, the others inactive ones; in no order."""
+    """Rows in random order; the first ``active`` ids are active concepts, the others are inactive."""
     order = rng.permutation(ids.size)
     for k, concept, date in zip(order.tolist(), ids[order].tolist(), _dates(ids.size, rng), strict=True):
         yield f"{concept}\t{date}\t{int(k < active)}\t{MODULE}\t{PRIMITIVE}\r\n"
 
 
 def relationship_rows(ids: Ints, links: Hierarchy, rng: np.random.Generator) -> Iterable[str]:
-    """Active is-a links, inactive ones of active and inactive concepts, and active relationships of another kind."""
+    """Active is-a links, inactive links of active and inactive concepts, and active relationships of another type."""
     active, retired = links.depth.size, links.children.size // 5
     gone = np.arange(active, ids.size)
     found = rng.integers(0, active, active)
@@ -191,7 +193,7 @@ def relationship_rows(ids: Ints, links: Hierarchy, rng: np.random.Generator) -> 
 
 
 def description_rows(ids: Ints, language: str, base: int, rng: np.random.Generator) -> Iterable[str]:
-    """For each concept a fully specified name and synonyms; in Spanish not for all; a tenth is inactive."""
+    """A fully specified name and synonyms for each concept, in Spanish only for some; a tenth is inactive."""
     named = ids if language == "en" else ids[rng.random(ids.size) < SPANISH]
     counts = 2 + rng.poisson(0.8, named.size)
     owners = np.repeat(np.arange(named.size), counts)
@@ -207,7 +209,7 @@ def description_rows(ids: Ints, language: str, base: int, rng: np.random.Generat
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Write a made-up SNOMED CT release (RF2 snapshot).")
+    parser = argparse.ArgumentParser(description="Write a generated SNOMED CT release (RF2 snapshot).")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--concepts", type=int, default=350_000)
     parser.add_argument("--seed", type=int, default=1)

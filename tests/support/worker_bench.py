@@ -1,4 +1,4 @@
-"""The worker's loop on a bench: its source, lanes, follower and masker are fakes that note what is asked of them."""
+"""A worker whose source, pipeline, statistics consumer and masker are fakes that record their calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics
 from stream_masker.service.worker.commit_pipeline import PendingCommit
-from stream_masker.service.worker.loop import Liveness, Worker, WorkerComponents
+from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import earliest_offsets
 
@@ -60,7 +61,7 @@ class FakeMessage:
 
 
 class FakeSource:
-    """Gives three records a time; ``in_gather`` and ``in_read_ahead`` happen within."""
+    """Returns three records at a time; ``in_gather`` and ``in_read_ahead`` run inside these methods."""
 
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
@@ -71,12 +72,12 @@ class FakeSource:
         self.in_gather: Callable[[], object] = lambda: None
         self.in_read_ahead: Callable[[], object] = lambda: None
 
-    def subscribe(self, settle: Callable[[], None]) -> None:
+    def subscribe(self, before_revoke: Callable[[], None]) -> None:
         self.calls.append("subscribe")
-        self.settle = settle
+        self.before_revoke = before_revoke
 
     def renew(self) -> None:
-        """It never has to."""
+        """The client never fails."""
 
     def hold(self) -> None:
         self.calls.append("hold")
@@ -87,8 +88,8 @@ class FakeSource:
     def idle(self, seconds: float) -> None:
         self.calls.append("idle")
 
-    def serve(self) -> None:
-        self.calls.append("serve")
+    def poll(self) -> None:
+        self.calls.append("poll")
 
     def read_ahead(self, done: Callable[[], bool]) -> None:
         self.in_read_ahead()
@@ -111,9 +112,11 @@ class FakeSource:
     def advance(self, batch: MessageBatch) -> None:
         self.calls.append(f"advance {batch.next_offsets()[0]}")
 
-    def put_back(self, batch: MessageBatch, short: dict[int, GroupShortfall]) -> None:
-        for partition, (start, _, lacking) in short.items():
-            self.calls.append(f"put back {[m.offset() for m in batch.take_out(partition, start)]}, {lacking} too few")
+    def put_back(self, batch: MessageBatch, shortfalls: dict[int, GroupShortfall]) -> None:
+        for partition, (start, _, lacking) in shortfalls.items():
+            self.calls.append(
+                f"put back {[m.offset() for m in batch.remove_from(partition, start)]}, {lacking} too few"
+            )
 
     def rewind(self, batches: list[MessageBatch]) -> None:
         self.offset = earliest_offsets(batches)[0]
@@ -126,15 +129,18 @@ class FakeSource:
         self.calls.append("leave")
 
 
-class FakeLanes:
-    """Commits at once, or as ``outcomes`` and ``fillings`` say; with ``slow``, when the test sets the outcome."""
+class FakePipeline:
+    """Commits at once with the next of ``outcomes``; with ``slow``, when the test sets the outcome.
+
+    ``begin_outcomes``: the next results of ``begin``. ``stuck``: aborts never end.
+    """
 
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.opens = True
         self.slow = self.stuck = False
         self.outcomes: list[TransactionOutcome] = []
-        self.fillings: list[TransactionOutcome | None] = []
+        self.begin_outcomes: list[TransactionOutcome | None] = []
         self.commits: list[tuple[object, object, PendingCommit]] = []
         self.sent: list[str] = []
 
@@ -142,10 +148,10 @@ class FakeLanes:
         self.calls.append("open")
         return self.opens
 
-    def fill(self, produce: Callable[..., None]) -> TransactionOutcome | None:
-        self.calls.append("fill")
+    def begin(self, produce: Callable[..., None]) -> TransactionOutcome | None:
+        self.calls.append("begin")
         produce(lambda topic, _, messages: self.sent.extend(topic for _ in messages) or [])
-        return self.fillings.pop(0) if self.fillings else None
+        return self.begin_outcomes.pop(0) if self.begin_outcomes else None
 
     def commit(self, offsets: object, group: object) -> PendingCommit:
         self.calls.append(f"commit {offsets[0]}")
@@ -171,18 +177,18 @@ class FakeLanes:
             aborted.set_result(TransactionOutcome.ABORTED)
         return aborted
 
-    def forsake(self) -> TransactionOutcome:
-        self.calls.append("forsake")
+    def abandon(self) -> TransactionOutcome:
+        self.calls.append("abandon")
         return TransactionOutcome.UNKNOWN
 
-    def hurry(self) -> None:
-        self.calls.append("hurry")
+    def expedite(self) -> None:
+        self.calls.append("expedite")
 
     def close(self) -> None:
-        self.calls.append("close lanes")
+        self.calls.append("close pipeline")
 
 
-class FakeFollower:
+class FakeStatisticsConsumer:
     at_end = True
 
     def poll(self) -> list[int]:
@@ -200,7 +206,7 @@ class FakeMasking:
         self.masker = FakeMasker()
 
 
-class FakeInForce:
+class FakeActiveStatistics:
     version = 0
     published = 0
     refused: str | None = None
@@ -214,19 +220,19 @@ class FakeInForce:
 
 
 class FakeMasker:
-    """One masked record, one tombstone, one rejection of every three."""
+    """Returns one masked record, one tombstone and one rejection. ``minimum``: the smallest group that it masks."""
 
     needs_group = True
     reads_headers = False
 
     def __init__(self) -> None:
         self.versions: list[int] = []
-        self.least = 0
+        self.minimum = 0
 
     def mask(self, topic, partition, records, *, statistics_version: int, hold: bool) -> Result:
         self.versions.append(statistics_version)
-        if hold and len(records) < self.least:
-            raise GroupTooSmallError(self.least - len(records))
+        if hold and len(records) < self.minimum:
+            raise GroupTooSmallError(self.minimum - len(records))
         return result_of([Masked(0, b"{}", None, [], 1), Masked(1, None, None, [], 1), Rejected(2, "missing")])
 
 
@@ -238,19 +244,19 @@ class Bench:
         self.metrics = Metrics(CollectorRegistry(), "worker")
         self.report = WorkerReport(self.metrics, self.health)
         self.report.start()
-        self.source, self.lanes = FakeSource(self.calls), FakeLanes(self.calls)
-        self.in_force = FakeInForce()
-        self.masker = self.in_force.masking.masker
-        self.life = Liveness(self.health, self.stop)
+        self.source, self.pipeline = FakeSource(self.calls), FakePipeline(self.calls)
+        self.active = FakeActiveStatistics()
+        self.masker = self.active.masking.masker
+        self.liveness = Liveness(self.health, self.stop)
         self.worker = Worker(
             WorkerComponents(
                 source=self.source,
-                lanes=self.lanes,
-                aside=BackgroundRunner(serve=self.source.serve, turn=self.life.turn),
-                follower=FakeFollower(),
-                in_force=self.in_force,
+                pipeline=self.pipeline,
+                background=BackgroundRunner(poll=self.source.poll, beat=self.liveness.beat),
+                statistics_consumer=FakeStatisticsConsumer(),
+                active_statistics=self.active,
                 outputs=OUTPUTS,
-                life=self.life,
+                liveness=self.liveness,
                 health=self.health,
                 report=self.report,
                 may_hold=lambda messages: True,
@@ -258,7 +264,7 @@ class Bench:
         )
 
     def turn(self) -> None:
-        """A turn, and one without records, which waits for the commit."""
+        """Run a turn, then one without records, which waits for the commit."""
         self.worker.turn()
         self.source.waiting = False
         self.worker.turn()

@@ -1,4 +1,4 @@
-"""Mask workers on a real broker: topics, a configuration over a small ontology, statistics, and workers in threads."""
+"""Mask workers on a real broker: topics, a configuration with a small ontology, statistics, and worker threads."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from stream_masker.service.worker.run import run_worker
 
 SECRET = b"a secret of the worker's tests"
 START = time.time_ns() // 1_000_000 - 3_600_000
-"""The time of the first event, an hour ago: what is older than a topic's retention is deleted."""
+"""The timestamp of the first event, an hour ago: records older than a topic's retention are deleted."""
 
 TIMES = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
-"""Members learn of a rebalance by heartbeats: two a second, for tests need not wait."""
+"""Members learn of a rebalance by heartbeats; two per second keep the tests short."""
 
 BRANCHES, LEAVES = 9, 9
 CODES = [f"C{i}{j}" for i in range(BRANCHES) for j in range(LEAVES)]
 
 
 def ontology() -> str:
-    """CSV of a tree of three levels: root, C0 … C8, C00 … C88."""
+    """Return the CSV of a tree of three levels: root, C0 … C8, C00 … C88."""
     branches = [f"C{i},root,branch {i}" for i in range(BRANCHES)]
     return "\n".join(["concept,parent,label", "root,,all", *branches, *(f"{c},{c[:2]},leaf {c[1:]}" for c in CODES)])
 
 
 def event(number: int, seed: int = 1) -> dict[str, Any]:
-    """A discharge event; its id is its number."""
+    """Return a discharge event; its id is its number."""
     rng = random.Random(seed * 1_000_003 + number)
     first, second = rng.choice(CODES), rng.choice(CODES)
     return {"id": number, "patient": {"id": f"p{number % 7}"}, "first": first, "second": second}
@@ -63,7 +63,7 @@ def value(number: int) -> bytes:
 
 @dataclass
 class Setting:
-    """Topics of one test and the configuration that names them."""
+    """The topics of one test and the configuration that names them."""
 
     bootstrap: str
     folder: Path
@@ -78,12 +78,12 @@ class Setting:
         return self.data["topics"]
 
     def configuration(self, **sections: Any) -> Configuration:
-        """The configuration, with whole sections replaced; it is also written to ``path``."""
+        """Write the configuration, with whole sections replaced, to ``path``, and load it."""
         self.path.write_text(yaml.safe_dump({**self.data, **sections}))
         return load_configuration(self.path, {})
 
     def create(self, partitions: int = 4, **others: int) -> None:
-        """Creates the worker's topics; ``others``: partitions of one of them."""
+        """Create the worker's topics; ``others``: the number of partitions of single ones."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         counts = {"input": partitions, "output": partitions, "rejected": 1, "calibration": 1, "statistics": 1, **others}
         new = [NewTopic(self.topics[role], count) for role, count in counts.items() if count]
@@ -91,7 +91,7 @@ class Setting:
             future.result(30)
 
     def alter(self, role: str, **config: str) -> None:
-        """Sets properties of a topic, written with underscores; the broker takes them up soon, not at once."""
+        """Set properties of a topic, written with underscores, and wait until the broker has applied them."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         named = {name.replace("_", "."): setting for name, setting in config.items()}
         resource = ConfigResource(ResourceType.TOPIC, self.topics[role], set_config=named)
@@ -111,24 +111,24 @@ class Setting:
             future.result(30)
 
     def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
-        """Publishes events; each goes to the partition of its number, modulo their number."""
+        """Publish events; each goes to the partition of its number modulo ``partitions``."""
         records = ({"value": value(i), "partition": i % partitions, "timestamp": START + i, **more} for i in numbers)
         write(self.bootstrap, self.topics["input"], records)
 
     def publish(self, version: int, **changes: Any) -> None:
-        """Publishes statistics of a sample of events; ``changes``: fields of the message."""
+        """Publish statistics of a sample of events; ``changes``: fields of the message."""
         write(self.bootstrap, self.topics["statistics"], [statistics_record(self.configuration(), version, **changes)])
 
     def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
         return read_all(self.bootstrap, self.topics[role], isolation=isolation)
 
     def ended(self) -> int:
-        """How many records have been masked or rejected."""
+        """Return the number of records that are masked or rejected."""
         return len(self.read("output")) + len(self.read("rejected"))
 
 
 def setting(bootstrap: str, folder: Path) -> Setting:
-    """Topic names that no other test has; nothing is created yet."""
+    """Return a setting with unique topic names; no topic is created yet."""
     (folder / "ontology.csv").write_text(ontology())
     (folder / "secret").write_bytes(SECRET)
     (folder / "secret").chmod(0o600)
@@ -146,35 +146,35 @@ def setting(bootstrap: str, folder: Path) -> Setting:
         "http": {"port": 0},
         "worker": {"batch_delay": 0.2, "instance": f"one-{unique}"},
     }
-    made = Setting(bootstrap, folder, data)
-    made.configuration()
-    return made
+    created = Setting(bootstrap, folder, data)
+    created.configuration()
+    return created
 
 
 def producer_of(here: Setting) -> TransactionalProducer:
-    """Of this setting's own transactional id, however often it is called."""
+    """Open a producer; all producers of a setting have the same transactional id."""
     identity = here.topics["input"]
     properties = producer_properties(here.configuration(), identity)
-    made = TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id=identity, turn=lambda: True, expiry=20
+    created = TransactionalProducer(
+        connect=lambda: connect_producer(properties), transactional_id=identity, running=lambda: True, expiry=20
     )
-    assert made.open()
-    return made
+    assert created.open()
+    return created
 
 
 def write_one(
     producer: TransactionalProducer, topic: str, value: bytes, offsets: list, group: object
 ) -> TransactionOutcome:
-    """A transaction of one record."""
-    filled = producer.fill(lambda send: send(topic, 0, [(value, None, 0, [])]))
-    outcome = filled or producer.commit(offsets, group, lambda: None)
+    """Write one record in a transaction; reopen the producer if its client is lost."""
+    failed = producer.begin(lambda send: send(topic, 0, [(value, None, 0, [])]))
+    outcome = failed or producer.commit(offsets, group, lambda: None)
     if not producer.ready:
         producer.open()
     return outcome
 
 
 def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
-    """Key and value of a statistics message over a sample of events."""
+    """Return the key and value of a statistics message for a sample of events."""
     masking = Masking(configuration)
     counts = masking.masker.count([value(number) for number in range(300)]).counts
     fields = {
@@ -193,7 +193,7 @@ def statistics_record(configuration: Configuration, version: int, **changes: Any
 
 
 class Running:
-    """A worker in a thread of its own."""
+    """A worker on its own thread."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.registry = CollectorRegistry()
@@ -213,12 +213,12 @@ class Running:
         return self.registry.get_sample_value(f"stream_masker_{name}", labels) or 0.0
 
     def reaches(self, records: int) -> None:
-        """Waits until so many input records are committed; more would be too many."""
+        """Wait until this number of input records is committed; more is an error."""
         self.wait(lambda: self.metric("records_in_total") >= records, f"{records} records")
         assert self.metric("records_in_total") == records
 
     def wait(self, reached: Callable[[], bool], what: str) -> None:
-        """Waits until ``reached``; fails at once when the worker does."""
+        """Wait until ``reached()``; fail at once if the worker has failed."""
         wait(lambda: self.failure is not None or reached(), what)
         assert self.failure is None, self.failure
 
@@ -230,7 +230,7 @@ class Running:
 
 @contextmanager
 def running(configuration: Configuration) -> Iterator[Running]:
-    """A worker for as long as the block runs; it must stop in order."""
+    """Run a worker while the ``with`` block runs; it must stop in order."""
     worker = Running(configuration)
     worker.thread.start()
     try:
@@ -241,7 +241,7 @@ def running(configuration: Configuration) -> Iterator[Running]:
 
 
 def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
-    """Waits until ``reached``."""
+    """Wait until ``reached()``."""
     deadline = time.monotonic() + timeout
     while not reached():
         assert time.monotonic() < deadline, f"no {what} after {timeout} s"
@@ -249,7 +249,7 @@ def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None
 
 
 def get(port: int, path: str) -> tuple[int, Any]:
-    """The status and JSON of a process's answer."""
+    """Return the HTTP status and the JSON of a process's response."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, json.loads(answer.read())
@@ -258,6 +258,6 @@ def get(port: int, path: str) -> tuple[int, Any]:
 
 
 def http_port(processes: Processes, name: str) -> int:
-    """The port that a process took, out of its log."""
+    """Return the HTTP port of a process, from its log."""
     wait(lambda: "http://127.0.0.1:" in processes.log(name), "the log line with the port")
     return int(re.search(r"http://127\.0\.0\.1:(\d+)", processes.log(name))[1])

@@ -1,4 +1,8 @@
-"""Semantic distances: Wu–Palmer (2017) and the logarithmic taxonomic distance (2013)."""
+"""Semantic distances: Wu–Palmer (2017) and the logarithmic taxonomic distance (2013).
+
+``measures`` has the public classes. Three implementations compute the same floats: ``kernels`` for single pairs and for
+one concept to all others, ``pair_index`` for millions of pairs, and ``many`` for blocks of many concepts to many.
+"""
 
 from stream_masker.core.distance.measures import (
     DISTANCES,

@@ -1,4 +1,7 @@
-"""Compiled semantic distances. One formula per measure, in one place, so that equal distances are equal floats."""
+"""Compiled semantic distances of pairs, and of one concept to all others.
+
+Each measure has one formula in one place, so that equal distances are equal floats in every implementation.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,24 @@ WU_PALMER = 0
 LOG_TAXONOMIC = 1
 
 PREFETCH_TARGETS = 8
-"""What a pair of positions needs is asked for while the pairs this many places before it are worked on."""
+"""The ancestors of a pair are prefetched this many pairs ahead of their use, and their offsets twice as many."""
 
 
 @inlined
 def wu_palmer(depth: int, links: int) -> float:
-    """2017: equations 11 and 12, of the subsumer's depth and the sum of both paths to it."""
+    """Wu–Palmer (2017: equations 11 and 12), from the depth of the subsumer and the links of both paths to it."""
     return 1.0 - (2.0 * depth) / (2.0 * depth + links)
 
 
 @inlined
 def log_taxonomic(union: int, common: int) -> float:
-    """2013: equation 1, of the numbers of all and of common ancestors."""
+    """The logarithmic distance (2013: equation 1), from the numbers of all ancestors and of common ancestors."""
     return math.log2(1.0 + (union - common) / union)
 
 
 @kernel
 def tree_distance(kind: int, lcs_depth: int, depth_a: int, depth_c: int) -> float:
-    """The distance in a tree, where it depends on three depths alone."""
+    """The distance of two concepts of a tree, from their depths and that of their least common subsumer."""
     if kind == WU_PALMER:
         return wu_palmer(lcs_depth, depth_a + depth_c - 2 * lcs_depth)
     return log_taxonomic(depth_a + depth_c - lcs_depth, lcs_depth)
@@ -47,7 +50,7 @@ def tree_pairs(
     depth: Int32Array,
     result: Float64Array,
 ) -> None:
-    """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a tree."""
+    """For each i in ``chosen``, set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree."""
     for i in chosen:
         lcs = a[i]
         other = b[i]
@@ -61,7 +64,7 @@ def tree_pairs(
 
 @kernel
 def tree_to_all(kind: int, a: int, parent: Int32Array, depth: Int32Array) -> Float64Array:
-    """(m,) float64: the distances of one position to every concept of a tree; one pass, parents first."""
+    """(m,) float64: the distance of position ``a`` to every concept of a tree, in one pass, parents first."""
     m = parent.size
     lcs_depth = np.zeros(m, np.int32)
     c = a
@@ -88,9 +91,10 @@ def dag_pairs(
     paths: Int32Array,
     result: Float64Array,
 ) -> None:
-    """Fills the ``chosen`` places of ``result`` with the distances of those pairs of positions in a DAG.
+    """For each i in ``chosen``, set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a DAG.
 
-    Merges the ancestors of both (descending, so deepest first). Each pair's lists are asked for some pairs before.
+    Merges the ancestors of both concepts, which are descending, so that the deepest common ancestors come first. Rows
+    of ancestors are prefetched.
     """
     for j in range(chosen.size):
         if j + 2 * PREFETCH_TARGETS < chosen.size:
@@ -112,12 +116,12 @@ def dag_pairs(
             first = ancestors[p]
             second = ancestors[q]
             if first == second:
-                here = depth[first]
-                if kind == WU_PALMER and here < deepest:
+                level = depth[first]
+                if kind == WU_PALMER and level < deepest:
                     break
                 total = int64(paths[p]) + int64(paths[q])
-                if common == 0 or (here == deepest and total < links):
-                    deepest = here
+                if common == 0 or (level == deepest and total < links):
+                    deepest = level
                     links = total
                 common += 1
             p += first >= second
@@ -138,11 +142,11 @@ def dag_wu_palmer_to_all(
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> Float64Array:
-    """(m,) float64: Wu–Palmer of one position to every concept of a DAG, in one pass over its links.
+    """(m,) float64: the Wu–Palmer distance of position ``a`` to every concept of a DAG, in one pass over its links.
 
-    A concept that subsumes a is its own least common subsumer with a. Any other shares with a just what its parents
-    share with a, one link farther: so the greatest depth over the parents, and of the parents that reach it the least
-    sum of paths, plus one.
+    A concept that subsumes a is its own least common subsumer with a. The common ancestors of any other concept and a
+    are those of its parents and a, one link farther. So the depth of the subsumer is the greatest over the parents, and
+    the sum of paths is the least over the parents with that depth, plus one.
     """
     m = depth.size
     deepest = np.zeros(m, np.int32)
@@ -164,16 +168,16 @@ def dag_wu_palmer_to_all(
 
 @kernel
 def dag_log_taxonomic_to_all(a: int, offsets: Int64Array, ancestors: Int32Array) -> Float64Array:
-    """(m,) float64: the logarithmic taxonomic distance of one position to every concept of a DAG."""
+    """(m,) float64: the logarithmic taxonomic distance of position ``a`` to every concept of a DAG."""
     m = offsets.size - 1
-    mine = np.zeros(m, np.bool_)
+    is_ancestor = np.zeros(m, np.bool_)
     for k in range(offsets[a], offsets[a + 1]):
-        mine[ancestors[k]] = True
+        is_ancestor[ancestors[k]] = True
     own = offsets[a + 1] - offsets[a]
     result = np.empty(m, np.float64)
     for c in range(m):
         common = 0
         for k in range(offsets[c], offsets[c + 1]):
-            common += mine[ancestors[k]]
+            common += is_ancestor[ancestors[k]]
         result[c] = log_taxonomic(own + offsets[c + 1] - offsets[c] - common, common)
     return result

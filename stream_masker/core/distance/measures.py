@@ -21,24 +21,24 @@ ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
 
 
-LEAST_SHARE = 64
-"""A matrix of fewer cells than one in so many concepts is computed pair by pair: a pass over τ would cost more."""
+CONCEPTS_PER_CELL = 64
+"""A matrix with fewer than one cell per 64 concepts of τ is computed pair by pair: a pass over τ would cost more."""
 
 PAIRS_FOR_INDEX = 0.25
-"""The table of hubs is made for this many pairs at a time, as a share of the concepts, and then used for all."""
+"""The pair index is built when at least this many pairs are requested at once, as a share of the concepts."""
 
 
 class Distance(ABC):
-    """A semantic distance sd: τ × τ → [0, 1]; symmetric, 0 for equal concepts. Frozen.
+    """A semantic distance sd: τ × τ → [0, 1]; symmetric, and 0 for equal concepts. Immutable.
 
-    Every method takes concept ids or positions. Concepts outside the taxonomy raise UnknownConceptError.
+    Methods accept concept ids or positions, and raise UnknownConceptError for concepts outside the taxonomy.
     """
 
     name: ClassVar[str]
     kind: ClassVar[int]
 
     def __init__(self, taxonomy: Taxonomy) -> None:
-        """A distance is always that of one taxonomy: depths count from its root."""
+        """The distance depends on the taxonomy, because depths count from its root."""
         self.taxonomy = taxonomy
 
     def __call__(self, c1: str, c2: str) -> float:
@@ -49,25 +49,25 @@ class Distance(ABC):
         return f"{type(self).__name__}({self.taxonomy!r})"
 
     def encode(self, concepts: ConceptsLike) -> Int32Array:
-        """(n,) int32 positions of ids or positions; checks that positions lie in the taxonomy."""
+        """(n,) int32: the positions of concept ids; positions are returned after a range check."""
         if not isinstance(concepts, np.ndarray):
             return self.taxonomy.encode(concepts)
         if concepts.size and not 0 <= concepts.min() <= concepts.max() < len(self.taxonomy):
             index = int(((concepts < 0) | (concepts >= len(self.taxonomy))).argmax())
-            raise UnknownConceptError(f"position {index} of the array lies outside the taxonomy", position=index)
+            raise UnknownConceptError(f"position {index} of the array is outside the taxonomy", position=index)
         return np.ascontiguousarray(concepts, dtype=np.int32)
 
     def pairs(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
-        """(n,) float64: sd(a[i], b[i]). Raises ParameterError when the lengths differ."""
+        """(n,) float64: sd(a[i], b[i]). Raises ParameterError if the lengths differ."""
         first, second = self.encode(a), self.encode(b)
         if first.shape != second.shape:
             raise ParameterError(f"pairs need as many first as second concepts, not {first.size} and {second.size}")
         return self._pairs(first, second)
 
     def between(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
-        """(k, l) float64: sd of each of k concepts to each of l."""
+        """(k, l) float64: the distance of each of k concepts to each of l concepts."""
         first, second = self.encode(a), self.encode(b)
-        if first.size * second.size * LEAST_SHARE < len(self.taxonomy):
+        if first.size * second.size * CONCEPTS_PER_CELL < len(self.taxonomy):
             pairs = np.repeat(first, second.size), np.tile(second, first.size)
             return self._pairs(*pairs).reshape(first.size, second.size)
         result = np.empty((first.size, second.size))
@@ -76,15 +76,15 @@ class Distance(ABC):
         return result
 
     def matrix(self, concepts: ConceptsLike) -> Float64Array:
-        """(k, k) float64, symmetric, zero diagonal: the distance matrix (2017: equation 15)."""
+        """(k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
         return self.between(concepts, concepts)
 
     def targets(self, concepts: ConceptsLike) -> Targets:
-        """Concepts to which the distances of many others are to be computed, in blocks or weighted sums."""
+        """Prepare concepts as targets, to compute distances from many sources in blocks or as weighted sums."""
         return Targets(self.taxonomy, self.kind, self.encode(concepts))
 
     def sources(self, concepts: ConceptsLike) -> Sources:
-        """Concepts whose distances to ``targets`` are to be computed."""
+        """Prepare concepts as sources, to compute their distances to ``targets``."""
         return Sources.of(self.taxonomy, self.encode(concepts))
 
     @abstractmethod
@@ -92,19 +92,19 @@ class Distance(ABC):
         """(m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
 
     def _pairs(self, a: Int32Array, b: Int32Array) -> Float64Array:
-        if "_hubs" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_INDEX:
-            result, left = self._hubs.pairs(self.kind, a, b)
+        if "_pair_index" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_INDEX:
+            result, unresolved = self._pair_index.pairs(self.kind, a, b)
         else:
-            result, left = np.empty(a.size), np.arange(a.size, dtype=np.int32)
-        self._walk(a, b, left, result)
+            result, unresolved = np.empty(a.size), np.arange(a.size, dtype=np.int32)
+        self._compare_ancestors(a, b, unresolved, result)
         return result
 
     @cached_property
-    def _hubs(self) -> PairIndex:
+    def _pair_index(self) -> PairIndex:
         return PairIndex.of(self.taxonomy)
 
-    def _walk(self, a: Int32Array, b: Int32Array, chosen: Int32Array, result: Float64Array) -> None:
-        """Fills the ``chosen`` places of ``result`` by walking over ancestors."""
+    def _compare_ancestors(self, a: Int32Array, b: Int32Array, chosen: Int32Array, result: Float64Array) -> None:
+        """Compute the distances of the ``chosen`` pairs from their ancestors, and store them in ``result``."""
         tau = self.taxonomy
         if tau.is_tree:
             kernels.tree_pairs(self.kind, a, b, chosen, tau.tree.parent, tau.depth, result)
@@ -120,15 +120,15 @@ class Distance(ABC):
 class WuPalmer(Distance):
     """sd(c1, c2) = 1 − 2·depth(LCS) / (2·depth(LCS) + path(c1, LCS) + path(c2, LCS)), in [0, 1) (2017: 11 and 12).
 
-    depth: nodes on the longest path from the root; path: links on the shortest is-a path up to the LCS. Of several
-    least common subsumers (the paper has one) the deepest counts, then the one with the least sum of paths.
+    depth: number of nodes on the longest path from the root. path: number of links on the shortest is-a path up to the
+    LCS. The paper has one least common subsumer. If there are several, the one with the least sum of paths is used.
     """
 
     name = "wu_palmer"
     kind = kernels.WU_PALMER
 
     def to_all(self, position: int) -> Float64Array:
-        """(m,) float64: the distance of the concept at ``position`` to every concept; O(links)."""
+        """(m,) float64: the distance of the concept at ``position`` to every concept, in O(links)."""
         tau = self.taxonomy
         if tau.is_tree:
             return self._tree_to_all(position)
@@ -139,14 +139,14 @@ class WuPalmer(Distance):
 class LogTaxonomic(Distance):
     """d(c1, c2) = log2(1 + (|T1 ∪ T2| − |T1 ∩ T2|) / |T1 ∪ T2|), in [0, 1) (2013: equation 1).
 
-    T: the concept's ancestors in the taxonomy, itself included.
+    T: the ancestors of a concept in the taxonomy, including itself.
     """
 
     name = "log_taxonomic"
     kind = kernels.LOG_TAXONOMIC
 
     def to_all(self, position: int) -> Float64Array:
-        """(m,) float64: the distance of the concept at ``position`` to every concept; O(ancestors of all concepts)."""
+        """(m,) float64: the distance of the concept at ``position`` to every concept, in O(ancestors of all)."""
         if self.taxonomy.is_tree:
             return self._tree_to_all(position)
         up = self.taxonomy.closure
@@ -157,7 +157,7 @@ DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer,
 
 
 def distance_by_name(name: str, taxonomy: Taxonomy) -> Distance:
-    """The distance that the configuration calls ``name``, on a taxonomy. Raises ParameterError."""
+    """The distance with this name in the configuration, on a taxonomy. Raises ParameterError for another name."""
     if name not in DISTANCES:
         raise ParameterError(f"distance={name!r} is not allowed: use {' or '.join(DISTANCES)}")
     return DISTANCES[name](taxonomy)

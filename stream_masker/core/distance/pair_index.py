@@ -1,16 +1,20 @@
-"""Distances of millions of pairs, from one cache line a concept.
+"""An index that computes the distances of millions of pairs, with one cache line per concept.
 
-A few *hubs*, the concepts with the most descendants, subsume most of what two random concepts have in common. With a
-concept subsumes its ancestors, so hubs are closed upwards: if two concepts share an ancestor that is no hub, they share
-one whose parents are all hubs, a *top*. Every concept has a row of eight words:
+*Hubs* are the concepts with the most descendants. They subsume most of what two random concepts have in common. A
+concept subsumes no more concepts than its ancestors do, so all ancestors of a hub are hubs. If two concepts share an
+ancestor that is not a hub, they also share a *top*: an ancestor that is not a hub, but whose parents are all hubs.
 
-* word 0: which hubs subsume it; bits in the order of positions, so that the highest common bit is a deepest common hub;
-* words 1 to 3, but for the 16 highest bits: which tops subsume it, several tops sharing a bit;
-* the 16 highest bits of word 3: how many ancestors it has, itself included (the greatest value: that many or more);
-* words 4 to 7: links on the shortest path up to each hub, four bits each (the greatest value: that many or more).
+Every concept has a row of eight words:
 
-Two concepts whose rows share no top's bit have only hubs in common, and the rows tell their distance exactly. Pairs
-that rows cannot tell are left to the kernels that walk over ancestors.
+* word 0: the hubs that subsume the concept, one bit each. Bits have the order of positions, so the highest common bit
+  of two concepts is a deepest common hub;
+* words 1 to 3, except the 16 highest bits: the tops that subsume it; several tops share a bit;
+* the 16 highest bits of word 3: the number of its ancestors, including itself; the maximum means that many or more;
+* words 4 to 7: the number of links on the shortest path up to each hub, four bits each; the maximum means that many or
+  more.
+
+If the rows of two concepts share no bit of a top, all their common ancestors are hubs, and their rows determine the
+distance exactly. Other pairs stay unresolved; kernels that compare all ancestors compute them.
 """
 
 from __future__ import annotations
@@ -33,9 +37,9 @@ TOP_BITS = 176
 MAX_COUNTED_LINKS = 15
 MANY_ANCESTORS = (1 << 16) - 1
 PREFETCH_PAIRS = 32
-"""Rows are asked for this many pairs ahead of their use."""
+"""Rows are prefetched this many pairs ahead of their use."""
 
-UNTOLD = -1.0
+UNRESOLVED = -1.0
 
 ONE_BIT = np.uint64(1)
 NONE = np.uint64(0)
@@ -43,13 +47,17 @@ FOUR = np.uint64(4)
 TWO = np.uint64(2)
 NIBBLE = np.uint64(15)
 IN_WORD = np.uint64(63)
-TOPS_OF_LAST = np.uint64((1 << 48) - 1)
-COUNT_SHIFT = np.uint64(48)
+TOPS_OF_WORD_3 = np.uint64((1 << 48) - 1)
+ANCESTORS_SHIFT = np.uint64(48)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairIndex:
-    """Rows (m · 8,) uint64, each in one cache line; by bit (64,) each: depths of the hubs, bits of equal depth."""
+    """The rows of m concepts, and the depths of the hubs.
+
+    rows: (m · 8,) uint64, each row in one cache line. depths: (64,) int64, the depth of the hub of each bit. levels:
+    (64,) uint64, for each bit the mask of all hubs with the same depth.
+    """
 
     rows: UInt64Array
     depths: NDArray[np.int64]
@@ -57,10 +65,10 @@ class PairIndex:
 
     @classmethod
     def of(cls, tau: Taxonomy, *, hubs: int = INDEXED_HUBS) -> PairIndex:
-        """The table of a taxonomy, in O(links · hubs of a concept); ``hubs`` from 1 to 64."""
+        """Build the index of a taxonomy, in O(links · hubs of a concept). ``hubs``: 1 to 64."""
         if not 1 <= hubs <= INDEXED_HUBS:
             raise ParameterError(f"hubs={hubs} is not allowed: use 1 to {INDEXED_HUBS}")
-        below = hub_descendants(tau)
+        below = descendant_counts(tau)
         bit = np.full(len(tau), -1, np.int32)
         chosen = np.sort(np.argsort(-below, kind="stable")[:hubs])
         bit[chosen] = np.arange(chosen.size)
@@ -71,21 +79,24 @@ class PairIndex:
         return cls(rows, depths, _levels(depths))
 
     def pairs(self, kind: int, a: Int32Array, b: Int32Array) -> tuple[NDArray[np.float64], Int32Array]:
-        """(n,) float64 distances of n pairs of positions, and the indices of those that are left to others."""
-        result, left = np.empty(a.size), np.empty(a.size, np.int32)
-        size = row_distances(kind, a, b, self.rows, self.depths, self.levels, result, left)
-        return result, left[:size]
+        """(n,) float64: the distances of n pairs of positions, and the indices of the unresolved pairs."""
+        result, unresolved = np.empty(a.size), np.empty(a.size, np.int32)
+        size = row_distances(kind, a, b, self.rows, self.depths, self.levels, result, unresolved)
+        return result, unresolved[:size]
 
 
-def hub_descendants(tau: Taxonomy) -> NDArray[np.int64]:
-    """(m,): how many concepts each one subsumes, itself included."""
+def descendant_counts(tau: Taxonomy) -> NDArray[np.int64]:
+    """(m,) int64: the number of concepts that each concept subsumes, including itself."""
     if tau.is_tree:
         return np.asarray(subtree_sizes(tau.tree.parent))
     return np.bincount(tau.closure.ancestors, minlength=len(tau))
 
 
 def _top_bits(tau: Taxonomy, bit: Int32Array, below: NDArray[np.int64]) -> Int32Array:
-    """(m,): each top's bit, -1 for others. Neighbours share bits, so that each bit has about as many descendants."""
+    """(m,) int32: the bit of each top, -1 for other concepts.
+
+    Neighbours share a bit, such that the tops of each bit have about equally many descendants.
+    """
     children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
     outside = np.bincount(children, bit[tau.parents] < 0, minlength=len(tau))
     tops = np.flatnonzero((bit < 0) & (outside == 0))
@@ -101,14 +112,14 @@ def _ancestor_counts(tau: Taxonomy) -> NDArray[np.int64]:
 
 
 def _levels(depths: NDArray[np.int64]) -> UInt64Array:
-    """(64,) uint64: the bits of the same depth as each bit."""
+    """(64,) uint64: for each bit the mask of all bits with the same depth."""
     powers = ONE_BIT << np.arange(INDEXED_HUBS, dtype=np.uint64)
     return np.asarray(((depths[:, None] == depths) * powers).sum(axis=1, dtype=np.uint64))
 
 
 @kernel
 def subtree_sizes(parent: Int32Array) -> Int64Array:
-    """(m,) int64: how many concepts each one of a tree subsumes, itself included."""
+    """(m,) int64: the number of concepts in the subtree of each concept of a tree."""
     sizes = np.ones(parent.size, np.int64)
     for c in range(parent.size - 1, 0, -1):
         sizes[parent[c]] += sizes[c]
@@ -117,7 +128,7 @@ def subtree_sizes(parent: Int32Array) -> Int64Array:
 
 @inlined
 def links_in(word: np.uint64, bit: np.uint64) -> int:
-    """The links to the hub of that bit, from the word that holds them; ``MAX_COUNTED_LINKS`` for that many."""
+    """The number of links to the hub of a bit, from the word that contains it; at most ``MAX_COUNTED_LINKS``."""
     return int64((word >> ((bit & NIBBLE) << TWO)) & NIBBLE)
 
 
@@ -130,7 +141,7 @@ def fill_rows(
     parents: Int32Array,
     ancestors: Int64Array,
 ) -> None:
-    """Fills rows of zeros, parents first: what subsumes a parent subsumes its children, one link farther."""
+    """Fill ``rows``, which must be zeros: what subsumes a parent also subsumes its children, one link farther."""
     links = np.empty(INDEXED_HUBS, np.int64)
     for c in range(hub_bit.size):
         row = c * WORDS
@@ -149,7 +160,7 @@ def fill_rows(
             links[hub_bit[c]] = 0
         if top_bit[c] >= 0:
             rows[row + 1 + (top_bit[c] >> 6)] |= ONE_BIT << (np.uint64(top_bit[c]) & IN_WORD)
-        rows[row + 3] = (rows[row + 3] & TOPS_OF_LAST) | (np.uint64(ancestors[c]) << COUNT_SHIFT)
+        rows[row + 3] = (rows[row + 3] & TOPS_OF_WORD_3) | (np.uint64(ancestors[c]) << ANCESTORS_SHIFT)
         hubs = rows[row]
         while hubs != NONE:
             bit = highest_bit(hubs)
@@ -166,12 +177,12 @@ def row_distances(
     depths: Int64Array,
     levels: UInt64Array,
     result: Float64Array,
-    left: Int32Array,
+    unresolved: Int32Array,
 ) -> int:
-    """Fills ``result``; the pairs that rows cannot tell go to ``left``. Returns their number.
+    """Compute the distances of pairs from their rows into ``result``, ``UNRESOLVED`` if the rows do not determine it.
 
-    All in one loop: arrays handed to a function, even an inlined one, are counted as references, which costs more than
-    the distance.
+    Writes the indices of unresolved pairs to ``unresolved`` and returns their number. Everything is in one loop:
+    counting references to arrays that are passed to a function, even to an inlined one, costs more than the distance.
     """
     size = 0
     for i in range(first.size):
@@ -180,9 +191,9 @@ def row_distances(
             prefetch(rows, int64(second[i + PREFETCH_PAIRS]) * WORDS)
         a = int64(first[i]) * WORDS
         b = int64(second[i]) * WORDS
-        tops = (rows[a + 1] & rows[b + 1]) | (rows[a + 2] & rows[b + 2]) | (rows[a + 3] & rows[b + 3] & TOPS_OF_LAST)
+        tops = (rows[a + 1] & rows[b + 1]) | (rows[a + 2] & rows[b + 2]) | (rows[a + 3] & rows[b + 3] & TOPS_OF_WORD_3)
         common = rows[a] & rows[b]
-        distance = UNTOLD
+        distance = UNRESOLVED
         if a == b:
             distance = 0.0
         elif tops == NONE and kind == WU_PALMER:
@@ -201,13 +212,13 @@ def row_distances(
             if longest < MAX_COUNTED_LINKS:
                 distance = wu_palmer(depths[bit], least)
         elif tops == NONE:
-            ancestors_a = int64(rows[a + 3] >> COUNT_SHIFT)
-            ancestors_b = int64(rows[b + 3] >> COUNT_SHIFT)
+            ancestors_a = int64(rows[a + 3] >> ANCESTORS_SHIFT)
+            ancestors_b = int64(rows[b + 3] >> ANCESTORS_SHIFT)
             both = int64(popcount(common))
             if max(ancestors_a, ancestors_b) < MANY_ANCESTORS:
                 distance = log_taxonomic(ancestors_a + ancestors_b - both, both)
         result[i] = distance
-        if distance == UNTOLD:
-            left[size] = i
+        if distance == UNRESOLVED:
+            unresolved[size] = i
             size += 1
     return size

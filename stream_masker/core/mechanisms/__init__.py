@@ -1,4 +1,19 @@
-"""Masking mechanisms, by the name that the configuration gives them."""
+"""Masking mechanisms, by their names in the configuration.
+
+* ``base``: the contract that every mechanism meets. ``windowed``: the common implementation over a sliding window.
+* ``method_card``: what each mechanism declares about itself, for the method guide.
+* ``options``: validation of parameters that several mechanisms share.
+* ``encoding``, ``numeric_encoding``: records to columns of positions and numbers, and back.
+* ``distortion``: the tally of mechanisms without noise.
+
+The mechanisms:
+
+* ``noise``: semantic noise (2017), which replaces a value by a concept at a random semantic distance.
+* ``swapping``: rank swapping (2019) and its baselines, which exchange values within a group of records.
+* ``microaggregation``: groups of at least k similar records with one common value (2013).
+* ``transition``: replacement by transition probabilities: VICUS (2012), PRAM and the papers' baselines.
+* ``exponential``: the exponential mechanism, with ε-local differential privacy.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +30,7 @@ from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
 from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
 from stream_masker.core.mechanisms.transition.pram import Pram
 from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
-from stream_masker.core.mechanisms.transition.random import RandomTransitions
+from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
 from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError
@@ -36,7 +51,7 @@ MECHANISMS: dict[str, type[WindowedMechanism[Any]]] = {
         Exponential,
     )
 }
-"""Every mechanism by name; the contract suite checks each of them."""
+"""Every mechanism by name; the contract tests run for each of them."""
 
 __all__ = [
     "MECHANISMS",
@@ -60,7 +75,7 @@ __all__ = [
 
 
 def mechanism(name: str) -> Callable[..., WindowedMechanism[Any]]:
-    """The mechanism of that name: its class, called with parameters of its own. Raises ParameterError."""
+    """Return the class of the mechanism with that name. Raises ParameterError if there is none."""
     if name not in MECHANISMS:
         raise ParameterError(f"mechanism={name!r} is not allowed: use {' or '.join(MECHANISMS)}")
     return MECHANISMS[name]

@@ -1,4 +1,4 @@
-"""The one contract of all masking mechanisms."""
+"""The contract of all masking mechanisms."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ Record: TypeAlias = Mapping[str, Value]
 
 
 class Mechanism(ABC):
-    """Learns statistics from a window of records, and masks records by them.
+    """A masking mechanism: learns statistics from a window of records, and masks records with them.
 
-    ``mask_one`` and ``mask_many`` never change state; ``learn_one`` and ``learn_many`` never emit; only ``calibrate``
-    and ``restore`` change the statistics. The same key under the same statistics gives the same masked record, singly
-    or in a batch of any size.
+    ``mask_one`` and ``mask_many`` never change state. ``learn_one`` and ``learn_many`` never return data. Only
+    ``calibrate`` and ``restore`` change the statistics in force. The same key with the same statistics gives the same
+    masked record, alone or in a batch of any size.
 
-    A record maps each nominal attribute to a concept id, a list of them (array attribute; may be empty) or None
-    (absent), and each numeric one to a number or None.
+    A record maps each nominal attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to
+    None (absent), and each numeric attribute to a number or None.
     """
 
     name: ClassVar[str]
     """The mechanism's name in the configuration and in the headers of masked records."""
 
-    declaration: ClassVar[MethodCard]
-    """What the mechanism is for, what it keeps and what it costs: its row of the method guide."""
+    method_card: ClassVar[MethodCard]
+    """What the mechanism does, preserves and costs: its entry in the method guide."""
 
     needs_group: ClassVar[bool] = False
-    """True for a mechanism that masks records only as a group: it has ``mask_many`` but no ``mask_one``."""
+    """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
 
     @property
     @abstractmethod
     def attributes(self) -> tuple[str, ...]:
-        """The attributes' names, in the order of every column, row and matrix."""
+        """The names of the nominal attributes, in the order of every column, row and matrix."""
 
     @property
     def numeric_attributes(self) -> tuple[str, ...]:
-        """The numeric attributes' names, in the order of ``Batch.numeric``."""
+        """The names of the numeric attributes, in the order of ``Batch.numeric``."""
         return ()
 
     @property
     def group_minimum(self) -> int:
-        """The fewest records that can be masked together; 1 where each is masked by itself."""
+        """The smallest number of records that can be masked together; 1 if each record is masked alone."""
         return 1
 
     @property
@@ -58,48 +58,54 @@ class Mechanism(ABC):
 
     @abstractmethod
     def encode(self, records: Sequence[Record]) -> Batch:
-        """Concept ids to positions. Raises UnknownConceptError, whose ``position`` is the record's index."""
+        """Encode records as columns of positions.
+
+        Raises UnknownConceptError, whose ``position`` is the record's index.
+        """
 
     @abstractmethod
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
-        """Masked columns back to records of concept ids."""
+        """Decode masked columns to records of concept ids."""
 
     @abstractmethod
     def learn_one(self, record: Record, *, time: float | None = None) -> None:
-        """Adds a record to the calibration window; ``time`` in seconds, for windows bounded by age."""
+        """Add a record to the calibration window; ``time``: its time in seconds, for windows bounded by age."""
 
     @abstractmethod
     def learn_many(self, records: Iterable[Record], *, time: float | None = None) -> None:
-        """Adds records to the calibration window, in order."""
+        """Add records to the calibration window, in order."""
 
     @abstractmethod
     def calibrate(self) -> Statistics:
-        """Computes the statistics of the window (the next version) and puts them in force."""
+        """Compute the statistics of the window, as the next version, and put them in force."""
 
     @abstractmethod
     def compute(self, counts: Counts, *, version: int) -> Statistics:
-        """The statistics of the given counts; changes nothing. Raises StatisticsError for counts of no record."""
+        """Compute the statistics of the given counts, without changing state.
+
+        Raises StatisticsError if there are no records.
+        """
 
     @abstractmethod
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
-        """Masks one record with the noise of ``key``."""
+        """Mask one record with the random words of ``key``."""
 
     @abstractmethod
     def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
-        """Masks records, each with the noise of its own key."""
+        """Mask records, each with the random words of its own key."""
 
     @abstractmethod
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Masks encoded records: what the service calls. ``keys`` gives each record's random words."""
+        """Mask encoded records, as the service does; ``keys`` gives the random words of each record."""
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything that masking depends on beside the parameters, as JSON-serialisable data."""
+        """Return everything that masking depends on except the parameters, as JSON-serialisable data."""
         return self.snapshot_of(self.statistics)
 
     def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:
-        """The snapshot that puts these statistics in force, here or in another process."""
+        """Return the snapshot that puts these statistics in force, in this or in another process."""
         return {"mechanism": self.name, "statistics": statistics.to_dict()}
 
     @abstractmethod
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Puts a snapshot in force. Raises StatisticsError when it is of another mechanism, format or attributes."""
+        """Put a snapshot in force. Raises StatisticsError if its mechanism, format or attributes differ."""

@@ -1,4 +1,4 @@
-"""What masking did to values, where there is no noise to hold it against."""
+"""The tally of mechanisms that add no noise."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from stream_masker.core.dtypes import Int32Array
 
 
 def distortion_tally(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Tally:
-    """Of the values of one attribute, (k,) positions each; ``truncated``: those that the mechanism could not mask."""
+    """Return the tally of one attribute's values; its ``squared_noise`` is 0.
+
+    * ``before``, ``after``: (k,) int32 positions.
+    * ``truncated``: the number of values that the mechanism could not mask.
+    """
     changed = before != after
-    apart = d.pairs(before[changed], after[changed])
-    there = int(np.count_nonzero(before >= 0))
-    return Tally(values=there, squared_distance=float((apart**2).sum()), truncated=truncated)
+    distances = d.pairs(before[changed], after[changed])
+    present = int(np.count_nonzero(before >= 0))
+    return Tally(values=present, squared_distance=float((distances**2).sum()), truncated=truncated)

@@ -1,4 +1,4 @@
-"""Records of concept ids to columns of positions, and back."""
+"""The encoding of records of concept ids as columns of positions, and the decoding."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 NO_CONCEPT = ""
-"""Stands for an absent value where ids are looked up: no concept has an empty id, and what is not found is absent."""
+"""The id that replaces an absent value in a lookup. No concept has an empty id, so the lookup yields ``ABSENT``."""
 
 
 def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Batch:
-    """The records as a batch. Fields that are no attribute are not read; an attribute that is not there is absent.
+    """Encode records as a batch. Fields that are not attributes are ignored; a missing attribute is absent.
 
-    Raises UnknownConceptError, whose ``position`` is the record's index, and ParameterError for a value that is
-    neither a concept id, a list of them, nor None, or for an attribute with lists in some records and ids in others.
+    Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
+    for a value that is not a concept id, a list of them, or None, and for an attribute with lists in some records and
+    single ids in others.
     """
     columns = tuple(encode_column(name, _values_of(name, records), tau) for name, tau in taxonomies.items())
     return Batch(len(records), columns)
@@ -35,18 +36,18 @@ def _values_of(name: str, records: Sequence[Record]) -> list[Value]:
 
 
 def encode_column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
-    """One attribute's values as a column: of an array if any of them is a list."""
-    found = _found(values, taxonomy)
-    if found is not None:
-        return Column(found)
+    """Encode the values of one attribute; the column is an array if any value is a list."""
+    codes = _find_all(values, taxonomy)
+    if codes is not None:
+        return Column(codes)
     kinds = set(map(type, values))
     if any(issubclass(kind, list) for kind in kinds):
         return _array(name, values, taxonomy)
     return Column(_scalars(name, values, taxonomy, absent=type(None) in kinds))
 
 
-def _found(values: Sequence[Value], taxonomy: Taxonomy) -> NDArray[np.int32] | None:
-    """The positions of values that are all concept ids; None otherwise."""
+def _find_all(values: Sequence[Value], taxonomy: Taxonomy) -> NDArray[np.int32] | None:
+    """Return the positions of values that are all known concept ids; otherwise None."""
     try:
         codes = taxonomy.find_texts(values)  # type: ignore[arg-type]
     except TypeError:
@@ -59,7 +60,7 @@ def _scalars(name: str, values: Sequence[Value], taxonomy: Taxonomy, *, absent: 
     codes = taxonomy.find(texts)
     for index in np.flatnonzero(codes < 0).tolist():
         if values[index] is not None:
-            raise _refusal(name, index, values[index])
+            raise _encoding_error(name, index, values[index])
     return codes
 
 
@@ -70,7 +71,7 @@ def _array(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:
     codes = taxonomy.find(texts)
     if codes.size and codes.min() < 0:
         first = int(np.argmax(codes < 0))
-        raise _refusal(name, int(np.searchsorted(offsets, first, side="right")) - 1, texts[first])
+        raise _encoding_error(name, int(np.searchsorted(offsets, first, side="right")) - 1, texts[first])
     return Column(codes, offsets)
 
 
@@ -78,12 +79,12 @@ def _elements(name: str, index: int, value: object) -> Sequence[str]:
     if isinstance(value, str):
         raise ParameterError(f"attribute {name!r} is a list in some records, but a single value in record {index}")
     if not isinstance(value, list | None):
-        raise _refusal(name, index, value)
+        raise _encoding_error(name, index, value)
     return value or ()
 
 
-def _refusal(name: str, index: int, value: object) -> ParameterError | UnknownConceptError:
-    """The error for a value of a record that has no position. Does not tell the value."""
+def _encoding_error(name: str, index: int, value: object) -> ParameterError | UnknownConceptError:
+    """Return the error for a value of a record that has no position. The message never contains the value."""
     if isinstance(value, str):
         message = f"attribute {name!r} of record {index} holds a value that is no concept of its taxonomy"
         return UnknownConceptError(message, position=index)
@@ -94,13 +95,13 @@ def _refusal(name: str, index: int, value: object) -> ParameterError | UnknownCo
 
 
 def decode(masked: MaskedBatch, taxonomies: Mapping[str, Taxonomy]) -> list[dict[str, Value]]:
-    """Masked columns as records of every attribute; None where a scalar is absent."""
+    """Decode masked columns to records of all attributes; an absent scalar becomes None."""
     columns = [_values(column, tau) for column, tau in zip(masked.columns, taxonomies.values(), strict=True)]
     if len(columns) == 1:
         (name,) = taxonomies
         return [{name: value} for value in columns[0]]
-    one, two, *others = taxonomies
-    rows = [{one: first, two: second} for first, second in zip(columns[0], columns[1], strict=True)]
+    first_name, second_name, *others = taxonomies
+    rows = [{first_name: first, second_name: second} for first, second in zip(columns[0], columns[1], strict=True)]
     for name, values in zip(others, columns[2:], strict=True):
         for row, value in zip(rows, values, strict=True):
             row[name] = value

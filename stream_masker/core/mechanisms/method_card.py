@@ -1,4 +1,4 @@
-"""What a mechanism says of itself: a row of the method guide (2017's Table 9, extended to all methods)."""
+"""The entry of a mechanism in the method guide, which extends 2017's Table 9 to all mechanisms."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodCard:
-    """For readers who choose a method; every text is a phrase without a full stop.
+    """What a mechanism does, preserves and costs, for readers who choose one.
 
-    source: paper and section. attributes: how many and of what kind. taxonomies: what they have to be. preserves: of
-    meaning, mean, dispersion, correlation, marginals and the like. guarantee: what an intruder cannot do, if that is
-    guaranteed. latency: what a record waits for. cost: of masking one record, in O-notation. numeric: whether numeric
-    attributes may stand beside the nominal ones.
+    Every text is a phrase without a full stop.
+
+    The guide takes the name and ``needs_group`` from the mechanism's class, and its parameters from the configuration.
+
+    * ``summary``: what happens to a value.
+    * ``use_when``: the situation in which to choose the mechanism.
+    * ``source``: the paper and section.
+    * ``attributes``: how many attributes it takes, and of which kind.
+    * ``taxonomies``: what it requires of the taxonomies.
+    * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
+    * ``guarantee``: the protection that is guaranteed, if any.
+    * ``latency``: what a record has to wait for.
+    * ``cost``: of masking one record, in O-notation.
+    * ``numeric``: whether it also masks numeric attributes.
     """
 
+    summary: str
+    use_when: str
     source: str
     attributes: str
     taxonomies: str

@@ -1,4 +1,7 @@
-"""The parameters of mechanisms: what is allowed; of semantic noise, which method 2017's Table 9 suggests instead."""
+"""Validation of parameters that mechanisms share.
+
+For semantic noise, error messages name the method that 2017's Table 9 suggests instead.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,18 @@ from stream_masker.errors import ParameterError
 REFERENCES = ("mean", "pair", "root")
 
 MAX_ALPHA = 10.0
+"""The largest noise level α that is allowed."""
 
-PairNames: TypeAlias = Sequence[tuple[str, str]]
+AttributePairs: TypeAlias = Sequence[tuple[str, str]]
+"""Pairs of attributes, by name."""
 
 
 def checked_attributes(
     taxonomies: Mapping[str, Taxonomy], numeric: Mapping[str, object] | None = None
 ) -> tuple[str, ...]:
-    """The nominal attributes' names, in order; there may be none beside numeric ones.
+    """Return the names of the nominal attributes, in order; empty if all attributes are numeric.
 
-    Raises ParameterError when there is no attribute at all, or one without a taxonomy.
+    Raises ParameterError if there is no attribute at all, or an attribute without a taxonomy.
     """
     if not taxonomies and not numeric:
         raise ParameterError("there is no attribute to mask: give at least one taxonomy")
@@ -32,17 +37,25 @@ def checked_attributes(
     return tuple(taxonomies)
 
 
-def for_each(what: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
-    """What is given of every attribute, in their order, from one for all or one for each. Raises ParameterError."""
+def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
+    """Return one parameter value per attribute, in order, from one for all or a mapping.
+
+    Raises ParameterError if the mapping does not name exactly the attributes.
+    """
     each = given if isinstance(given, Mapping) else dict.fromkeys(attributes, given)
     if set(each) != set(attributes):
-        raise ParameterError(f"{what} is given for {_names(each)}: give one number, or one for each of {attributes}")
+        raise ParameterError(
+            f"{parameter} is given for {_quoted(each)}: give one number, or one for each of {attributes}"
+        )
     return {name: each[name] for name in attributes}
 
 
 def checked_alpha(alpha: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:
-    """α of every attribute, from one for all or one for each. Raises ParameterError; each must be in (0, 10]."""
-    return {name: _checked_level(name, level) for name, level in for_each("alpha", alpha, attributes).items()}
+    """Return α of every attribute, from one for all or one for each.
+
+    Raises ParameterError unless each is in (0, 10].
+    """
+    return {name: _checked_level(name, level) for name, level in per_attribute("alpha", alpha, attributes).items()}
 
 
 def _checked_level(name: str, alpha: object) -> float:
@@ -52,57 +65,59 @@ def _checked_level(name: str, alpha: object) -> float:
 
 
 def check_rollup_depth(depth: int) -> None:
-    """Raises ParameterError unless the depth is 1 (the root) or more."""
+    """Raise ParameterError unless the depth is at least 1 (the root)."""
     require_type("rollup_depth", depth, int)
     if depth < 1:
         raise ParameterError(f"rollup_depth={depth} is not allowed: use 1 (the root) or more")
 
 
-def partners(
-    reference: str, pairs: PairNames | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
+def partner_indices(
+    reference: str, pairs: AttributePairs | None, taxonomies: Mapping[str, Taxonomy], *, correlated: bool
 ) -> tuple[int, ...]:
-    """The index of each attribute's partner, in order; empty unless ``reference`` is ``pair``.
+    """Return the index of each attribute's partner, in order; empty unless ``reference`` is ``pair``.
 
-    Raises ParameterError where pairs are given for another reference, or are not disjoint pairs of all attributes with
-    the same taxonomy each (2017: section 4.5).
+    Raises ParameterError if pairs are given for another reference, or if they are not disjoint pairs of all attributes
+    with one taxonomy per pair (2017: section 4.5).
     """
     if reference != "pair":
-        _refuse_pairs(pairs)
+        _reject_pairs(pairs)
         return ()
-    partner = _by_name(_checked_pairs(pairs, taxonomies, correlated))
+    partner = _partner_names(_checked_pairs(pairs, taxonomies, correlated))
     attributes = tuple(taxonomies)
     return tuple(attributes.index(partner[name]) for name in attributes)
 
 
-def _refuse_pairs(pairs: PairNames | None) -> None:
+def _reject_pairs(pairs: AttributePairs | None) -> None:
     if pairs is not None:
-        raise ParameterError(f"pairs={list(pairs)!r} are only for reference='pair': leave them out")
+        raise ParameterError(f"pairs={list(pairs)!r} is only allowed with reference='pair': remove it")
 
 
-def _checked_pairs(pairs: PairNames | None, taxonomies: Mapping[str, Taxonomy], correlated: bool) -> PairNames:
+def _checked_pairs(
+    pairs: AttributePairs | None, taxonomies: Mapping[str, Taxonomy], correlated: bool
+) -> AttributePairs:
     attributes = tuple(taxonomies)
-    wanted = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
-    counts = Counter(name for pair in wanted for name in pair)
-    if {len(pair) for pair in wanted} != {2} or counts != Counter(attributes):
+    groups = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
+    counts = Counter(name for pair in groups for name in pair)
+    if {len(pair) for pair in groups} != {2} or counts != Counter(attributes):
         raise ParameterError(
             f"reference='pair' needs every attribute in exactly one pair of two attributes, "
-            f"not pairs={pairs!r} of {attributes}: {suggestion(attributes, correlated)}"
+            f"not pairs={pairs!r} of {attributes}: {table_9_suggestion(attributes, correlated)}"
         )
-    for first, second in wanted:
+    for first, second in groups:
         if taxonomies[first] != taxonomies[second]:
             raise ParameterError(
-                f"reference='pair' needs the same taxonomy for both attributes of a pair, and {first!r} and {second!r} "
-                f"have different ones: {suggestion(attributes, correlated)}"
+                f"reference='pair' needs the same taxonomy for both attributes of a pair, but {first!r} and {second!r} "
+                f"have different ones: {table_9_suggestion(attributes, correlated)}"
             )
-    return [(first, second) for first, second in wanted]
+    return [(first, second) for first, second in groups]
 
 
-def _by_name(pairs: PairNames) -> dict[str, str]:
+def _partner_names(pairs: AttributePairs) -> dict[str, str]:
     return {**dict(pairs), **{second: first for first, second in pairs}}
 
 
-def suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
-    """What 2017's Table 9 suggests for attributes that are no pairs of one taxonomy."""
+def table_9_suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
+    """Return what 2017's Table 9 suggests for attributes that do not form pairs of one taxonomy."""
     if len(attributes) == 1:
         return "2017's Table 9 suggests Uncorrelated-Algorithm1 for one attribute (correlated=False, reference='mean')"
     kind = "two attributes of different taxonomies" if len(attributes) == 2 else "more than two attributes"
@@ -113,5 +128,5 @@ def suggestion(attributes: tuple[str, ...], correlated: bool) -> str:
     )
 
 
-def _names(given: Iterable[str]) -> str:
+def _quoted(given: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in given) or "no attribute"

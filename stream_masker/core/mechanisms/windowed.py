@@ -1,4 +1,7 @@
-"""What all mechanisms share that learn from a sliding window: records in and out, calibration, snapshots."""
+"""The common implementation of mechanisms that learn from a sliding window.
+
+It encodes and decodes records, keeps the window, computes statistics, and writes and restores snapshots.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +24,24 @@ from stream_masker.core.statistics.window_statistics import IncrementalStatistic
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
+NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
+
 DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
-"""A distance's name, or what makes it of a taxonomy (such as its class)."""
+"""The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
 
 Prepared = TypeVar("Prepared")
-"""What a mechanism makes of statistics once, when they come into force, so that masking finds it ready."""
+"""What a mechanism derives from statistics once, when they come into force, for use by every mask."""
 
 
 class WindowedMechanism(Mechanism, Generic[Prepared]):
-    """A mechanism over taxonomies whose statistics are those of a sliding window's counts.
+    """A mechanism over taxonomies whose statistics are computed from the counts of a sliding window.
 
-    A subclass gives ``_prepare``, which checks statistics and makes of them what masking needs, and ``mask_batch``;
-    and ``_model``, where masking needs more of the window than the statistics tell.
+    A subclass implements ``_prepare``, which validates statistics and derives what masking needs from them, and
+    ``mask_batch``. It overrides ``_model`` if masking needs more of the window than its statistics.
     """
 
     snapshot_format: ClassVar[int] = 1
-    """Of ``snapshot``; a snapshot of another format is refused."""
+    """The format number of ``snapshot``; a snapshot of another format is rejected."""
 
     def __init__(
         self,
@@ -49,15 +54,19 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Everything is checked here: ParameterError says what was given and what is allowed.
+        """Create a mechanism without statistics.
 
-        taxonomies: τ by attribute, in the order of all columns. numeric: numeric attributes beside them, for mechanisms
-        that mask such (``declaration.numeric``). window, window_age: records, and seconds or None, of the calibration
-        window. rollup_depth: of ``Statistics.rollup``. seed: the secret from which ``mask_one`` and ``mask_many``
-        derive random bits.
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns.
+        * ``numeric``: the numeric attributes, for mechanisms that mask them (``method_card.numeric``).
+        * ``distance``: the semantic distance.
+        * ``window``: the size of the calibration window in records. ``window_age``: its age limit in seconds, or None.
+        * ``rollup_depth``: the depth of ``Statistics.rollup``.
+        * ``seed``: the secret from which ``mask_one`` and ``mask_many`` derive random words.
         """
-        if numeric and not self.declaration.numeric:
-            raise ParameterError(f"{self.name} masks nominal attributes only, not the numeric {', '.join(numeric)}")
+        if numeric and not self.method_card.numeric:
+            raise ParameterError(f"{self.name} masks nominal attributes only: remove the numeric {', '.join(numeric)}")
         options.check_rollup_depth(rollup_depth)
         self._attributes = options.checked_attributes(taxonomies, numeric)
         self._taxonomies = dict(taxonomies)
@@ -65,7 +74,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._distances = tuple(_distance(distance, tau) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
-        self._following = IncrementalStatistics(self._distances)
+        self._incremental = IncrementalStatistics(self._distances)
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
         self._statistics: Statistics | None = None
@@ -77,26 +86,26 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     @property
     def numeric_attributes(self) -> tuple[str, ...]:
-        """The numeric attributes' names, in the order of ``Batch.numeric``."""
+        """The names of the numeric attributes, in the order of ``Batch.numeric``."""
         return tuple(self._numeric)
 
     @property
     def distances(self) -> tuple[Distance, ...]:
-        """Each attribute's semantic distance, in the attributes' order."""
+        """The semantic distance of each attribute, in the attributes' order."""
         return self._distances
 
     @property
     def statistics(self) -> Statistics:
         if self._statistics is None:
-            raise StatisticsError("there are no statistics yet: calibrate on records, or restore a snapshot")
+            raise StatisticsError(NO_STATISTICS)
         return self._statistics
 
     def encode(self, records: Sequence[Record]) -> Batch:
-        """The records as columns of positions.
+        """Encode records as columns of positions; fields that are not attributes are ignored.
 
-        Fields that are no attribute are not read. Raises UnknownConceptError, whose ``position`` is the record's
-        index, and ParameterError for what is neither a concept id, a list of them, nor None, and for numeric
-        attributes what is neither a number that they take nor None.
+        Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises
+        ParameterError for a nominal value that is not a concept id, a list of them, or None, and for a numeric value
+        that is neither None nor a number that the attribute allows.
         """
         batch = encoding.encode(records, self._taxonomies)
         return (
@@ -115,17 +124,17 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._window.add(self.encode(list(records)), time)
 
     def calibrate(self) -> Statistics:
-        """Computes the statistics of the window and puts them in force; StatisticsError when the window is empty."""
+        """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""
         version = self._statistics.version + 1 if self._statistics else 1
         self._use(self.compute(self._window.counts(), version=version))
         return self.statistics
 
     def compute(self, counts: Counts, *, version: int) -> Statistics:
-        """The statistics of the counts; what was seen before is that of the statistics in force. Changes nothing.
+        """Compute the statistics of the counts, without changing those in force.
 
-        Counts that are mostly those that were given before take less time (``IncrementalStatistics``).
-
-        Raises StatisticsError when an attribute has no value, or when masking by these statistics would mask nothing.
+        ``Statistics.observed`` includes the concepts observed in the statistics in force. Counts that differ little
+        from those of the previous call take less time (``IncrementalStatistics``). Raises StatisticsError if an
+        attribute has no value, or if masking with these statistics would not change anything.
         """
         statistics = compute_statistics(
             counts,
@@ -135,22 +144,22 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             rollup_depth=self._rollup_depth,
             previous=self._statistics,
             numeric=self.numeric_attributes,
-            following=self._following,
+            incremental=self._incremental,
         ).with_model(self._model(counts))
         self._prepare(statistics)
         return statistics
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
-        """Masks one record with the random bits of ``key``. Raises ParameterError if the mechanism needs a group."""
+        """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
         if self.needs_group:
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
         return self.mask_many([record], keys=[key])[0]
 
     def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
-        """Masks records, each with the random bits of its own key.
+        """Mask records, each with the random words of its own key.
 
-        Gives a value or None for every attribute; fields that are no attribute are left out. Raises ParameterError for
-        another number of keys than of records, and like ``encode`` and ``mask_batch``.
+        Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
+        ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
         return self._mask_many(records, self.encode(records), keys)
 
@@ -163,10 +172,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Puts a snapshot in force.
+        """Put a snapshot in force.
 
-        Raises StatisticsError, and changes nothing, when it is of another mechanism, format, attributes or taxonomies,
-        or when its numbers cannot be masked by.
+        Raises StatisticsError, and changes nothing, if its mechanism, format, attributes or taxonomies differ, or if
+        its statistics cannot be used for masking.
         """
         statistics = Statistics.from_dict(snapshot.get("statistics", {}))
         expected = self.snapshot_of(statistics)
@@ -177,33 +186,35 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:
-        """What masking by the statistics needs. Raises StatisticsError when they cannot be masked by."""
+        """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
 
     def _model(self, counts: Counts) -> Mapping[str, Any]:
-        """What masking needs of the window beside its statistics, as JSON-serialisable data (``Statistics.model``)."""
+        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
         return {}
 
     def _use(self, statistics: Statistics) -> None:
         if statistics.attributes != self._attributes:
-            raise StatisticsError(f"the statistics are of {statistics.attributes}, not of {self._attributes}")
+            raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
         names = statistics.numeric.names if statistics.numeric else ()
         if names != self.numeric_attributes:
-            raise StatisticsError(f"the statistics are of the numeric {names}, not of {self.numeric_attributes}")
+            raise StatisticsError(f"the statistics have the numeric attributes {names}, not {self.numeric_attributes}")
         self._prepared = self._prepare(statistics)
         self._statistics = statistics
 
-    def _ready(self) -> Prepared:
-        """What was prepared of the statistics in force. Raises StatisticsError while there are none."""
+    def _prepared_statistics(self) -> Prepared:
+        """Return what was prepared from the statistics in force. Raises StatisticsError if there are none."""
         if self._prepared is None:
-            raise StatisticsError("there are no statistics yet: calibrate on records, or restore a snapshot")
+            raise StatisticsError(NO_STATISTICS)
         return self._prepared
 
     def _check(self, batch: Batch, keys: Keys) -> None:
-        """Raises ParameterError for a batch of other attributes, or of another size than the keys."""
+        """Raise ParameterError if the batch has other attributes than the mechanism, or another size than the keys."""
         if len(batch.columns) != len(self._attributes):
-            raise ParameterError(f"the batch has {len(batch.columns)} columns, not one for each of {self._attributes}")
+            raise ParameterError(
+                f"the batch has {len(batch.columns)} columns, but the attributes are {self._attributes}"
+            )
         if (0 if batch.numeric is None else batch.numeric.shape[1]) != len(self._numeric):
-            raise ParameterError(f"the batch's numbers are not one for each of {self.numeric_attributes}")
+            raise ParameterError(f"the batch does not have one numeric column for each of {self.numeric_attributes}")
         if len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
@@ -220,7 +231,7 @@ def _distance(choice: DistanceChoice, taxonomy: Taxonomy) -> Distance:
 
 
 def _leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str, Value]]) -> None:
-    """Gives records without a list none, where decoding gives an empty one."""
+    """Restore None for records without a list, for which decoding returned an empty list."""
     for record, row in zip(records, masked, strict=True):
         if record.get(name) is None:
             row[name] = None

@@ -1,4 +1,11 @@
-"""Ontologies, the taxonomies of semantic domains, and the mapping of values to concepts."""
+"""Ontologies, the taxonomies of semantic domains, and the mapping of values to concepts.
+
+* ``sources`` resolves a name, a file or a folder. A reader in ``formats`` parses it into a ``draft``.
+* ``data`` checks a draft with ``links`` and ``graph``, and orders it: the result is a ``taxonomy`` and ``names``.
+* ``storage`` writes that result to a file of arrays, and maps it again.
+* ``ontology`` is the public class over it. ``mapping`` finds the concepts of data values.
+* ``text_table``, ``text_hash`` and ``lookup`` store texts as arrays and find them.
+"""
 
 from stream_masker.core.ontology.mapping import UNKNOWN, ConceptMap, Match
 from stream_masker.core.ontology.ontology import Ontology

@@ -1,20 +1,25 @@
-"""Compiled walks over rooted DAGs of is-a links, given as compressed rows (offsets and indices).
+"""Compiled graph algorithms over rooted DAGs of is-a links, given as compressed rows (offsets and indices).
 
-Concepts are numbered so that every parent comes before its children; see ``Taxonomy``.
+m is the number of concepts. ``longest_depths`` and ``breadth_first`` accept concepts in any order; the others require
+that the position of every parent is less than those of its children, as in a ``Taxonomy``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.ontology.arrays import offsets_from_lengths
 
 
 @kernel
 def longest_depths(parent_counts: Int64Array, child_offsets: Int64Array, children: Int32Array) -> Int32Array:
-    """(m,) int32: nodes on the longest path from a root to each concept, roots 1; 0 in or below a cycle."""
+    """(m,) int32: the number of nodes on the longest path from a root to each concept.
+
+    It is 1 for roots, and 0 for concepts in or below a cycle. Every concept enters the queue after its last parent
+    (Kahn's algorithm).
+    """
     m = parent_counts.size
     depth = np.zeros(m, np.int32)
     reached = np.zeros(m, np.int32)
@@ -43,33 +48,33 @@ def longest_depths(parent_counts: Int64Array, child_offsets: Int64Array, childre
 
 @kernel
 def breadth_first(depth: Int32Array, child_offsets: Int64Array, children: Int32Array) -> Int64Array:
-    """(m,) int64: the concepts by depth, then by the place of their first parent in this order, then by number.
+    """(m,) int64: the concepts ordered by depth, then by the rank of their first parent in this order, then by index.
 
-    ``depth``: of ``longest_depths``, with one root. All parents of a concept have lesser depths, so their places are
-    known when it is met, the first time from the first of them.
+    ``depth``: the result of ``longest_depths``, for one root. All parents of a concept have smaller depths, so they are
+    visited before it, in the resulting order: the first visit of a concept comes from its first parent.
     """
     m = depth.size
-    place = np.zeros(depth.max() + 2, np.int64)
+    next_rank = np.zeros(depth.max() + 2, np.int64)
     for c in range(m):
-        place[depth[c] + 1] += 1
-    place = np.cumsum(place)
+        next_rank[depth[c] + 1] += 1
+    next_rank = np.cumsum(next_rank)
     order = np.empty(m, np.int64)
-    met = np.zeros(m, np.bool_)
+    visited = np.zeros(m, np.bool_)
     order[0] = np.argmin(depth)
     for k in range(m):
         c = order[k]
         for j in range(child_offsets[c], child_offsets[c + 1]):
             child = children[j]
-            if not met[child]:
-                met[child] = True
-                order[place[depth[child]]] = child
-                place[depth[child]] += 1
+            if not visited[child]:
+                visited[child] = True
+                order[next_rank[depth[child]]] = child
+                next_rank[depth[child]] += 1
     return order
 
 
 @kernel
 def descendants_of(start: int, child_offsets: Int64Array, children: Int32Array) -> BoolArray:
-    """(m,) bool: ``start`` and everything below it."""
+    """(m,) bool: whether each concept is ``start`` or one of its descendants."""
     m = child_offsets.size - 1
     below = np.zeros(m, np.bool_)
     stack = np.empty(m, np.int64)
@@ -90,10 +95,10 @@ def descendants_of(start: int, child_offsets: Int64Array, children: Int32Array) 
 
 @kernel
 def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """Ancestors of every concept, itself included: offsets (m + 1,), positions (descending) and shortest paths.
+    """The ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest paths.
 
-    A concept's ancestors are itself and its parents' ancestors, one link farther: exact because the concepts are
-    numbered parents first.
+    The ancestors of a concept are itself, at 0 links, and the ancestors of its parents, one link farther. Parents come
+    first, so their rows are complete.
     """
     m = parent_offsets.size - 1
     offsets = np.zeros(m + 1, np.int64)
@@ -135,10 +140,11 @@ def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array
 
 @kernel
 def level_ranges(parent: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """For every concept s of a tree and every k up to its height: the positions of its descendants k levels below.
+    """The ranges of positions of the descendants k levels below s, for every concept s of a tree, k = 0 … height of s.
 
-    The numbering (by depth, then by the parent's position) makes each of these one contiguous range.
-    ``parent``: (m,) int32, -1 for the root. Returns offsets (m + 1,), first positions and ends (half open).
+    Concepts are ordered by depth, then by the position of their parent, so these descendants are contiguous.
+    ``parent``: (m,) int32, -1 for the root. Returns compressed rows: offsets (m + 1,), first positions, and ends (half
+    open).
     """
     m = parent.size
     height = np.zeros(m, np.int64)
@@ -162,6 +168,6 @@ def level_ranges(parent: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array
 
 
 def compress(rows: Int64Array, columns: Int64Array, size: int) -> tuple[Int64Array, Int32Array]:
-    """Compressed rows of the links (rows[k], columns[k]); within a row ascending. Offsets (size + 1,), indices."""
+    """Compressed rows of the links (rows[k], columns[k]): offsets (size + 1,), and columns, ascending in each row."""
     links = np.sort(rows * size + columns)
     return offsets_from_lengths(np.bincount(rows, minlength=size)), (links % size).astype(np.int32)

@@ -1,4 +1,7 @@
-"""From texts back to their indices, by hash tables that can be mapped from a file."""
+"""Lookup of texts: ``TextLookup`` finds exact texts, ``FoldedIndex`` finds texts regardless of spelling.
+
+Both store arrays only, so that they can be mapped from a file.
+"""
 
 from __future__ import annotations
 
@@ -7,65 +10,69 @@ from itertools import islice
 
 import numpy as np
 
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.ontology import text_hash
-from stream_masker.core.ontology.arrays import frozen_array, offsets_from_lengths
-from stream_masker.core.ontology.texts import CACHED_TEXTS_MAX, Texts, encoded
+from stream_masker.core.ontology.text_table import CACHED_TEXTS_MAX, TextTable, encoded
 
 LOOKUP_CHUNK = 65_536
-NAME_SEPARATOR = "\0"
-END = NAME_SEPARATOR * (1 + text_hash.SHORT)
-"""After the last of joined texts: what ends it, and room to read words of bytes."""
+TEXT_SEPARATOR = "\0"
+JOINED_END = TEXT_SEPARATOR * (1 + text_hash.SHORT)
+"""Appended to joined texts: the separator after the last text, and padding for reads of whole words."""
 
 MANY_MATCHES = 500
-"""Texts to find at once that are worth a table of short ones."""
+"""The least texts to look up at once for which the hash table of short texts is used."""
 
-NO_TEXT = b"\xff"
-"""What stands for a value that is no text: no UTF-8, so never found."""
+INVALID_UTF8 = b"\xff"
+"""Replaces values that are not texts. It is not valid UTF-8, so it equals no text of a table."""
 
 
-class Lookup:
-    """Finds the index of a text in a table of unique texts."""
+class TextLookup:
+    """A hash table that finds the index of a text in a table of distinct texts.
 
-    def __init__(self, texts: Texts, slots: Int32Array | None = None) -> None:
-        """slots: (s,) int32 as another ``Lookup`` over equal texts made them; made anew without."""
+    Found indices of single texts are cached, at most ``CACHED_TEXTS_MAX`` of them.
+    """
+
+    def __init__(self, texts: TextTable, slots: Int32Array | None = None) -> None:
+        """``slots``: (s,) int32, those of another ``TextLookup`` over equal texts; computed if None."""
         self.texts = texts
         self.slots = frozen_array(_slots(texts) if slots is None else slots)
-        self._known: dict[object, int] = {}
-        self._short: UInt64Array | None = None
+        self._cache: dict[object, int] = {}
+        self._short_table: UInt64Array | None = None
 
     def find(self, text: object) -> int:
-        """The text's index, or -1."""
-        known = self._known.get(text)
-        return self._search(text) if known is None else known
+        """The index of a text, or -1."""
+        index = self._cache.get(text)
+        return self._search(text) if index is None else index
 
     def find_all(self, texts: Sequence[object]) -> Int32Array:
-        """(n,) int32: each text's index, or -1."""
+        """(n,) int32: the index of each text, or -1."""
         if len(texts) < MANY_MATCHES:
-            return self._find_pieces(texts)
+            return self._find_each(texts)
         try:
             return self.find_texts(texts)  # type: ignore[arg-type]
         except TypeError:
-            return self._find_pieces(texts)
+            return self._find_each(texts)
 
     def find_texts(self, texts: Sequence[str]) -> Int32Array:
-        """As ``find_all``, fast for many texts. Raises TypeError for what is no text."""
-        joined = np.frombuffer(encoded(NAME_SEPARATOR.join(texts) + END), np.uint8)
-        if self._short is None:
-            self._short = self._table_of_short()
+        """Like ``find_all``, but faster for many texts. Raises TypeError if a value is not a text."""
+        joined = np.frombuffer(encoded(TEXT_SEPARATOR.join(texts) + JOINED_END), np.uint8)
+        if self._short_table is None:
+            self._short_table = self._build_short_table()
         table = self.texts
-        known = (self._short, self.slots, table.blob, table.starts, table.ends)
+        tables = (self._short_table, self.slots, table.blob, table.starts, table.ends)
         found: Int32Array
-        found, end = text_hash.find_joined(joined, len(texts), *known)
-        return found if end == joined.size - text_hash.SHORT else self._find_pieces(texts)
+        found, end = text_hash.find_joined(joined, len(texts), *tables)
+        contains_separator = end != joined.size - text_hash.SHORT
+        return self._find_each(texts) if contains_separator else found
 
-    def _table_of_short(self) -> UInt64Array:
+    def _build_short_table(self) -> UInt64Array:
         table = self.texts
         short: UInt64Array = text_hash.fill_short(self.slots.size, table.blob, table.starts, table.ends)
         return short
 
-    def _find_pieces(self, texts: Sequence[object]) -> Int32Array:
-        data, offsets, gap = _pieces(texts)
+    def _find_each(self, texts: Sequence[object]) -> Int32Array:
+        data, offsets, gap = _concatenated(texts)
         table = self.texts
         found: Int32Array = text_hash.find_text_indices(
             data, offsets, gap, self.slots, table.blob, table.starts, table.ends
@@ -75,59 +82,67 @@ class Lookup:
     def _search(self, text: object) -> int:
         index = int(self.find_all([text])[0])
         if index >= 0:
-            if len(self._known) >= CACHED_TEXTS_MAX:
-                self._known.clear()
-            self._known[text] = index
+            if len(self._cache) >= CACHED_TEXTS_MAX:
+                self._cache.clear()
+            self._cache[text] = index
         return index
 
 
-def _slots(texts: Texts) -> Int32Array:
+def _slots(texts: TextTable) -> Int32Array:
     slots: Int32Array = text_hash.fill_slots(2 << len(texts).bit_length(), texts.blob, texts.starts, texts.ends)
     return slots
 
 
-def _pieces(texts: Sequence[object]) -> tuple[UInt8Array, Int64Array, int]:
-    """The texts as one array, where they begin, and how many bytes lie between two of them.
+def _concatenated(texts: Sequence[object]) -> tuple[UInt8Array, Int64Array, int]:
+    """The bytes of all texts, the offset of each, and the number of bytes between two texts.
 
-    Joined by zero bytes, which is fast; one by one where a text holds such a byte, or a value is none.
+    The texts are joined with zero bytes, which is fast. If a text contains a zero byte, or a value is not a text, they
+    are encoded one by one and concatenated without a gap.
     """
     data = _joined(texts)
     offsets, pieces = text_hash.piece_offsets(data, len(texts))
     if pieces == len(texts):
         return data, offsets, 1
-    parts = [encoded(text) if isinstance(text, str) else NO_TEXT for text in texts]
+    parts = [encoded(text) if isinstance(text, str) else INVALID_UTF8 for text in texts]
     lengths = np.fromiter(map(len, parts), np.int64, len(parts))
     return np.frombuffer(b"".join(parts), np.uint8), offsets_from_lengths(lengths), 0
 
 
 def _joined(texts: Sequence[object]) -> UInt8Array:
     try:
-        joined = NAME_SEPARATOR.join(texts) + NAME_SEPARATOR  # type: ignore[arg-type]
+        joined = TEXT_SEPARATOR.join(texts) + TEXT_SEPARATOR  # type: ignore[arg-type]
     except TypeError:
         joined = ""
     return np.frombuffer(encoded(joined), np.uint8)
 
 
-class TextIndex:
-    """Which concepts have a name, names being folded: hashes (e,) uint64, ascending, and owners (e,) int32."""
+class FoldedIndex:
+    """An index from folded texts to the integers that own them (positions of concepts).
+
+    hashes: (e,) uint64, ascending, of the folded texts; owners: (e,) int32. A text may have several owners.
+    """
 
     def __init__(self, hashes: UInt64Array, owners: Int32Array) -> None:
         self.hashes, self.owners = frozen_array(hashes), frozen_array(owners)
 
     @classmethod
-    def of(cls, named: Iterable[tuple[Texts, Int64Array]], fold: Callable[[str], str]) -> TextIndex:
-        """Of tables of names, each with (n,) owners; empty names are left out.
+    def of(cls, tables: Iterable[tuple[TextTable, Int64Array]], fold: Callable[[str], str]) -> FoldedIndex:
+        """Index tables of n texts, each with (n,) owners. Empty texts are not indexed.
 
-        ``fold`` must change each character by itself, since it gets many names at once; zero bytes between them stay.
+        ``fold`` is called with many texts at once, separated by zero bytes. So it must convert each character
+        independently of its neighbours, and must not change zero bytes.
         """
-        hashes, owners = zip(*(_entries(texts, owners, fold) for texts, owners in named), strict=True)
+        hashes, owners = zip(*(_entries(texts, owners, fold) for texts, owners in tables), strict=True)
         joined = np.concatenate(hashes)
         order = np.argsort(joined, kind="stable")
         return cls(joined[order], np.concatenate(owners)[order])
 
-    def candidates(self, name: str) -> set[int]:
-        """The owners of names with the hash of this folded name: all that have it, and hardly ever another."""
-        data = np.frombuffer(encoded(name), np.uint8)
+    def candidates(self, text: str) -> set[int]:
+        """The owners of every entry with the hash of a folded text.
+
+        All owners of the text are among them. Others are rare: those of a text with the same 64-bit hash.
+        """
+        data = np.frombuffer(encoded(text), np.uint8)
         value = np.uint64(text_hash.text_hash(data, 0, data.size))
         first = int(self.hashes.searchsorted(value))
         last = first
@@ -136,20 +151,20 @@ class TextIndex:
         return set(self.owners[first:last].tolist())
 
 
-def _entries(texts: Texts, owners: Int64Array, fold: Callable[[str], str]) -> tuple[UInt64Array, Int32Array]:
-    there = np.flatnonzero(texts.ends > texts.starts)
-    hashes = [_hashes(chunk, fold) for chunk in _chunks(texts.take(there))]
-    return np.concatenate([np.empty(0, np.uint64), *hashes]), owners[there].astype(np.int32)
+def _entries(texts: TextTable, owners: Int64Array, fold: Callable[[str], str]) -> tuple[UInt64Array, Int32Array]:
+    kept = np.flatnonzero(texts.ends > texts.starts)
+    hashes = [_hashes(chunk, fold) for chunk in _chunks(texts.take(kept))]
+    return np.concatenate([np.empty(0, np.uint64), *hashes]), owners[kept].astype(np.int32)
 
 
-def _chunks(texts: Texts) -> Iterator[list[str]]:
+def _chunks(texts: TextTable) -> Iterator[list[str]]:
     remaining = iter(texts)
     while chunk := list(islice(remaining, LOOKUP_CHUNK)):
         yield chunk
 
 
-def _hashes(names: list[str], fold: Callable[[str], str]) -> UInt64Array:
-    folded = fold(NAME_SEPARATOR.join(names)).split(NAME_SEPARATOR)
-    data, offsets, gap = _pieces(folded if len(folded) == len(names) else list(map(fold, names)))
+def _hashes(texts: list[str], fold: Callable[[str], str]) -> UInt64Array:
+    folded = fold(TEXT_SEPARATOR.join(texts)).split(TEXT_SEPARATOR)
+    data, offsets, gap = _concatenated(folded if len(folded) == len(texts) else list(map(fold, texts)))
     hashes: UInt64Array = text_hash.text_hashes(data, offsets, gap)
     return hashes

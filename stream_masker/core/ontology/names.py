@@ -1,47 +1,43 @@
-"""The other names of concepts, and indexes to find concepts by their codes and names however they are written."""
+"""Synonyms of concepts, and indexes that find concepts by their codes and names regardless of spelling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from stream_masker.core.arrays import frozen_array
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.ontology.arrays import frozen_array, offsets_from_lengths
-from stream_masker.core.ontology.lookup import TextIndex
+from stream_masker.core.ontology.lookup import FoldedIndex
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 
 
 class Synonyms(Mapping[str, tuple[str, ...]]):
-    """Concept id to its other names, for those concepts that have any; frozen, decoded where they are read.
+    """Immutable mapping of concept ids to synonyms. Only concepts that have synonyms are keys.
 
-    The names of the concept at position c are ``texts[offsets[c]:offsets[c + 1]]``.
+    The synonyms of the concept at position c are ``texts[offsets[c]:offsets[c + 1]]``. They are decoded on access.
     """
 
-    def __init__(self, taxonomy: Taxonomy, offsets: Int64Array, texts: Texts) -> None:
+    def __init__(self, taxonomy: Taxonomy, offsets: Int64Array, texts: TextTable) -> None:
+        """``offsets``: (m + 1,) int64, for the m concepts of the taxonomy."""
         self._taxonomy = taxonomy
         self.offsets = frozen_array(offsets)
         self.texts = texts
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy, names: Mapping[str, Sequence[str]]) -> Synonyms:
-        """Of every concept of the taxonomy that has names; other keys are left out."""
-        if isinstance(names, Synonyms):
-            return names
-        given = {taxonomy.position(concept): names[concept] for concept in names if concept in taxonomy}
-        lengths = np.zeros(len(taxonomy), np.int64)
-        lengths[list(given)] = [len(own) for own in given.values()]
-        return cls(taxonomy, offsets_from_lengths(lengths), Texts.of(name for c in sorted(given) for name in given[c]))
+    def none(cls, taxonomy: Taxonomy) -> Synonyms:
+        """No synonyms for any concept of the taxonomy."""
+        return cls(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), TextTable.of(()))
 
     def at(self, position: int) -> tuple[str, ...]:
-        """The other names of the concept at a position."""
+        """The synonyms of the concept at a position."""
         return self.texts[self.offsets[position] : self.offsets[position + 1]]
 
     @property
     def owners(self) -> Int64Array:
-        """(n,) int64: the position of the concept that each text names."""
+        """(n,) int64: for each of the n texts, the position of its concept."""
         return np.repeat(np.arange(self.offsets.size - 1, dtype=np.int64), np.diff(self.offsets))
 
     def __getitem__(self, concept: str) -> tuple[str, ...]:
@@ -57,26 +53,26 @@ class Synonyms(Mapping[str, tuple[str, ...]]):
         return int(np.count_nonzero(np.diff(self.offsets)))
 
     def __repr__(self) -> str:
-        return f"Synonyms({len(self.texts)} names of {len(self)} concepts)"
+        return f"Synonyms({len(self.texts)} synonyms of {len(self)} concepts)"
 
 
 def fold_code(code: str) -> str:
-    """What is alike in all ways to write a code: in capitals and without dots."""
+    """Convert a code to capitals and remove its dots, so that all spellings of a code become equal."""
     return code.upper().replace(".", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Indexes:
-    """Positions by folded codes (``fold_code``), and by case-folded labels and synonyms."""
+class NameIndexes:
+    """Indexes from folded codes (``fold_code``), and from case-folded labels and synonyms, to positions."""
 
-    codes: TextIndex
-    names: TextIndex
+    codes: FoldedIndex
+    names: FoldedIndex
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy, synonyms: Synonyms) -> Indexes:
-        """Of every concept of a taxonomy."""
-        own = np.arange(len(taxonomy), dtype=np.int64)
+    def of(cls, taxonomy: Taxonomy, synonyms: Synonyms) -> NameIndexes:
+        """Index every concept of a taxonomy."""
+        positions = np.arange(len(taxonomy), dtype=np.int64)
         return cls(
-            codes=TextIndex.of([(taxonomy.ids, own)], fold_code),
-            names=TextIndex.of([(taxonomy.labels, own), (synonyms.texts, synonyms.owners)], str.casefold),
+            codes=FoldedIndex.of([(taxonomy.ids, positions)], fold_code),
+            names=FoldedIndex.of([(taxonomy.labels, positions), (synonyms.texts, synonyms.owners)], str.casefold),
         )

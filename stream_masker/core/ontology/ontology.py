@@ -1,4 +1,4 @@
-"""Ontologies: concepts, is-a links, labels and synonyms, checked to be one rooted acyclic hierarchy."""
+"""Ontologies: concepts with labels and synonyms, linked by is-a to one rooted acyclic hierarchy."""
 
 from __future__ import annotations
 
@@ -9,57 +9,40 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.ontology import graph, links
-from stream_masker.core.ontology.names import Indexes, Synonyms
+from stream_masker.core.ontology import graph
+from stream_masker.core.ontology.data import OntologyData
+from stream_masker.core.ontology.draft import indexed_draft
+from stream_masker.core.ontology.links import build_taxonomy
+from stream_masker.core.ontology.names import NameIndexes, Synonyms
+from stream_masker.core.ontology.sources import load_data
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.ontology.texts import Texts
-from stream_masker.errors import (
-    DuplicateConceptError,
-    EmptyOntologyError,
-    OntologyError,
-    ParameterError,
-    UnknownParentError,
-)
+from stream_masker.errors import ParameterError
 
 if TYPE_CHECKING:
     import networkx as nx
 
-NO_SYNONYMS: Mapping[str, Sequence[str]] = {}
-
 
 class Ontology:
-    """An immutable set of concepts under one root, linked by is-a; a concept may have several parents.
+    """An immutable set of concepts under one root, linked by is-a. A concept may have several parents.
 
-    Made by ``from_edges``, ``from_parents`` or ``load_ontology``.
+    Create one with ``load``, ``from_edges`` or ``from_parents``.
     """
 
-    def __init__(
-        self,
-        taxonomy: Taxonomy,
-        synonyms: Mapping[str, Sequence[str]] = NO_SYNONYMS,
-        *,
-        indexes: Indexes | None = None,
-    ) -> None:
-        """The whole hierarchy as a taxonomy, other names of its concepts, and indexes over both, if made before."""
-        self._taxonomy = taxonomy
-        self.synonyms = Synonyms.of(taxonomy, synonyms)
-        if indexes is not None:
-            self.indexes = indexes
+    def __init__(self, data: OntologyData) -> None:
+        self.data = data
 
     @classmethod
     def load(cls, source: str | Path) -> Ontology:
-        """Loads an ontology by name (``icd10cm``), from a file or from a folder.
+        """Load an ontology by name (``icd10cm``), from a file or from a folder.
 
-        Edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs (``.json``) and OWL in RDF/XML (``.owl``), each also
-        gzipped; SNOMED CT RF2 snapshots: a release's folder or ``.zip``, or one of its files; ``.ontology``: what
-        ``stream-masker ontology compile`` wrote. Whatever is parsed is compiled and kept, so that it is parsed once.
+        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs (``.json``) and OWL in RDF/XML
+        (``.owl``), each also gzipped; SNOMED CT RF2 snapshots, given as the folder of a release, its ``.zip`` or one of
+        its files; and ``.ontology`` files, which ``stream-masker ontology compile`` writes. A source is parsed once:
+        its compiled form is stored in the cache folder, where later calls find it.
 
-        Raises OntologyError (or the subclass that says what is wrong).
+        Raises OntologyError, or the subclass that describes the problem.
         """
-        from stream_masker.core.ontology.sources import load_ontology
-
-        return load_ontology(source)
+        return cls(load_data(source))
 
     @classmethod
     def from_edges(
@@ -68,9 +51,10 @@ class Ontology:
         labels: Mapping[str, str] | None = None,
         synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> Ontology:
-        """From (child, parent) links. The one concept that is nobody's child is the root.
+        """Build an ontology from (child, parent) links. The one concept without a parent is the root.
 
-        Raises EmptyOntologyError, DuplicateConceptError (a link given twice), CycleError, SeveralRootsError.
+        ``labels``, ``synonyms``: by concept id. Raises EmptyOntologyError, DuplicateConceptError (a link that occurs
+        twice), CycleError, SeveralRootsError.
         """
         parents: dict[str, list[str]] = {}
         for child, parent in edges:
@@ -85,110 +69,91 @@ class Ontology:
         labels: Mapping[str, str] | None = None,
         synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> Ontology:
-        """From every concept's parents; the root has none. Every parent must be a concept itself.
+        """Build an ontology from the parents of every concept; the root has none. Every parent must be a key.
 
         Raises like ``from_edges``, and UnknownParentError.
         """
-        ids = list(parents)
-        children, above = _indexed(ids, parents)
-        names = labels or {}
-        texts = Texts.of(names.get(concept, "") for concept in ids)
-        taxonomy, _ = links.taxonomy_of(Texts.of(ids), texts, children, above)
-        return cls(taxonomy, synonyms or NO_SYNONYMS)
+        return cls(OntologyData.from_draft(indexed_draft(parents, labels or {}, synonyms or {})))
+
+    @property
+    def synonyms(self) -> Synonyms:
+        """The synonyms of each concept that has any."""
+        return self.data.synonyms
+
+    @property
+    def indexes(self) -> NameIndexes:
+        """Indexes that find concepts by their codes, labels and synonyms, regardless of spelling."""
+        return self.data.indexes
 
     @property
     def root(self) -> str:
-        return self._taxonomy.root
+        """The id of the root."""
+        return self.data.taxonomy.root
 
     @property
     def concepts(self) -> Sequence[str]:
         """Every concept id, parents before children."""
-        return self._taxonomy.ids
+        return self.data.taxonomy.ids
 
     def __len__(self) -> int:
-        return len(self._taxonomy)
+        return len(self.data.taxonomy)
 
     def __contains__(self, concept: object) -> bool:
-        return concept in self._taxonomy
+        return concept in self.data.taxonomy
 
     def __repr__(self) -> str:
         return f"Ontology(root={self.root!r}, concepts={len(self)})"
 
     def label(self, concept: str) -> str:
-        """The concept's preferred label, empty where it has none. Raises UnknownConceptError."""
-        return self._taxonomy.label(concept)
+        """The preferred label of a concept, empty if it has none. Raises UnknownConceptError."""
+        return self.data.taxonomy.label(concept)
 
     def taxonomy(self, domain: Iterable[str] | None = None, *, root: str | None = None) -> Taxonomy:
-        """τ: every concept at or below ``root``, or below the least common subsumer of ``domain`` (2017: equation 10).
+        """τ: a concept and all its descendants.
 
-        With neither, the whole ontology. Depths count from the taxonomy's own root. Raises ParameterError for both or
-        an empty domain, UnknownConceptError for a concept that is not there.
+        The concept is ``root``, or the least common subsumer of the concepts in ``domain`` (2017: equation 10), or the
+        root of the ontology if neither is given. Depths count from the root of the taxonomy. Raises ParameterError for
+        both or an empty domain, UnknownConceptError for a concept that the ontology does not hold.
         """
         if root is not None and domain is not None:
             raise ParameterError("give root or domain, not both")
+        whole = self.data.taxonomy
         if domain is not None:
-            values = list(self._taxonomy.encode(domain))
-            if not values:
+            positions = list(whole.encode(domain))
+            if not positions:
                 raise ParameterError("the domain of a taxonomy must hold at least one concept")
-            return self._below(self._taxonomy.common_subsumer(values))
-        return self._below(0 if root is None else self._taxonomy.position(root))
+            return self._subtaxonomy(whole.common_subsumer(positions))
+        return self._subtaxonomy(0 if root is None else whole.position(root))
 
     def to_networkx(self) -> nx.DiGraph[str]:
-        """The hierarchy as a directed graph, child → parent, labels as node attributes."""
+        """The hierarchy as a directed graph with child → parent edges, and labels as node attributes."""
         import networkx as nx
 
         network: nx.DiGraph[str] = nx.DiGraph()
-        tau = self._taxonomy
+        tau = self.data.taxonomy
         network.add_nodes_from((c, {"label": label}) for c, label in zip(tau.ids, tau.labels, strict=True))
         network.add_edges_from((c, p) for c in tau.ids for p in tau.parents_of(c))
         return network
 
     @cached_property
-    def indexes(self) -> Indexes:
-        """Where codes, labels and synonyms are looked up however they are written; of the whole ontology."""
-        return Indexes.of(self._taxonomy, self.synonyms)
+    def _subtaxonomies(self) -> dict[int, Taxonomy]:
+        """Taxonomies by the position of their root."""
+        return {0: self.data.taxonomy}
 
-    @cached_property
-    def _cuts(self) -> dict[int, Taxonomy]:
-        return {0: self._taxonomy}
-
-    def _below(self, position: int) -> Taxonomy:
-        if position not in self._cuts:
-            self._cuts[position] = self._cut(position)
-        return self._cuts[position]
-
-    def _cut(self, position: int) -> Taxonomy:
-        tau = self._taxonomy
-        below = graph.descendants_of(position, tau.child_offsets, tau.children)
-        kept = np.flatnonzero(below)
-        rows = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
-        inside = below[rows] & below[tau.parents] & (rows != position)
-        number = np.cumsum(below) - 1
-        cut, _ = links.taxonomy_of(
-            tau.ids.take(kept), tau.labels.take(kept), number[rows[inside]], number[tau.parents[inside]]
-        )
-        return cut
+    def _subtaxonomy(self, position: int) -> Taxonomy:
+        if position not in self._subtaxonomies:
+            self._subtaxonomies[position] = _subtaxonomy(self.data.taxonomy, position)
+        return self._subtaxonomies[position]
 
 
-def _indexed(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
-    """The links as indices of ``ids``, checked: the concept and the parent of each."""
-    if not ids:
-        raise EmptyOntologyError("the ontology holds no concept")
-    if "" in parents:
-        raise OntologyError("a concept has an empty id")
-    index = {concept: k for k, concept in enumerate(ids)}
-    above = np.array([index.get(p, -1) for own in parents.values() for p in own], dtype=np.int64)
-    if above.size and above.min() < 0:
-        unknown = sorted({p for own in parents.values() for p in own if p not in index})
-        raise UnknownParentError("these parents are no concepts", culprits=unknown)
-    rows = np.repeat(np.arange(len(ids)), np.fromiter(map(len, parents.values()), np.int64, len(ids)))
-    _check_unique(ids, rows, above)
-    return rows, above
-
-
-def _check_unique(ids: Sequence[str], rows: Int64Array, above: Int64Array) -> None:
-    ordered = np.sort(rows * len(ids) + above)
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]] // len(ids))
-    if twice.size:
-        culprits = [ids[c] for c in twice]
-        raise DuplicateConceptError("these concepts have the same parent twice", culprits=culprits)
+def _subtaxonomy(tau: Taxonomy, position: int) -> Taxonomy:
+    """The taxonomy of a concept and its descendants, with the links between them."""
+    below = graph.descendants_of(position, tau.child_offsets, tau.children)
+    kept = np.flatnonzero(below)
+    children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
+    inside = below[children] & below[tau.parents] & (children != position)
+    index = np.cumsum(below) - 1
+    taxonomy, _ = build_taxonomy(
+        tau.ids.take(kept), tau.labels.take(kept), index[children[inside]], index[tau.parents[inside]]
+    )
+    return taxonomy

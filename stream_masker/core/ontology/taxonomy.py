@@ -1,4 +1,4 @@
-"""The taxonomy of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays."""
+"""The taxonomy τ of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import frozen_array
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.arrays import frozen_array
-from stream_masker.core.ontology.lookup import Lookup
-from stream_masker.core.ontology.texts import Texts, encoded
+from stream_masker.core.ontology.lookup import TextLookup
+from stream_masker.core.ontology.text_table import TextTable, encoded
 from stream_masker.errors import UnknownConceptError
-
-__all__ = ["Closure", "Derived", "Int32Array", "Int64Array", "Taxonomy", "TreeTable"]
 
 
 @dataclass(frozen=True, slots=True)
 class TreeTable:
-    """What only a tree has: one parent each, and descendants by level as contiguous ranges of positions.
+    """Arrays that only a tree has: the parent of each concept, and its descendants by level as ranges of positions.
 
-    parent: (m,) int32, -1 for the root. The descendants of s that lie k levels below it are the positions
+    parent: (m,) int32, -1 for the root. The descendants of s that are k levels below it are the positions
     ``level_lo[level_offsets[s] + k]`` to ``level_hi[level_offsets[s] + k]`` (half open), k = 0 … height of s.
     """
 
@@ -36,9 +34,11 @@ class TreeTable:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """Ancestors of c, itself included: ``ancestors[offsets[c]:offsets[c + 1]]``, descending, so deepest first.
+    """The ancestors of each concept, as compressed rows.
 
-    paths: the shortest is-a path, in links, from c up to each of them.
+    The ancestors of c, including c itself, are the positions ``ancestors[offsets[c]:offsets[c + 1]]``, descending, so
+    that the deepest comes first. ``paths`` has the same rows: the number of links on the shortest is-a path from c up
+    to each ancestor.
     """
 
     offsets: Int64Array
@@ -47,10 +47,10 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
-    """What follows from a taxonomy's ids and links, computed before and kept in its compiled form.
+class DerivedArrays:
+    """The arrays that a taxonomy derives from its ids and links, and that its compiled form stores.
 
-    ``slots`` are those of its ``Lookup``; a tree has ``tree`` and no ``closure``, which another one has.
+    slots: those of its ``TextLookup``. closure: None for a tree. tree: None unless the taxonomy is a tree.
     """
 
     child_offsets: Int64Array
@@ -63,14 +63,15 @@ class Derived:
 
 
 class Taxonomy:
-    """τ(D(A)), m concepts under one root. Frozen; what is derived is computed on first use and kept.
+    """τ(D(A)): m concepts under one root. Immutable; properties are computed on first use and cached.
 
-    Concepts have positions 0 … m-1, the root 0, ordered by depth, then by their first parent's position, then by id.
-    So a parent's position is less than its children's, and in a tree the descendants of a concept at one depth are
-    contiguous. Equal taxonomies have equal positions and fingerprints, however they were made.
+    Concepts have positions 0 … m-1. The root is 0. Positions are ordered by depth, then by the position of the first
+    parent, then by id. So the position of a parent is less than those of its children, and in a tree the descendants of
+    a concept at one depth are contiguous. Equal taxonomies have equal positions and fingerprints, no matter how they
+    were created.
 
-    ids, labels: (m,) by position, decoded where they are read. depth: (m,) int32, the nodes on the **longest** path
-    from the root (root 1). parents and children: compressed rows, ascending. All arrays are read-only.
+    ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
+    from the root; that of the root is 1. parents and children: compressed rows, ascending. All arrays are read-only.
     """
 
     def __init__(
@@ -80,11 +81,11 @@ class Taxonomy:
         parent_offsets: Int64Array,
         parents: Int32Array,
         *,
-        derived: Derived | None = None,
+        derived: DerivedArrays | None = None,
     ) -> None:
-        """Arrays in position order; made by ``Ontology.taxonomy``, which orders and checks them."""
-        self.ids = Texts.of(ids)
-        self.labels = Texts.of(labels)
+        """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
+        self.ids = TextTable.of(ids)
+        self.labels = TextTable.of(labels)
         self.parent_offsets = frozen_array(parent_offsets)
         self.parents = frozen_array(parents)
         if derived is None:
@@ -98,11 +99,11 @@ class Taxonomy:
         offsets, children = graph.compress(self.parents.astype(np.int64), rows, m)
         self.child_offsets, self.children = frozen_array(offsets), frozen_array(children)
         self.depth: Int32Array = frozen_array(graph.longest_depths(counts, self.child_offsets, self.children))
-        self._lookup = Lookup(self.ids)
+        self._lookup = TextLookup(self.ids)
 
-    def _adopt(self, derived: Derived) -> None:
+    def _adopt(self, derived: DerivedArrays) -> None:
         self.child_offsets, self.children, self.depth = derived.child_offsets, derived.children, derived.depth
-        self._lookup = Lookup(self.ids, derived.slots)
+        self._lookup = TextLookup(self.ids, derived.slots)
         self.fingerprint = derived.fingerprint
         if derived.closure is not None:
             self.closure = derived.closure
@@ -110,9 +111,9 @@ class Taxonomy:
             self.tree = derived.tree
 
     @property
-    def derived(self) -> Derived:
-        """All that can be computed beforehand, so that opening the compiled form computes nothing."""
-        return Derived(
+    def derived(self) -> DerivedArrays:
+        """The derived arrays. A taxonomy that is created with them computes nothing."""
+        return DerivedArrays(
             self.child_offsets,
             self.children,
             self.depth,
@@ -139,21 +140,22 @@ class Taxonomy:
 
     @property
     def root(self) -> str:
+        """The id of the root."""
         return self.ids[0]
 
     @cached_property
     def is_tree(self) -> bool:
-        """Whether every concept but the root has exactly one parent."""
+        """Whether every concept except the root has exactly one parent."""
         return self.parents.size == len(self) - 1
 
     @cached_property
     def leaf(self) -> NDArray[np.bool_]:
-        """(m,) bool: the concepts without children."""
+        """(m,) bool: whether each concept has no children."""
         return frozen_array(np.diff(self.child_offsets) == 0)
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits over ids and links; labels do not count."""
+        """A hash of ids and links as 32 hexadecimal digits. Labels are not part of it."""
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.parent_offsets, self.parents):
             digest.update(array.tobytes())
@@ -162,79 +164,86 @@ class Taxonomy:
 
     @cached_property
     def closure(self) -> Closure:
-        """Every concept's ancestors and the shortest paths to them."""
+        """The ancestors of every concept, and the shortest paths to them."""
         offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents)
         return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
     @cached_property
     def tree(self) -> TreeTable:
-        """The tree's tables. Only for trees (``is_tree``)."""
+        """The arrays of a tree. Only for trees (``is_tree``)."""
         parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
         offsets, lo, hi = graph.level_ranges(parent)
         return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
 
     def position(self, concept: str) -> int:
-        """The concept's position. Raises UnknownConceptError."""
+        """The position of a concept. Raises UnknownConceptError."""
         found = self._lookup.find(concept)
         if found < 0:
-            raise UnknownConceptError("no such concept in the taxonomy")
+            raise UnknownConceptError("the taxonomy holds no such concept")
         return found
 
     def encode(self, values: Iterable[str]) -> Int32Array:
-        """(n,) int32 positions of n concept ids. Raises UnknownConceptError with the index of the first unknown one."""
-        codes = self._lookup.find_all(values if isinstance(values, list) else list(values))
-        if codes.size and codes.min() < 0:
-            index = int(np.argmax(codes < 0))
-            raise UnknownConceptError(f"value {index} of {codes.size} is no concept of the taxonomy", position=index)
-        return codes
+        """(n,) int32: the positions of n concept ids.
+
+        Raises UnknownConceptError, with the index of the first unknown id, if the taxonomy does not hold all of them.
+        """
+        positions = self._lookup.find_all(values if isinstance(values, list) else list(values))
+        if positions.size and positions.min() < 0:
+            index = int(np.argmax(positions < 0))
+            message = f"value {index} of {positions.size} is not a concept of the taxonomy"
+            raise UnknownConceptError(message, position=index)
+        return positions
 
     def find(self, values: Sequence[object]) -> Int32Array:
-        """(n,) int32 positions of n values, -1 for those that are no concepts."""
+        """(n,) int32: the positions of n values, -1 for those that are not concepts."""
         return self._lookup.find_all(values)
 
     def find_texts(self, values: Sequence[str]) -> Int32Array:
-        """As ``find``, faster for many values. Raises TypeError for what is no text."""
+        """Like ``find``, but faster for many values. Raises TypeError if a value is not a text."""
         return self._lookup.find_texts(values)
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """The concept ids at the given positions."""
-        return self.ids.pick_all(positions) if isinstance(positions, np.ndarray) else self.ids.pick(positions)
+        return self.ids.decode_array(positions) if isinstance(positions, np.ndarray) else self.ids.decode(positions)
 
     def label(self, concept: str) -> str:
-        """The concept's label, empty where it has none."""
+        """The label of a concept, empty if it has none. Raises UnknownConceptError."""
         return self.labels[self.position(concept)]
 
     def depth_of(self, concept: str) -> int:
-        """Nodes on the longest path from the root to the concept; the root's is 1."""
+        """The number of nodes on the longest path from the root to a concept; that of the root is 1."""
         return int(self.depth[self.position(concept)])
 
     def parents_of(self, concept: str) -> tuple[str, ...]:
-        """The concept's direct generalisations."""
+        """The direct generalisations of a concept."""
         c = self.position(concept)
         return tuple(self.decode(self.parents[self.parent_offsets[c] : self.parent_offsets[c + 1]]))
 
     def children_of(self, concept: str) -> tuple[str, ...]:
-        """The concept's direct specialisations."""
+        """The direct specialisations of a concept."""
         c = self.position(concept)
         return tuple(self.decode(self.children[self.child_offsets[c] : self.child_offsets[c + 1]]))
 
     def ancestors_of(self, concept: str) -> dict[str, int]:
-        """The concept and all its subsumers, deepest first, each with the links on the shortest is-a path up to it."""
+        """The concept and all its subsumers, deepest first, with the number of links on the shortest path to each."""
         return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
 
     def path(self, concept: str, ancestor: str) -> int:
-        """Links on the shortest is-a path from a concept up to its ancestor; UnknownConceptError if it is none."""
-        found = self._ancestors(self.position(concept)).get(self.position(ancestor))
-        if found is None:
+        """The number of links on the shortest is-a path from a concept up to an ancestor.
+
+        Raises UnknownConceptError if ``ancestor`` does not subsume ``concept``.
+        """
+        links = self._ancestors(self.position(concept)).get(self.position(ancestor))
+        if links is None:
             raise UnknownConceptError("the second concept does not subsume the first")
-        return found
+        return links
 
     def lcs(self, c1: str, c2: str) -> str:
-        """The least common subsumer: the deepest; of several that of the least sum of paths; then the smallest id."""
+        """The least common subsumer: the deepest, then the one with the least sum of paths, then the smallest id."""
         return self.ids[self.common_subsumer([self.position(c1), self.position(c2)])]
 
     def common_subsumer(self, positions: Sequence[int]) -> int:
-        """The least common subsumer's position, of any number of concepts (2017: equation 9); ties as in ``lcs``."""
+        """The position of the least common subsumer of one or more concepts (2017: equation 9); ties as in ``lcs``."""
         common = self._ancestors(positions[0])
         for other in positions[1:]:
             paths = self._ancestors(other)

@@ -1,4 +1,9 @@
-"""Compiled hash tables over texts (``Texts``): 64-bit hashes, and open addressing with linear probing."""
+"""Compiled hash tables over n texts: 64-bit hashes, and open addressing with linear probing.
+
+Texts are slices of an array of UTF-8 bytes, as in ``TextTable``. There are two tables. ``fill_slots`` stores the index
+of each text; a lookup compares the text itself. ``fill_short`` stores texts of at most 16 bytes inline, as two words,
+so that a lookup reads one slot.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from stream_masker.core.kernels.intrinsics import lowest_bit, word_at
 from stream_masker.core.kernels.jit import inlined, int32, int64, kernel
 
 SHORT = 16
-"""The most bytes of a short text, which is looked up by its two words."""
+"""The most bytes of a short text."""
 
 LOW_BITS = np.uint64(0x0101010101010101)
 HIGH_BITS = np.uint64(0x8080808080808080)
@@ -17,7 +22,7 @@ HIGH_BITS = np.uint64(0x8080808080808080)
 
 @kernel
 def text_hash(data: UInt8Array, start: int, end: int) -> np.uint64:
-    """uint64: FNV-1a of ``data[start:end]``, its bits mixed so that the low ones alone may choose a slot."""
+    """FNV-1a of ``data[start:end]``, with its bits mixed so that the low bits can select a slot."""
     value = np.uint64(14695981039346656037)
     for k in range(start, end):
         value = (value ^ np.uint64(data[k])) * np.uint64(1099511628211)
@@ -27,7 +32,7 @@ def text_hash(data: UInt8Array, start: int, end: int) -> np.uint64:
 
 @kernel
 def text_hashes(data: UInt8Array, offsets: Int64Array, gap: int) -> UInt64Array:
-    """(n,) uint64: of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
+    """(n,) uint64: the hashes of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
     hashes = np.empty(offsets.size - 1, np.uint64)
     for i in range(hashes.size):
         hashes[i] = text_hash(data, offsets[i], offsets[i + 1] - gap)
@@ -36,7 +41,7 @@ def text_hashes(data: UInt8Array, offsets: Int64Array, gap: int) -> UInt64Array:
 
 @kernel
 def piece_offsets(data: UInt8Array, most: int) -> tuple[Int64Array, int]:
-    """Where the pieces of ``data`` begin that zero bytes end: (most + 1,) int64, and how many pieces there are."""
+    """Split ``data`` at zero bytes: (most + 1,) int64 offsets of at most ``most`` pieces, and their total number."""
     offsets = np.zeros(most + 1, np.int64)
     pieces = 0
     for k in range(data.size):
@@ -49,7 +54,7 @@ def piece_offsets(data: UInt8Array, most: int) -> tuple[Int64Array, int]:
 
 @kernel
 def fill_slots(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> Int32Array:
-    """(size,) int32, a power of two greater than n: the index of the text in each slot, -1 for an empty one."""
+    """(size,) int32: the index of the text in each slot, -1 for an empty slot. ``size``: a power of two above n."""
     slots = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     for i in range(starts.size):
@@ -75,7 +80,7 @@ def same_text(data: UInt8Array, start: int, end: int, other: UInt8Array, first: 
 def find_text(
     wanted: UInt8Array, first: int, last: int, slots: Int32Array, data: UInt8Array, starts: Int64Array, ends: Int64Array
 ) -> int:
-    """The index of the text ``wanted[first:last]``, -1 if it is not there."""
+    """The index of the text that equals ``wanted[first:last]``, or -1."""
     mask = np.uint64(slots.size - 1)
     slot = text_hash(wanted, first, last) & mask
     while slots[slot] >= 0:
@@ -96,7 +101,7 @@ def find_text_indices(
     starts: Int64Array,
     ends: Int64Array,
 ) -> Int32Array:
-    """(n,) int32: the indices of the texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, -1 for those not there."""
+    """(k,) int32: the index of each of k texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, or -1."""
     found = np.empty(offsets.size - 1, np.int32)
     for i in range(found.size):
         found[i] = find_text(wanted, offsets[i], offsets[i + 1] - gap, slots, data, starts, ends)
@@ -105,14 +110,14 @@ def find_text_indices(
 
 @inlined
 def short_slot(low: np.uint64, high: np.uint64, mask: np.uint64) -> np.uint64:
-    """Where to look for a short text of two words first."""
+    """The first slot to probe for a short text, given as two words."""
     value = (low ^ (high * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
     return (value ^ (value >> np.uint64(32))) & mask
 
 
 @inlined
 def before_zero(data: UInt8Array, at: int) -> tuple[np.uint64, int]:
-    """The word of the bytes from a place up to a zero byte, and how many there are: 8 if none of them is zero."""
+    """The bytes from ``at`` up to the next zero byte as a little-endian word, and their number; at most 8 bytes."""
     word = word_at(data, at)
     zeros = (word - LOW_BITS) & ~word & HIGH_BITS
     if zeros == np.uint64(0):
@@ -123,8 +128,10 @@ def before_zero(data: UInt8Array, at: int) -> tuple[np.uint64, int]:
 
 @kernel
 def fill_short(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> UInt64Array:
-    """(3 · size,) uint64, size a power of two greater than n: the two words of a text of at most 16 bytes, none zero,
-    and its index plus 1, of each slot; zeros of an empty one."""
+    """(3 · size,) uint64: for each slot the two words of a short text and its index plus 1; zeros if it is empty.
+
+    ``size``: a power of two above n. Texts of more than 16 bytes, and texts with zero bytes, are left out.
+    """
     table = np.zeros(3 * size, np.uint64)
     mask = np.uint64(size - 1)
     for i in range(starts.size):
@@ -148,7 +155,7 @@ def fill_short(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array
 
 @inlined
 def find_short(table: UInt64Array, low: np.uint64, high: np.uint64) -> int:
-    """The index of the text of two words, -1 if it is not there."""
+    """The index of the short text with these two words, or -1."""
     mask = np.uint64(table.size // 3 - 1)
     slot = short_slot(low, high, mask)
     while True:
@@ -170,8 +177,10 @@ def find_joined(
     starts: Int64Array,
     ends: Int64Array,
 ) -> tuple[Int32Array, int]:
-    """(count,) int32, and where the last one ends: the indices of the texts that ``wanted`` holds, a zero byte after
-    each and ``SHORT`` more after all; table: ``fill_short`` of the texts."""
+    """(count,) int32: the index of each text in ``wanted``, or -1; and the offset after the last text.
+
+    ``wanted``: texts that each end with a zero byte, followed by ``SHORT`` zero bytes. ``table``: from ``fill_short``.
+    """
     found = np.full(count, -1, np.int32)
     at = 0
     for i in range(count):

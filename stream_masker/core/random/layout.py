@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stream_masker.core.arrays import frozen_array
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.ontology.arrays import frozen_array
 from stream_masker.core.random.keys import Keys, stream_words
 
 NORMAL = slice(0, 2)

@@ -1,4 +1,17 @@
-"""Exact statistics of nominal attributes, computed from counts (2017: section 4.3)."""
+"""Exact statistics of nominal attributes, computed from counts (2017: section 4.3).
+
+* ``counts``: how often each value and each pair of values occurs in a window; counts add up and subtract.
+* ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
+* ``window_statistics``: sMean, sdVar, sdCov and sdCor of one window, computed anew or incrementally.
+* ``mean``, ``mean_search``: sMean and sVar (equations 13 and 14).
+* ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
+* ``tree_sums``: the sums that both need in a tree, where depths determine every distance. ``products`` and
+  ``matrix_blocks``: the same sums for any other taxonomy, from blocks of the distance matrix.
+* ``sliding``: the same statistics, updated by what entered and left the window. ``compensated``: their running sums.
+* ``psd``: the nearest positive semidefinite matrix (equation 22 needs it).
+* ``observed``: the set of concepts that have occurred, as packed bits. ``rollup``: values aggregated at one depth.
+  Drift is measured on both.
+"""
 
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, merge, subtract

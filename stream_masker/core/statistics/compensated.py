@@ -1,4 +1,4 @@
-"""Sums that stay exact to the last bit or so however many numbers are added to and taken from them."""
+"""Running sums with compensated rounding errors."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.kernels.jit import inlined, kernel
 
 SPLITTER = 134217729.0
-"""2²⁷ + 1: parts a number into halves of 26 bits."""
+"""2²⁷ + 1: splits a float64 into two halves of 26 bits (Dekker 1971)."""
 
 
 class CompensatedSums:
-    """k running sums of products, each with the rounding errors of all its products and additions beside it. Mutable.
+    """k running sums of products, each with its accumulated rounding error. Mutable.
 
-    By Dekker's product and Knuth's sum (Ogita, Rump and Oishi 2005: algorithms 3.1 and 3.3): a sum is off by some
-    2⁻¹⁰⁶ of the greatest sum on the way for each addition, beside what the numbers that were added are off themselves.
-    ``parts``: (k, 2) float64, each sum and its error.
+    Uses Dekker's product and Knuth's sum (Ogita, Rump and Oishi 2005: algorithms 3.1 and 3.3). Each addition
+    contributes an error of about 2⁻¹⁰⁶ relative to the largest intermediate sum, in addition to the error of the
+    numbers themselves.
+
+    ``sums_and_errors``: (k, 2) float64, each sum and its error.
     """
 
     def __init__(self, values: Float64Array) -> None:
-        """The sums to begin with, (k,)."""
-        self.parts = np.stack((values, np.zeros_like(values)), axis=1)
+        """Start from the sums ``values``, (k,) float64."""
+        self.sums_and_errors = np.stack((values, np.zeros_like(values)), axis=1)
 
     @property
     def values(self) -> Float64Array:
-        """(k,): the sums, rounded once."""
-        return np.asarray(self.parts[:, 0] + self.parts[:, 1])
+        """(k,) float64: the sums, rounded once."""
+        return np.asarray(self.sums_and_errors[:, 0] + self.sums_and_errors[:, 1])
 
     def add(self, numbers: Float64Array) -> None:
-        """Adds a number to each sum: (k,)."""
+        """Add one number, of (k,), to each sum."""
         self.add_products(numbers[:, None], np.ones(1))
 
     def add_products(self, matrix: Float64Array, factors: Float64Array) -> None:
-        """Adds Σ_j matrix[i, j]·factors[j], one by one, to each sum i: (k, c) and (c,)."""
-        add_products(self.parts, matrix, factors)
+        """Add Σ_j matrix[i, j]·factors[j] to each sum i, product by product: (k, c) and (c,) float64."""
+        add_products(self.sums_and_errors, matrix, factors)
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""From counts to versioned statistics."""
+"""The computation of versioned statistics from counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.mean import variance_from_counts
-from stream_masker.core.statistics.observed import novel_share, occurring, pack_mask, unpack_mask
+from stream_masker.core.statistics.observed import novel_share, observed_concepts, pack_observed, unpack_observed
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.statistics.rollup import roll_up
 from stream_masker.core.statistics.summary import Statistics
@@ -30,25 +30,34 @@ def compute_statistics(
     rollup_depth: int = 2,
     previous: Statistics | None = None,
     numeric: Sequence[str] = (),
-    following: IncrementalStatistics | None = None,
+    incremental: IncrementalStatistics | None = None,
 ) -> Statistics:
-    """The statistics of the counted events; a function of its other arguments alone.
+    """Compute the statistics of the counted events.
 
-    ``attributes``, ``distances``: (p,) in the order of the counts. Variances (the diagonal of Σ, 2017: equation 22) are
-    of all of an attribute's rows; covariances and correlations of the rows that have both attributes, 0 where there
-    are none. ``previous``: its seen concepts remain seen, and ``novel`` is measured against them (0 without).
-    ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments. ``following``: what followed
-    the windows before, with the same distances: where most of the window is as it was, the statistics come quicker.
+    The result depends on the arguments other than ``incremental`` alone. Variances (the diagonal of Σ, 2017: equation
+    22) cover all rows of an attribute. Covariances and correlations cover the rows that have both attributes; they are
+    0 if there are none.
 
-    Raises StatisticsError when an attribute has no value at all (nothing can be masked by such statistics), or
-    when ``previous`` is of other attributes or taxonomies; ParameterError for arguments of different lengths.
+    * ``attributes``, ``distances``: (p,) in the order of the counts.
+    * ``rollup_depth``: the depth of ``Statistics.rollup``, at least 1 (the root).
+    * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
+      them; without ``previous``, ``novel`` is 0.
+    * ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments.
+    * ``incremental``: state kept across windows with the same distances. It speeds up the computation if most of the
+      window is unchanged.
+
+    Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
+    other attributes or taxonomies, and ParameterError if the arguments have different lengths.
     """
     names = tuple(attributes)
     _check(counts, names, distances, rollup_depth)
-    near = [_mean_before(previous, name, d.taxonomy) for name, d in zip(names, distances, strict=True)]
-    figures = following.figures(counts, near) if following else WindowStatistics(counts, tuple(distances), tuple(near))
-    columns = [_column(j, name, figures, previous) for j, name in enumerate(names)]
-    covariance, correlation = _matrices(figures)
+    hints = [_mean_before(previous, name, d.taxonomy) for name, d in zip(names, distances, strict=True)]
+    if incremental is None:
+        window = WindowStatistics(counts, tuple(distances), tuple(hints))
+    else:
+        window = incremental.update(counts, hints)
+    columns = [_column(j, name, window, previous) for j, name in enumerate(names)]
+    covariance, correlation = _matrices(window)
     covariance, projection = nearest_psd(covariance)
     return Statistics(
         version=version,
@@ -61,19 +70,21 @@ def compute_statistics(
         projection=projection,
         rollup={column.name: roll_up(column.counts, column.taxonomy, rollup_depth) for column in columns},
         unknown={column.name: column.unknown for column in columns},
-        seen={column.name: column.seen for column in columns},
+        observed={column.name: column.observed for column in columns},
         novel={column.name: column.novel for column in columns},
         numeric=numeric_statistics(counts.numeric, numeric),
     )
 
 
 def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> NumericStatistics | None:
-    """Means and covariances of the numeric attributes; None where there are none.
+    """Compute the means and covariances of the numeric attributes; None if there are none.
 
-    Raises ParameterError for other attributes than there are moments of, StatisticsError for one without any value.
+    Raises ParameterError if the names do not match the moments, and StatisticsError if an attribute has no value.
     """
     if len(names) != (0 if moments is None else moments.attributes):
-        raise ParameterError(f"there are {len(names)} names for the moments of the numeric attributes")
+        raise ParameterError(
+            f"the counts and the names are of different numeric attributes: {len(names)} names were given"
+        )
     if moments is None or not names:
         return None
     without = [name for name, count in zip(names, np.diag(moments.count), strict=True) if not count]
@@ -85,14 +96,17 @@ def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> Numeric
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One attribute: its counts, the position of their mean, and which concepts were seen before (None: no matter)."""
+    """One attribute: its counts, the position of its mean, and the concepts observed before.
+
+    ``previously_observed`` is None without previous statistics.
+    """
 
     name: str
     counts: SparseCounts
     d: Distance
     mean: int
     unknown: float
-    before: BoolArray | None
+    previously_observed: BoolArray | None
 
     @property
     def taxonomy(self) -> Taxonomy:
@@ -103,20 +117,20 @@ class _Column:
         return variance_from_counts(self.counts, self.d, mean=self.mean)
 
     @property
-    def seen(self) -> str:
-        now = occurring(self.counts, len(self.taxonomy))
-        return pack_mask(now if self.before is None else now | self.before)
+    def observed(self) -> str:
+        now = observed_concepts(self.counts, len(self.taxonomy))
+        return pack_observed(now if self.previously_observed is None else now | self.previously_observed)
 
     @property
     def novel(self) -> float:
-        return 0.0 if self.before is None else novel_share(self.counts, self.before)
+        return 0.0 if self.previously_observed is None else novel_share(self.counts, self.previously_observed)
 
 
-def _column(j: int, name: str, figures: WindowStatistics, previous: Statistics | None) -> _Column:
-    counts, d = figures.counts, figures.distances[j]
-    before = None if previous is None else _seen_before(previous, name, len(d.taxonomy))
+def _column(j: int, name: str, window: WindowStatistics, previous: Statistics | None) -> _Column:
+    counts, d = window.counts, window.distances[j]
+    previously_observed = None if previous is None else _observed_before(previous, name, len(d.taxonomy))
     unknown = _share(counts.unknown[j], counts.given[j])
-    return _Column(name, counts.values[j], d, figures.mean(j), unknown, before)
+    return _Column(name, counts.values[j], d, window.mean(j), unknown, previously_observed)
 
 
 def _share(part: int, whole: int) -> float:
@@ -124,7 +138,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def _mean_before(previous: Statistics | None, name: str, tau: Taxonomy) -> int:
-    """Where the mean was, for the mean is often near it; the root where it is not known."""
+    """Return the position of the previous mean, a good starting point for the search; the root if it is unknown."""
     concept = "" if previous is None else previous.mean.get(name, "")
     return tau.position(concept) if concept in tau else 0
 
@@ -141,18 +155,18 @@ def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance]
         raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
 
 
-def _matrices(figures: WindowStatistics) -> tuple[Float64Array, Float64Array]:
-    """Σ as the equations give it, and the correlations."""
-    variances = np.array([figures.variance(j) for j in range(len(figures.distances))])
+def _matrices(window: WindowStatistics) -> tuple[Float64Array, Float64Array]:
+    """Return Σ before projection, and the correlations: (p, p) each."""
+    variances = np.array([window.variance(j) for j in range(len(window.distances))])
     covariance = np.diag(variances)
     correlation = np.diag((variances > 0.0).astype(np.float64))
-    for i, j in figures.counts.pairs:
-        covariance[i, j], correlation[i, j] = figures.pair((i, j))
+    for i, j in window.counts.pairs:
+        covariance[i, j], correlation[i, j] = window.pair((i, j))
         covariance[j, i], correlation[j, i] = covariance[i, j], correlation[i, j]
     return covariance, correlation
 
 
-def _seen_before(previous: Statistics, name: str, size: int) -> BoolArray:
-    if name not in previous.seen:
+def _observed_before(previous: Statistics, name: str, size: int) -> BoolArray:
+    if name not in previous.observed:
         raise StatisticsError(f"the previous statistics do not have the attribute {name}")
-    return unpack_mask(previous.seen[name], size)
+    return unpack_observed(previous.observed[name], size)

@@ -1,7 +1,7 @@
-"""Counts: all that the statistics need to know of a window (exact, mergeable, small).
+"""Counts of values and of pairs of values: the only input of the statistics.
 
-Every statistic of the papers depends on a window only through how often each value, and each pair of values,
-occurs. ``Counts`` is that, immutable and sparse.
+Every statistic of the papers depends on a window only through how often each value, and each pair of values, occurs.
+``Counts`` holds exactly that. Counts are immutable, sparse and exact, and they add up.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from stream_masker.errors import ParameterError, StatisticsError
 
 @dataclass(frozen=True, slots=True)
 class SparseCounts:
-    """``counts[k]`` rows hold ``keys[k]``: (m,) int64 ascending, unique; (m,) int64, all positive.
+    """How many rows hold each key. Immutable.
 
-    A key is a position in the attribute's taxonomy or, for a pair of attributes (A, B),
-    ``position in A * len(taxonomy of B) + position in B``.
+    A key is a position in the attribute's taxonomy. For a pair of attributes (A, B) it is ``position in A *
+    len(taxonomy of B) + position in B``.
+
+    * ``keys``: (m,) int64, ascending and unique.
+    * ``counts``: (m,) int64, positive; the rows that hold each key. A *change* of counts may be negative.
     """
 
     keys: NDArray[np.int64]
@@ -33,20 +36,24 @@ class SparseCounts:
 
     @property
     def rows(self) -> int:
-        """n, the rows that have a value."""
+        """The number n of rows that have a value."""
         return int(self.counts.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Counts of ``records`` events. ``values[j]`` of attribute j; ``pairs[i, j]``, i < j, of rows that have both.
+    """The counts of ``records`` events. Immutable.
 
-    Rows: an event whose array attribute has k elements is k rows (its scalars repeated); with none it is one row of
-    its scalars alone. With several array attributes each gives such rows of its own, in which the other arrays have
-    no value: an event is as many rows as it has elements in all, and no row has a value of two arrays.
-    ``given[j]``: values of attribute j, those included that stand in no row because they were suppressed or their
-    record was rejected for them; ``unknown[j]``: those of them that found no concept (before the policy was applied).
-    ``numeric``: the moments of the numeric attributes, a record of an event being one row; None when there are none.
+    An event whose array attribute has k elements is k rows, with the scalars repeated; an event without elements is one
+    row of its scalars. If there are several array attributes, each one has its own rows, in which the other arrays have
+    no value. So an event has as many rows as elements in total, and no row has values of two arrays.
+
+    * ``values[j]``: the counts of attribute j.
+    * ``pairs[i, j]``, i < j: the counts of the rows that have both attributes.
+    * ``given[j]``: the number of values of attribute j, including those in no row because they were suppressed or
+      because they caused their record's rejection.
+    * ``unknown[j]``: how many of these were no known concept, before the policy for unknown codes was applied.
+    * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
     """
 
     records: int
@@ -60,11 +67,14 @@ class Counts:
 def count_batch(
     batch: Batch, sizes: Sequence[int], unknown: Sequence[int] | None = None, lost: Sequence[int] | None = None
 ) -> Counts:
-    """The counts of a batch, in O(rows log rows).
+    """Count a batch, in O(rows log rows).
 
-    ``sizes[j]``: the number of concepts of attribute j's taxonomy; ``unknown[j]``: as ``Counts.unknown``, default 0;
-    ``lost[j]``: values of attribute j that are not in the batch, default 0.
-    Negative codes (``ABSENT``) are no value.
+    Negative codes (``ABSENT``) are not values. Raises ParameterError if an argument does not have one entry per
+    attribute.
+
+    * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
+    * ``unknown[j]``: see ``Counts.unknown``; default 0.
+    * ``lost[j]``: the number of values of attribute j that are not in the batch; default 0.
     """
     p = len(batch.columns)
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
@@ -78,7 +88,7 @@ def count_batch(
 
 
 def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
-    """The rows of a batch (see ``Counts``): each attribute's codes, (rows,) int32, ``ABSENT`` where it has none."""
+    """Return the rows of a batch (see ``Counts``): (rows,) int32 codes per attribute, ``ABSENT`` for no value."""
     arrays = [column for column in batch.columns if column.is_array]
     if not arrays:
         return [column.codes for column in batch.columns]
@@ -91,7 +101,7 @@ def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
 
 
 def count_keys(keys: Int64Array) -> SparseCounts:
-    """How often each key occurs; ``keys``: (n,) int64 in any order."""
+    """Count how often each key occurs; ``keys``: (n,) int64 in any order."""
     return SparseCounts(*run_lengths(np.sort(keys)))
 
 
@@ -140,28 +150,28 @@ def add_counts(
 
 
 def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> SparseCounts:
-    """Counts of the pairs of n rows in which neither value is absent; ``size_b``: concepts of B's taxonomy."""
+    """Count the pairs of n rows with two present values; ``size_b``: the number of concepts of B's taxonomy."""
     return count_keys(_pair_keys(a, b, size_b))
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
-    """The counts of A's and of B's values over the rows of a pair; ``size_b``: concepts of B's taxonomy."""
+    """Return the counts of A's and of B's values over the rows of a pair; ``size_b``: see ``pair_counts``."""
     a, b = np.divmod(pair.keys, size_b)
     return _collect(a, pair.counts), _collect(b, pair.counts)
 
 
 def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
-    """Whether both hold the same keys, each equally often."""
+    """Return whether both hold the same keys with the same counts."""
     return np.array_equal(first.keys, second.keys) and np.array_equal(first.counts, second.counts)
 
 
 def difference(new: SparseCounts, old: SparseCounts) -> SparseCounts:
-    """What came less what went, for each key that changed: counts that may be negative."""
+    """Return the change from ``old`` to ``new``: the counts of each key that changed, positive or negative."""
     return SparseCounts(*add_counts(new.keys, new.counts, old.keys, old.counts, -1))
 
 
 def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
-    """The sum of counts and changes of one attribute, or of one pair of attributes."""
+    """Add counts and changes of one attribute, or of one pair of attributes."""
     if len(parts) == 2:
         first, second = parts
         return SparseCounts(*add_counts(first.keys, first.counts, second.keys, second.counts, 1))
@@ -169,7 +179,10 @@ def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
 
 
 def merge(counts: Iterable[Counts]) -> Counts:
-    """The counts of all the events together. Raises StatisticsError for no counts, or counts of other attributes."""
+    """Add the counts of several sets of events.
+
+    Raises StatisticsError if there are no counts, or if they are of different attributes.
+    """
     blocks = list(counts)
     _same_attributes(blocks)
     first = blocks[0]
@@ -184,9 +197,9 @@ def merge(counts: Iterable[Counts]) -> Counts:
 
 
 def subtract(total: Counts, part: Counts) -> Counts:
-    """What remains of ``total`` without ``part``, of moments to the precision of floats (see ``Moments``).
+    """Remove ``part`` from ``total``; moments are exact to floating-point precision (see ``Moments``).
 
-    Raises StatisticsError when ``part`` was never counted in it.
+    Raises StatisticsError if ``part`` is not contained in ``total``.
     """
     left = merge([replace(total, numeric=None), _negated(part)])
     columns = [*left.values, *left.pairs.values()]
@@ -237,13 +250,13 @@ def _run_starts(ordered: Int64Array) -> Int64Array:
 
 
 def _collect(keys: Int64Array, counts: Int64Array) -> SparseCounts:
-    """Adds up the counts of equal keys, and drops keys whose sum is 0."""
+    """Add the counts of equal keys, and drop the keys whose sum is 0."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = _run_starts(ordered)
     sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
-    there = sums != 0
-    return SparseCounts(ordered[starts][there], sums[there])
+    nonzero = sums != 0
+    return SparseCounts(ordered[starts][nonzero], sums[nonzero])
 
 
 def _negated(counts: Counts) -> Counts:

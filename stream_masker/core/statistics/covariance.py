@@ -1,10 +1,15 @@
-"""Semantic distance covariance, variance and correlation (2017: equations 15 to 20), exact and from counts.
+"""Semantic distance covariance, variance and correlation (2017: equations 15 to 20), exact, from counts.
 
-With N the counts of the pairs of distinct values, ΔA and ΔB their double-centred distance matrices and n rows,
-sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1 + S2 - 2·S3: S1 = (1/n²) Σ N ∘ (D_A N D_B), S2 the product of the grand means,
-S3 = (1/n) Σ N_ab r_a r_b of the row means. A constant added to all distances changes none of it, so distances may be
-shifted by their grand mean, which makes S2 vanish and S1 and S3 small. In trees S1 telescopes over common ancestors
-(``tree_sums``); elsewhere distances come in blocks of bounded size (``products``).
+Let N be the counts of the pairs of distinct values, D_A and D_B their distance matrices, ΔA and ΔB the double-centred
+ones, and n the number of rows. Then sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1 + S2 − 2·S3, with
+
+* S1 = (1/n²) Σ N ∘ (D_A N D_B),
+* S2 = the product of the grand means of D_A and D_B,
+* S3 = (1/n) Σ N_ab r_a r_b, where r are the row means.
+
+A constant added to all distances cancels out. The distances are therefore shifted by their grand mean, so that S2
+vanishes and S1 and S3 are small. In trees, S1 telescopes over common ancestors (``tree_sums``). In other taxonomies,
+distances are computed in blocks of bounded size (``products``).
 """
 
 from __future__ import annotations
@@ -27,25 +32,31 @@ from stream_masker.errors import ParameterError
 def distance_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
     """sdCov(A, B) = (1/n)·√ΣΣ δA_ij·δB_ij, in [0, 1] (2017: equation 18).
 
-    ``a``, ``b``: n concept ids or positions, row by row. Wu–Palmer need not be of negative type, so the sum may come
-    out slightly negative: it is then taken as 0. Raises ParameterError for different lengths, StatisticsError for no
-    rows, UnknownConceptError for a value outside its taxonomy.
+    ``a`` and ``b`` are n concept ids or positions each, row by row. Wu–Palmer need not be of negative type, so the sum
+    can be slightly negative; it is then clamped to 0. Raises ParameterError if the lengths differ, StatisticsError if
+    there are no rows, and UnknownConceptError for a value outside its taxonomy.
     """
     return covariance_from_counts(_pair(a, d_a, b, d_b), d_a, d_b)
 
 
 def distance_variance(a: ConceptsLike, d_a: Distance) -> float:
-    """sdVar(A) = sdCov(A, A), in [0, 1]; 0 if and only if all values are equal (2017: equation 20)."""
+    """sdVar(A) = sdCov(A, A), in [0, 1]; 0 if and only if all values are equal (2017: equation 20).
+
+    Raises StatisticsError if there are no values, and UnknownConceptError for a value outside the taxonomy.
+    """
     return distance_variance_from_counts(value_counts(a, d_a), d_a)
 
 
 def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
-    """sdCor(A, B) = sdCov / √(sdVar(A)·sdVar(B)), in [0, 1]; 0 where an attribute is constant (2017: equation 19)."""
+    """sdCor(A, B) = sdCov / √(sdVar(A)·sdVar(B)), in [0, 1]; 0 if an attribute is constant (2017: equation 19).
+
+    Raises as ``distance_covariance``.
+    """
     return correlation_from_counts(_pair(a, d_a, b, d_b), d_a, d_b)
 
 
 def covariance_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) -> float:
-    """sdCov from the counts of the pairs (keys: position in A * concepts of B's taxonomy + position in B)."""
+    """sdCov from the counts of the pairs (keys: see ``SparseCounts``)."""
     return PairTable.of(pair, d_a, d_b).covariance
 
 
@@ -55,13 +66,13 @@ def distance_variance_from_counts(counts: SparseCounts, d: Distance) -> float:
 
 
 def correlation_from_counts(pair: SparseCounts, d_a: Distance, d_b: Distance) -> float:
-    """sdCor from the counts of the pairs, with the variances of these same rows."""
+    """sdCor from the counts of the pairs, with the variances of the same rows."""
     return PairTable.of(pair, d_a, d_b).correlation
 
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """The sparse table of counts of a pair of attributes, with the marginals of its rows and columns."""
+    """The sparse contingency table of a pair of attributes, with its marginals. Frozen; derived values are cached."""
 
     a: Marginal
     b: Marginal
@@ -69,17 +80,17 @@ class PairTable:
 
     @classmethod
     def of(
-        cls, pair: SparseCounts, d_a: Distance, d_b: Distance, known: tuple[Marginal, Marginal] | None = None
+        cls, pair: SparseCounts, d_a: Distance, d_b: Distance, reusable: tuple[Marginal, Marginal] | None = None
     ) -> PairTable:
-        """The table of a pair's counts; ``known``: marginals to reuse where they are of just these rows."""
+        """Build the table from a pair's counts; ``reusable``: marginals, used if they cover exactly these rows."""
         of_a, of_b = marginals(pair, len(d_b.taxonomy))
-        a, b = known or (None, None)
+        a, b = reusable or (None, None)
         table = CountTable.of(pair.keys, pair.counts.astype(np.float64), d_a, d_b)
         return cls(_reuse(a, of_a, d_a), _reuse(b, of_b, d_b), table)
 
     @property
     def rows(self) -> float:
-        """n, the rows that have both attributes."""
+        """The number n of rows that have both attributes."""
         return self.a.rows
 
     @property
@@ -89,32 +100,34 @@ class PairTable:
 
     @property
     def correlation(self) -> float:
-        """sdCor, in [0, 1]."""
+        """sdCor, in [0, 1]; 0 if an attribute is constant."""
         spread = (self.a.variance_squared * self.b.variance_squared) ** 0.25
         return min(1.0, self.covariance / spread) if spread > 0.0 else 0.0
 
     def _covariance_squared(self) -> float:
         if len(self.a.positions) == 1 or len(self.b.positions) == 1:
             return 0.0
-        return self.by_depths() if self.a.by_depths and self.b.by_depths else self.by_blocks()
+        if self.a.depth_based and self.b.depth_based:
+            return self.covariance_squared_by_depths()
+        return self.covariance_squared_by_blocks()
 
-    def by_depths(self) -> float:
-        """sdCov² where both taxonomies are trees: O(pairs·H_A·H_B), no distance matrix at all."""
+    def covariance_squared_by_depths(self) -> float:
+        """sdCov² if both taxonomies are trees: O(pairs·H_A·H_B) for the heights H, without a distance matrix."""
         return self._centred(self._products_by_depths())
 
-    def by_blocks(self) -> float:
-        """sdCov² for any distances: O(pairs·distinct values), in blocks of bounded size."""
+    def covariance_squared_by_blocks(self) -> float:
+        """sdCov² for any distance: O(pairs·distinct values), in blocks of bounded size."""
         return self._centred(table_product_sum(self.table, self.table, self.a.grand_mean, self.b.grand_mean))
 
     def _centred(self, products: float) -> float:
-        """sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
+        """Return sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
         offsets_a = (self.a.means - self.a.grand_mean)[self.table.first]
         offsets_b = (self.b.means - self.b.grand_mean)[self.table.second]
         mixed = float(self.table.counts @ (offsets_a * offsets_b)) / self.rows
         return products / self.rows**2 - 2.0 * mixed
 
     def _products_by_depths(self) -> float:
-        """S1·n² of the shifted distances: for each depth of A, rows grouped by their ancestor there."""
+        """Return S1·n² of the shifted distances, with the rows grouped by their ancestor at each depth of A."""
         table = self.table
         paths_a, paths_b = _paths(self.a), _paths(self.b)
         terms_a, terms_b = _terms(self.a), _terms(self.b)
@@ -141,9 +154,9 @@ def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> Spa
     return pair_counts(first, second, len(d_b.taxonomy))
 
 
-def _reuse(known: Marginal | None, counts: SparseCounts, d: Distance) -> Marginal:
-    if known is not None and same_counts(known.counts, counts):
-        return known
+def _reuse(reusable: Marginal | None, counts: SparseCounts, d: Distance) -> Marginal:
+    if reusable is not None and same_counts(reusable.counts, counts):
+        return reusable
     return Marginal(counts, d)
 
 

@@ -1,4 +1,4 @@
-"""One attribute's values in a window, weighted by their counts, and the row means of their distance matrix."""
+"""The distinct values of one attribute in a window, weighted by their counts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics import tree_sums
 from stream_masker.core.statistics.counts import SparseCounts
-from stream_masker.core.statistics.products import Side
+from stream_masker.core.statistics.products import DistinctValues
 from stream_masker.errors import StatisticsError
 
-TREE_HEIGHT = 64
-"""Trees up to this height go by their depths, deeper ones by distances: the tables of depths grow with its cube."""
+MAX_TREE_HEIGHT = 64
+"""Trees up to this height use sums over depths; tables of such sums grow with the cube of the height."""
 
 
 class Marginal:
-    """k distinct values with weights (rows that have them), n rows in all. Frozen; derived figures are kept.
+    """k distinct values with weights (the rows that have them), n rows in total. Frozen; derived values are cached.
 
-    ``positions``: (k,) int32 ascending; ``weights``: (k,) float64. Raises StatisticsError for no rows.
+    * ``positions``: (k,) int32, ascending.
+    * ``weights``: (k,) float64.
     """
 
     def __init__(self, counts: SparseCounts, d: Distance) -> None:
-        """The counts of an attribute's values, and the distance on its taxonomy."""
+        """Take the counts of an attribute's values and the distance on its taxonomy.
+
+        Raises StatisticsError if there are no rows.
+        """
         if not len(counts.keys):
             raise StatisticsError("statistics need at least one value")
         self.counts = counts
@@ -33,12 +37,12 @@ class Marginal:
         self.positions = counts.keys.astype(np.int32)
         self.weights = counts.counts.astype(np.float64)
         self.rows = float(counts.rows)
-        self._side = Side(d, self.positions)
+        self._distinct = DistinctValues(d, self.positions)
 
     @property
-    def by_depths(self) -> bool:
-        """Whether the taxonomy is a tree of which depths tell all distances."""
-        return self.d.taxonomy.is_tree and self.height <= TREE_HEIGHT
+    def depth_based(self) -> bool:
+        """Whether the sums are computed from depths: the taxonomy is a tree, and not too high."""
+        return self.d.taxonomy.is_tree and self.height <= MAX_TREE_HEIGHT
 
     @property
     def height(self) -> int:
@@ -47,19 +51,20 @@ class Marginal:
 
     @cached_property
     def means(self) -> Float64Array:
-        """(k,): the mean distance of each distinct value to the n values (2017: equation 17)."""
+        """(k,) float64: the mean distance of each distinct value to the n values (2017: equation 17)."""
         return self.sums(0.0)[0] / self.rows
 
     @cached_property
     def grand_mean(self) -> float:
-        """The mean of all n x n distances (2017: equation 17)."""
+        """The mean of all n × n distances (2017: equation 17)."""
         return float(self.weights @ self.means) / self.rows
 
     @cached_property
     def variance_squared(self) -> float:
         """sdVar² (2017: equation 20): the mean of the squared double-centred distances; 0 for a constant attribute.
 
-        Distances shifted by their grand mean leave S1 - 2·S3, with little to cancel (see ``covariance``).
+        Shifting the distances by their grand mean reduces it to S1 − 2·S3, with little cancellation (see
+        ``covariance``).
         """
         if len(self.positions) == 1:
             return 0.0
@@ -68,7 +73,7 @@ class Marginal:
         return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
 
     def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Float64Array, Float64Array]:
-        """Σ w·x and Σ w·x² of x = sd(target, value) - shift, (k,) each; only where the taxonomy is a tree."""
+        """Σ w·x and Σ w·x² of x = sd(target, value) − shift, (k,) float64 each; the taxonomy must be a tree."""
         tau = self.d.taxonomy
         table = tau.tree
         sums, squares = tree_sums.distance_sums(
@@ -77,10 +82,10 @@ class Marginal:
         return np.asarray(sums), np.asarray(squares)
 
     def sums(self, shift: float) -> tuple[Float64Array, Float64Array]:
-        """Σ w·x and Σ w·x² of every distinct value, x = sd - shift."""
-        if self.by_depths:
+        """Σ w·x and Σ w·x² for every distinct value, x = sd − shift: (k,) float64 each."""
+        if self.depth_based:
             return self.tree_sums(self.positions, shift)
-        return self._side.targets.sums(self._side.sources, self.weights, shift)
+        return self._distinct.targets.sums(self._distinct.sources, self.weights, shift)
 
     @cached_property
     def _below(self) -> Float64Array:

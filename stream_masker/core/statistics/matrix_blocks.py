@@ -1,4 +1,7 @@
-"""Compiled sums over blocks of a distance matrix, 32 columns wide, where depths do not tell distances."""
+"""Compiled sums over blocks of a distance matrix, 32 columns wide.
+
+They serve taxonomies in which depths alone do not determine distances.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
 
 PREFETCH_COLUMNS = 8
-"""What a pair needs is asked for so many pairs before."""
+"""How many pairs ahead the data of a pair is prefetched."""
 
 
 @kernel

@@ -1,11 +1,14 @@
-"""The concepts of least total distance to weighted values, among all of a taxonomy, without a total for each.
+"""The search for the concepts of smallest total distance to weighted values, without a total for each concept of τ.
 
-Of every concept c there is a bound from below on Σ w·sd(c, a), from a few *hubs*: the concepts with the most weight at
-or below them. Hubs are closed upwards, so a value a that shares no *top* with c (an ancestor that is no hub, but whose
-parents all are) has only hubs in common with c, and their distance follows from the paths of both to them. Concepts
-below the same hubs form a group; the least path of any of them to each hub gives a total that none of them is below,
-but for the values that share a top with it: at most their weight. Concepts are then tried, the least bound first, until
-the bounds of all others are beyond the least total.
+Every concept c has a lower bound on its total Σ w·sd(c, a), derived from a few *hubs*: the concepts with the most
+weight at or below them. Hubs are closed upwards: each ancestor of a hub is a hub. A *frontier* concept is no hub, but
+all its parents are. If a value a and c share no frontier ancestor, all their common ancestors are hubs, and their
+distance follows from the paths of both to the hubs.
+
+Concepts below the same hubs form a group. The shortest path of any of them to each hub gives a total that bounds the
+totals of the whole group from below, except for the values that share a frontier ancestor with the concept; they
+contribute at most their weight. Concepts are then evaluated in the order of their bounds, until the bounds of all
+others exceed the smallest total.
 """
 
 from __future__ import annotations
@@ -16,147 +19,156 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.many import Sources, tile_offsets
+from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, UInt64Matrix
 from stream_masker.core.kernels.jit import int32, kernel
 
 SEARCH_HUBS = (16, 64, 256)
-"""How many hubs the bounds come from: few for all concepts, more for those that remain."""
+"""The number of hubs in each round: few for all concepts, more for those that remain."""
 
-SEARCH_BATCH = 32
-"""Concepts that are tried at a time."""
+EVALUATION_BATCH = 32
+"""The number of concepts whose totals are computed at a time."""
 
-SAFETY = 1e-9
-"""Totals and bounds may be off by this much of all the weight, for rounding."""
+ROUNDING_SHARE = 1e-9
+"""The rounding error allowed in totals and bounds, as a share of the total weight."""
 
 FAR = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """Some concepts (k,) int32 and their total distances (k,); those of all other concepts are at least ``floor``."""
+class MinimalConcepts:
+    """Evaluated concepts (k,) int32 and their total distances (k,); all other totals are at least ``lower_bound``."""
 
     concepts: Int32Array
     totals: Float64Array
-    floor: float
+    lower_bound: float
 
 
 class MeanSearch:
-    """Looks for the concepts of least total distance to values (v,), distinct, with positive weights (v,)."""
+    """A search for the concepts of smallest total distance to v distinct values with positive weights, (v,) each."""
 
     def __init__(self, d: Distance, positions: Int32Array, weights: Float64Array) -> None:
-        """``positions`` of the values in the distance's taxonomy."""
+        """Take the ``positions`` of the values in the distance's taxonomy, and their weights."""
         self._d = d
         self._tau = d.taxonomy
         self._targets = d.targets(positions)
         self._weights = weights
-        self._slip = SAFETY * float(weights.sum())
+        self._tolerance = ROUNDING_SHARE * float(weights.sum())
         self._below = dag_weights_below(d.sources(positions), weights, len(d.taxonomy))
 
-    def least(self, *, near: int = 0) -> Found:
-        """Among others all concepts of the least total. ``near``: one to try first: the nearer, the shorter."""
-        found = self._search(self._undominated(), near, self._slip)
-        return replace(found, floor=float(found.totals.min()))
+    def minimal(self, *, hint: int = 0) -> MinimalConcepts:
+        """Return a set of concepts that contains all of the smallest total; ``hint``: a concept that may be near
+        them.
+        """
+        result = self._search(self._undominated(), hint, self._tolerance)
+        return replace(result, lower_bound=float(result.totals.min()))
 
-    def nearly_least(self, reserve: float, *, near: int = 0) -> Found:
-        """Among others all concepts whose totals are beyond the least by no more than ``reserve``."""
-        return self._search(np.arange(len(self._tau), dtype=np.int32), near, self._slip + reserve)
+    def near_minimal(self, margin: float, *, hint: int = 0) -> MinimalConcepts:
+        """Return a set of concepts that contains all whose totals exceed the smallest one by at most ``margin``."""
+        return self._search(np.arange(len(self._tau), dtype=np.int32), hint, self._tolerance + margin)
 
     def totals(self, concepts: Int32Array) -> Float64Array:
-        """(k,): the total distances of k concepts."""
+        """(k,) float64: the total distances of k concepts."""
         return self._targets.sums(self._d.sources(concepts), self._weights)[0]
 
     def _undominated(self) -> Int32Array:
-        """Concepts that are not farther from every value than their only parent: with weight below, or more parents."""
+        """Return the concepts that are not farther from every value than their only parent.
+
+        These have weight at or below them, or several parents.
+        """
         parents = np.diff(self._tau.parent_offsets)
         return np.flatnonzero((self._below > 0.0) | (parents > 1)).astype(np.int32)
 
-    def _search(self, concepts: Int32Array, near: int, beyond: float) -> Found:
-        tried = _Tried(self)
-        tried.add(np.array([near], np.int32))
-        floor = np.inf
+    def _search(self, concepts: Int32Array, hint: int, margin: float) -> MinimalConcepts:
+        evaluated = _Evaluated(self)
+        evaluated.add(np.array([hint], np.int32))
+        lower_bound = np.inf
         bounds = np.zeros(concepts.size)
         for hubs in SEARCH_HUBS:
             bounds = self._bounds(concepts, hubs)
-            tried.add(concepts[np.argsort(bounds, kind="stable")[:SEARCH_BATCH]])
-            left = tried.others(concepts)
-            open_ = left & (bounds <= tried.least + beyond)
-            floor = min(floor, float(bounds[left & ~open_].min(initial=np.inf)))
-            concepts, bounds = concepts[open_], bounds[open_]
+            evaluated.add(concepts[np.argsort(bounds, kind="stable")[:EVALUATION_BATCH]])
+            remaining = evaluated.unevaluated(concepts)
+            candidates = remaining & (bounds <= evaluated.smallest_total + margin)
+            lower_bound = min(lower_bound, float(bounds[remaining & ~candidates].min(initial=np.inf)))
+            concepts, bounds = concepts[candidates], bounds[candidates]
         order = np.argsort(bounds, kind="stable")
-        for start in range(0, order.size, SEARCH_BATCH):
+        for start in range(0, order.size, EVALUATION_BATCH):
             bound = float(bounds[order[start]])
-            if bound > tried.least + beyond:
-                return tried.found(min(floor, bound) - self._slip)
-            tried.add(concepts[order[start : start + SEARCH_BATCH]])
-        return tried.found(floor - self._slip)
+            if bound > evaluated.smallest_total + margin:
+                return evaluated.result(min(lower_bound, bound) - self._tolerance)
+            evaluated.add(concepts[order[start : start + EVALUATION_BATCH]])
+        return evaluated.result(lower_bound - self._tolerance)
 
     def _bounds(self, concepts: Int32Array, hubs: int) -> Float64Array:
-        """(k,): what the totals of k concepts are not below."""
+        """(k,) float64: lower bounds on the totals of k concepts."""
         up = self._tau.closure
         bit, chosen = self._hub_bits(hubs)
         signatures = np.zeros((concepts.size, -(-hubs // 64)), np.uint64)
-        slack = look_up(concepts, bit, self._top_weights(bit), up.offsets, up.ancestors, signatures)
+        slack = look_up(concepts, bit, self._frontier_weights(bit), up.offsets, up.ancestors, signatures)
         group = equal_rows(signatures)
         paths, sizes = least_paths(concepts, group, chosen.size, bit, up.offsets, up.ancestors, up.paths)
         above = paths < FAR
-        rows = Sources(tile_offsets(above.sum(axis=1)), chosen[np.nonzero(above)[1]], paths[above], sizes)
+        rows = Sources(offsets_from_lengths(above.sum(axis=1)), chosen[np.nonzero(above)[1]], paths[above], sizes)
         return np.asarray(self._targets.sums(rows, self._weights)[0][group] - slack)
 
     @cached_property
     def _heaviest(self) -> Int32Array:
-        """Concepts with weight at or below them, most first, ancestors before others: the first are closed upwards."""
+        """The concepts with weight at or below them, in descending order of weight.
+
+        Ancestors come first, so that every prefix is closed upwards.
+        """
         there = np.flatnonzero(self._below)
         return there[np.argsort(-self._below[there], kind="stable")].astype(np.int32)
 
     def _hub_bits(self, hubs: int) -> tuple[Int32Array, Int32Array]:
-        """(m,): each hub's bit, -1 for others; and the hubs' positions, by bit."""
+        """Return (m,) int32, each hub's bit (−1 for other concepts), and the hubs' positions by bit."""
         chosen = np.sort(self._heaviest[:hubs])
         bit = np.full(len(self._tau), -1, np.int32)
         bit[chosen] = np.arange(chosen.size)
         return bit, chosen
 
-    def _top_weights(self, bit: Int32Array) -> Float64Array:
-        """(m,): the weight at and below each top, 0 for others."""
+    def _frontier_weights(self, bit: Int32Array) -> Float64Array:
+        """(m,) float64: the weight at and below each frontier concept; 0 for other concepts."""
         tau = self._tau
         children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
         outside = np.bincount(children, bit[tau.parents] < 0, minlength=len(tau))
         return np.where((bit < 0) & (outside == 0), self._below, 0.0)
 
 
-class _Tried:
-    """Concepts with their totals; each is tried once."""
+class _Evaluated:
+    """Concepts with their totals; each concept is evaluated once."""
 
     def __init__(self, search: MeanSearch) -> None:
         self._search = search
         self._done = np.zeros(len(search._tau), np.bool_)
         self._concepts: list[Int32Array] = []
         self._totals: list[Float64Array] = []
-        self.least = np.inf
+        self.smallest_total = np.inf
 
     def add(self, concepts: Int32Array) -> None:
-        new = concepts[self.others(concepts)]
+        new = concepts[self.unevaluated(concepts)]
         self._done[new] = True
         self._concepts.append(new)
         self._totals.append(self._search.totals(new))
-        self.least = min(self.least, float(self._totals[-1].min(initial=np.inf)))
+        self.smallest_total = min(self.smallest_total, float(self._totals[-1].min(initial=np.inf)))
 
-    def others(self, concepts: Int32Array) -> NDArray[np.bool_]:
-        """(k,) bool: which of k concepts have not been tried."""
+    def unevaluated(self, concepts: Int32Array) -> NDArray[np.bool_]:
+        """(k,) bool: which of k concepts have no total yet."""
         return ~self._done[concepts]
 
-    def found(self, floor: float) -> Found:
-        return Found(np.concatenate(self._concepts), np.concatenate(self._totals), floor)
+    def result(self, lower_bound: float) -> MinimalConcepts:
+        return MinimalConcepts(np.concatenate(self._concepts), np.concatenate(self._totals), lower_bound)
 
 
 def dag_weights_below(values: Sources, weights: Float64Array, concepts: int) -> Float64Array:
-    """(m,): the weight of the values at or below each concept."""
+    """(m,) float64: the weight of the values at or below each concept."""
     return np.asarray(np.bincount(values.ancestors, np.repeat(weights, values.sizes), concepts), np.float64)
 
 
 def equal_rows(words: NDArray[np.uint64]) -> Int64Array:
-    """(k,): the number, from 0 on, of the rows of (k, l) that each row is equal to."""
+    """(k,) int64: the number, from 0, of the distinct row that each row of (k, l) equals."""
     rows = words.view([("", np.uint64)] * words.shape[1])[:, 0] if words.shape[1] > 1 else words[:, 0]
     return np.unique(rows, return_inverse=True)[1].astype(np.int64)
 

@@ -7,16 +7,16 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array
 
 EIGENVALUE_ROUNDING = 1e-12
-"""Eigenvalues this much below zero, relative to the greatest, are rounding and no reason to project."""
+"""Negative eigenvalues down to this, relative to the largest one, are rounding errors and need no projection."""
 
 
 def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
-    """The positive semidefinite matrix nearest to a symmetric (p, p) one, and the Frobenius norm of the change.
+    """Return the nearest positive semidefinite matrix to a symmetric (p, p) one, and the Frobenius norm of the change.
 
-    Negative eigenvalues become 0, which is nearest in the Frobenius norm (Higham 1988: theorem 2.1). Σ (2017: equation
-    22) can need it for three attributes or more: the elementwise root of a positive semidefinite matrix need not be
-    one; and for two whose variances and covariance are of different rows. A matrix that needs no change comes back as
-    it is, with norm 0.
+    Negative eigenvalues become 0, which gives the nearest matrix in the Frobenius norm (Higham 1988: theorem 2.1). Σ
+    (2017: equation 22) can need it for three attributes or more, because the elementwise root of a positive
+    semidefinite matrix need not be positive semidefinite; and for two, if their variances and covariance cover
+    different rows. A matrix that needs no change is returned as it is, with norm 0.
     """
     if not matrix.size:
         return matrix, 0.0

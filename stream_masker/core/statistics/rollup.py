@@ -1,4 +1,4 @@
-"""How an attribute's values spread over the concepts of one depth: what drift of a distribution is measured on."""
+"""The distribution of an attribute's values over the concepts of one depth, on which drift is measured."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from stream_masker.core.statistics.counts import SparseCounts
 
 
 def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, float]:
-    """The share, in (0, 1], of the values that each concept of the given depth subsumes; the shares sum to 1.
+    """Return the share, in (0, 1], of the values that each concept of the given depth subsumes; the shares sum to 1.
 
-    Depths are those of longest paths. A value below several concepts of that depth counts for each in equal parts; a
-    value that lies higher stands for itself. Concepts without a value are left out. Empty for no values.
+    Depth is that of the longest path from the root. A value below several concepts of that depth is divided equally
+    among them. A value above that depth counts for itself. Concepts without a value are omitted. Empty if there are no
+    values.
     """
     owner, concept = _subsumers(counts.keys, taxonomy)
     own_depth = taxonomy.depth[counts.keys]
@@ -25,7 +26,7 @@ def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, f
 
 
 def _subsumers(positions: NDArray[np.int64], taxonomy: Taxonomy) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Every (index into positions, ancestor of that position) pair; a position is its own ancestor."""
+    """Return every pair (index into positions, ancestor of that position); a position is its own ancestor."""
     table = taxonomy.closure
     start, stop = table.offsets[positions], table.offsets[positions + 1]
     lengths = stop - start

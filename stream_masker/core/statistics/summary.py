@@ -1,4 +1,4 @@
-"""Versioned statistics of a calibration window: what masking needs, and what drift is measured on."""
+"""Versioned statistics of a calibration window, for masking and for measuring drift."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from stream_masker.errors import StatisticsError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """Statistics of one window over p attributes; immutable.
+    """The statistics of one window over p attributes. Immutable.
 
-    version: 1, 2, …; records: events in the window; attributes: (p,) names, the order of rows and columns.
-    mean[a]: sMean, a concept id; variance[a]: sVar, in [0, 1].
-    covariance: (p, p), Σ of 2017 (22): sdVar on the diagonal, sdCov off it, projected to the nearest positive
-    semidefinite matrix; ``projection`` is the Frobenius norm of that change (0 when none was needed).
-    correlation: (p, p), sdCor over the rows that have both attributes, 1 on the diagonal (0 for a constant attribute).
-    rollup[a][concept]: share in [0, 1] of the values of a below that concept of the roll-up depth.
-    unknown[a]: share in [0, 1] of the values of a that were no known concept, whatever became of them.
-    seen[a]: the concepts of a that occur in this window or did in one before it (a packed bit per concept of the
-    taxonomy, base64 of zlib); novel[a]: share in [0, 1] of the rows whose concept had not been seen before.
-    model: what a mechanism needs of the window beside these, as JSON-serialisable data; empty for most mechanisms.
-    numeric: of the numeric attributes; None where there are none.
+    * ``version``: 1, 2, …
+    * ``records``: the number of events in the window.
+    * ``attributes``: (p,) names, the order of rows and columns.
+    * ``mean[a]``: sMean, a concept id. ``variance[a]``: sVar, in [0, 1].
+    * ``covariance``: (p, p) float64, Σ of 2017's equation 22: sdVar on the diagonal, sdCov off it, projected to the
+      nearest positive semidefinite matrix. ``projection``: the Frobenius norm of that change; 0 if none was needed.
+    * ``correlation``: (p, p) float64, sdCor over the rows that have both attributes; 1 on the diagonal, or 0 for a
+      constant attribute.
+    * ``rollup[a][concept]``: the share in [0, 1] of a's values below that concept of the roll-up depth.
+    * ``unknown[a]``: the share in [0, 1] of a's values that were no known concept, whatever the policy did with them.
+    * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
+    * ``novel[a]``: the share in [0, 1] of the rows whose concept had not been observed before.
+    * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
+    * ``numeric``: the statistics of the numeric attributes; None if there are none.
     """
 
     version: int
@@ -40,21 +43,24 @@ class Statistics:
     projection: float
     rollup: Mapping[str, Mapping[str, float]]
     unknown: Mapping[str, float]
-    seen: Mapping[str, str]
+    observed: Mapping[str, str]
     novel: Mapping[str, float]
     model: Mapping[str, Any] = field(default_factory=dict)
     numeric: NumericStatistics | None = None
 
     def with_version(self, version: int) -> Statistics:
-        """The same statistics under another version number."""
+        """Return the same statistics with another version number."""
         return replace(self, version=version)
 
     def with_model(self, model: Mapping[str, Any]) -> Statistics:
-        """The same statistics with a mechanism's model."""
+        """Return the same statistics with a mechanism's model."""
         return replace(self, model=model)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-serialisable form; ``from_dict`` gives back equal statistics, every float to the last bit."""
+        """Return a JSON-serialisable form. ``from_dict`` restores equal statistics, every float to the last bit.
+
+        The key of ``observed`` is ``seen``.
+        """
         return {
             "version": self.version,
             "records": self.records,
@@ -66,7 +72,7 @@ class Statistics:
             "projection": self.projection,
             "rollup": {a: dict(shares) for a, shares in self.rollup.items()},
             "unknown": dict(self.unknown),
-            "seen": dict(self.seen),
+            "seen": dict(self.observed),
             "novel": dict(self.novel),
             **({"model": dict(self.model)} if self.model else {}),
             **({"numeric": self.numeric.to_dict()} if self.numeric else {}),
@@ -74,11 +80,11 @@ class Statistics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Statistics:
-        """The inverse of ``to_dict``. Raises StatisticsError when a field is missing or of another shape."""
+        """The inverse of ``to_dict``. Raises StatisticsError if a field is missing or has another shape."""
         try:
             return cls._parse(data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StatisticsError(f"these are no statistics of this format ({type(error).__name__})") from None
+            raise StatisticsError(f"the statistics do not have the expected format ({type(error).__name__})") from None
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> Statistics:
@@ -95,7 +101,7 @@ class Statistics:
             projection=float(data["projection"]),
             rollup={a: dict(data["rollup"][a]) for a in attributes},
             unknown={a: float(data["unknown"][a]) for a in attributes},
-            seen={a: str(data["seen"][a]) for a in attributes},
+            observed={a: str(data["seen"][a]) for a in attributes},
             novel={a: float(data["novel"][a]) for a in attributes},
             model=dict(data.get("model", {})),
             numeric=NumericStatistics.from_dict(data["numeric"]) if "numeric" in data else None,

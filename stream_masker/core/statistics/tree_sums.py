@@ -1,8 +1,8 @@
-"""Compiled sums over trees: what makes sMean and sdCov cheap where every distance depends on three depths alone.
+"""Compiled sums over trees for sMean and sdCov, without a distance matrix.
 
-In a tree sd(a, c) = f(depth of LCS, depth(a), depth(c)). So the sum of a concept's distances to a window needs, of each
-of its ancestors s, only how many values lie how deep below s; and a sum over pairs of rows telescopes over the common
-ancestors of their values. Neither needs a distance matrix.
+In a tree sd(a, c) = f(depth of LCS, depth(a), depth(c)). The sum of a concept's distances to a window therefore needs,
+for each of its ancestors s, only the weight of the values at each depth below s. A sum over pairs of rows telescopes
+over the common ancestors of their values.
 """
 
 from __future__ import annotations

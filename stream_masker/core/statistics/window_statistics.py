@@ -1,4 +1,4 @@
-"""sMean, sdVar, sdCov and sdCor of a window: computed anew from its counts, or from those of the window before."""
+"""sMean, sdVar, sdCov and sdCor of a window, computed from its counts or updated from the previous window's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_masker.core.statistics.counts import Counts, same_counts
 from stream_masker.core.statistics.covariance import PairTable
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import mean_from_counts
-from stream_masker.core.statistics.sliding.covariance import SlidingCovariance, by_depths
+from stream_masker.core.statistics.sliding.covariance import SlidingCovariance, all_depth_based
 from stream_masker.core.statistics.sliding.marginal import SlidingVariance
 from stream_masker.core.statistics.sliding.mean import SlidingMean
 
@@ -22,30 +22,31 @@ AttributePair = tuple[int, int]
 
 @dataclass(frozen=True)
 class WindowStatistics:
-    """The figures of counts in which every attribute has a value, computed from them alone. Frozen; some are kept.
+    """The statistics of counts in which every attribute has a value. Frozen; some are cached.
 
-    ``distances``: (p,) in the order of the counts; ``near``: (p,) positions that may be near the means.
+    * ``distances``: (p,) in the order of the counts.
+    * ``hints``: (p,) positions that may be near the means.
     """
 
     counts: Counts
     distances: tuple[Distance, ...]
-    near: tuple[int, ...]
+    hints: tuple[int, ...]
 
     @cached_property
     def marginals(self) -> tuple[Marginal, ...]:
-        """The values of each attribute."""
+        """The marginal of each attribute."""
         return tuple(map(Marginal, self.counts.values, self.distances))
 
     def mean(self, j: int) -> int:
         """The position of attribute j's sMean."""
-        return mean_from_counts(self.counts.values[j], self.distances[j], near=self.near[j])
+        return mean_from_counts(self.counts.values[j], self.distances[j], hint=self.hints[j])
 
     def variance(self, j: int) -> float:
         """sdVar of attribute j, over all rows that have it."""
         return math.sqrt(self.marginals[j].variance_squared)
 
     def pair(self, key: AttributePair) -> tuple[float, float]:
-        """sdCov and sdCor of two attributes, over the rows that have both; 0 where there are none."""
+        """sdCov and sdCor of two attributes, over the rows that have both; 0 if there are none."""
         if not len(self.counts.pairs[key].keys):
             return 0.0, 0.0
         i, j = key
@@ -55,53 +56,52 @@ class WindowStatistics:
 
 
 class IncrementalStatistics:
-    """Figures of one window after another, where that is quicker by what came and went. Mutable.
+    """The statistics of successive windows, updated by the change between them if that is faster. Mutable.
 
-    Means are those that ``WindowStatistics`` finds. So are the other figures of attributes with trees that depths tell
-    all of,
-    to the last bit, for they are computed anew; of other attributes the squares of these figures agree to 1e-12,
-    however many windows there were (``SlidingCovariance``). Memory: some numbers for each distinct value and pair, and
-    up to 4 MB of distances for each attribute of a pair.
+    Means are identical to those of ``WindowStatistics``. Attributes whose distances depend on depths alone are computed
+    anew, so their statistics are identical to the last bit. For all others, the squares of the statistics agree to
+    1e-12 after any number of windows (``SlidingCovariance``). Memory: a few numbers for each distinct value and pair,
+    and up to 4 MB of distances for each attribute of a pair.
     """
 
     def __init__(self, distances: Sequence[Distance]) -> None:
-        """Of no window yet, and the distances on the attributes' taxonomies."""
+        """Start without a window; ``distances``: those on the attributes' taxonomies."""
         self._distances = tuple(distances)
-        others = [j for j, d in enumerate(distances) if not by_depths((d,))]
+        others = [j for j, d in enumerate(distances) if not all_depth_based((d,))]
         self.means = {j: SlidingMean(distances[j]) for j in others}
         self.variances = {j: SlidingVariance(distances[j]) for j in others}
         pairs = combinations(range(len(distances)), 2)
         self.pairs = {(i, j): SlidingCovariance(distances[i], distances[j]) for i, j in pairs if {i, j} & {*others}}
 
-    def figures(self, counts: Counts, near: Sequence[int]) -> WindowStatistics:
-        """The figures of the next window; valid until this is called again. Arguments: see ``WindowStatistics``."""
+    def update(self, counts: Counts, hints: Sequence[int]) -> WindowStatistics:
+        """Return the statistics of the next window, valid until the next call. Arguments: see ``WindowStatistics``."""
         for j, mean in self.means.items():
-            mean.follow(counts.values[j])
+            mean.slide_to(counts.values[j])
         for key, pair in self.pairs.items():
-            pair.follow(counts.pairs[key])
-        return _Followed(counts, self._distances, tuple(near), self)
+            pair.slide_to(counts.pairs[key])
+        return _IncrementalWindow(counts, self._distances, tuple(hints), self)
 
 
 @dataclass(frozen=True)
-class _Followed(WindowStatistics):
-    """Figures that are taken from what followed the window, if anything did."""
+class _IncrementalWindow(WindowStatistics):
+    """Statistics read from the incremental state, if it tracks them."""
 
-    following: IncrementalStatistics
+    incremental: IncrementalStatistics
 
     def mean(self, j: int) -> int:
-        return self.following.means[j].mean if j in self.following.means else super().mean(j)
+        return self.incremental.means[j].mean if j in self.incremental.means else super().mean(j)
 
     def variance(self, j: int) -> float:
-        if j not in self.following.variances:
+        if j not in self.incremental.variances:
             return super().variance(j)
         values = self.counts.values[j]
-        for key, pair in self.following.pairs.items():
+        for key, pair in self.incremental.pairs.items():
             if j in key and len(self.counts.pairs[key].keys) and same_counts(pair.marginals[key.index(j)], values):
                 return pair.variances[key.index(j)]
-        self.following.variances[j].follow(values)
-        return self.following.variances[j].variance
+        self.incremental.variances[j].slide_to(values)
+        return self.incremental.variances[j].variance
 
     def pair(self, key: AttributePair) -> tuple[float, float]:
-        if key not in self.following.pairs or not len(self.counts.pairs[key].keys):
+        if key not in self.incremental.pairs or not len(self.counts.pairs[key].keys):
             return super().pair(key)
-        return self.following.pairs[key].covariance, self.following.pairs[key].correlation
+        return self.incremental.pairs[key].covariance, self.incremental.pairs[key].correlation

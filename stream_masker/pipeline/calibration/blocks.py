@@ -1,4 +1,4 @@
-"""Cutting what a run of records is counted by, so that each block fits into a message."""
+"""Block splitting: the records of a run are counted in several blocks if one would not fit into a message."""
 
 from __future__ import annotations
 
@@ -8,76 +8,80 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.pipeline.records import Rejected
 
-BLOCK_BYTES: Final = 900_000
-"""The most that a block's JSON should have: brokers and clients take messages of 1 MB unless told otherwise."""
+MAX_BLOCK_BYTES: Final = 900_000
+"""The target size of a block's JSON. By default, brokers and clients accept messages of up to 1 MB."""
 
 VALUE_BYTES: Final = 48
-"""A row's share for each attribute, on both sides, when no value occurs twice: the concept's id and its count."""
+"""Bytes of a row for each attribute, on both sides, if no value occurs twice: the concept's id and its count."""
 
 PAIR_BYTES: Final = 28
-"""A row's share for each two attributes, on both sides: two indices and a count."""
+"""Bytes of a row for each pair of attributes, on both sides: two indices and a count."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRecords:
-    """What the blocks of n records count. batch, masked: of those of the records whose index is in ``indices``
-    (ascending); rejected: by index; unknown: values of each attribute that
-    found no concept; lost: those of them that are not in the batch."""
+    """n records, as blocks count them.
+
+    batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
+    each attribute the number of values without a concept; lost: the number of those that are not in the batch.
+    """
 
     batch: Batch
     masked: MaskedBatch
-    indices: NDArray[np.int64]
+    indices: Int64Array
     rejected: Mapping[int, Rejected]
     unknown: Sequence[int]
     lost: Sequence[int]
 
 
-def split_ranges(batch: Batch, records: int) -> Iterator[Batch]:
-    """Batches of consecutive records, ``records`` each; the last may have fewer."""
+def split_batch(batch: Batch, records: int) -> Iterator[Batch]:
+    """Batches of ``records`` consecutive records; the last one may have fewer."""
     for start in range(0, batch.size, records):
-        yield rows_of(batch, start, min(start + records, batch.size))
+        yield slice_batch(batch, start, min(start + records, batch.size))
 
 
-def rows_of(batch: Batch, start: int, end: int) -> Batch:
-    """The records of a batch from one index to before another."""
+def slice_batch(batch: Batch, start: int, end: int) -> Batch:
+    """The records ``start`` to ``end`` (exclusive) of a batch."""
     alpha = None if batch.alpha is None else batch.alpha[start:end]
-    return Batch(end - start, _sliced(batch.columns, start, end), alpha, _rows(batch, start, end))
+    return Batch(end - start, _slice_columns(batch.columns, start, end), alpha, _slice_numbers(batch, start, end))
 
 
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
-    """(start, end, part) of consecutive records; most often there is one part, all ``size`` of them.
+    """(start, end, slice) of the ``size`` records, for each block; usually there is one block.
 
-    What is known only of the whole (tallies, unknown values) stands in the
-    first part: blocks are added up, so that sums stay true. A single record is never cut.
+    Tallies and numbers of unknown values are known for all records together only. They are counted in the first
+    block, which leaves the sums over all blocks correct. A single record is never split.
     """
-    pieces = _pieces(counted)
-    if pieces <= 1 or size <= 1:
+    blocks = _number_of_blocks(counted)
+    if blocks <= 1 or size <= 1:
         yield 0, size, counted
         return
-    bounds = np.unique(np.linspace(0, size, min(pieces, size) + 1).astype(np.int64)).tolist()
+    bounds = np.unique(np.linspace(0, size, min(blocks, size) + 1).astype(np.int64)).tolist()
     for start, end in pairwise(bounds):
-        yield start, end, part_of(counted, start, end)
+        yield start, end, slice_counted(counted, start, end)
 
 
-def _pieces(counted: CountedRecords) -> int:
+def _number_of_blocks(counted: CountedRecords) -> int:
     attributes = len(counted.batch.columns)
     row = VALUE_BYTES * attributes + PAIR_BYTES * attributes * (attributes - 1) // 2
     rows = max((len(column.codes) for column in counted.batch.columns), default=0)
-    return -(-rows * row // BLOCK_BYTES)
+    return -(-rows * row // MAX_BLOCK_BYTES)
 
 
-def part_of(counted: CountedRecords, start: int, end: int) -> CountedRecords:
-    """What the records from one index to before another count; what is known only of the whole is in the first part."""
+def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecords:
+    """The records ``start`` to ``end`` (exclusive). Only a slice from 0 has tallies and numbers of unknown values."""
     first, last = np.searchsorted(counted.indices, [start, end]).tolist()
     tallies = counted.masked.tallies if start == 0 else (Tally(),) * len(counted.masked.tallies)
     return CountedRecords(
-        Batch(last - first, _sliced(counted.batch.columns, first, last), numeric=_rows(counted.batch, first, last)),
-        MaskedBatch(_sliced(counted.masked.columns, first, last), tallies, _rows(counted.masked, first, last)),
+        slice_batch(counted.batch, first, last),
+        MaskedBatch(
+            _slice_columns(counted.masked.columns, first, last), tallies, _slice_numbers(counted.masked, first, last)
+        ),
         counted.indices[first:last] - start,
         {index - start: one for index, one in counted.rejected.items() if start <= index < end},
         counted.unknown if start == 0 else [0] * len(counted.unknown),
@@ -85,16 +89,16 @@ def part_of(counted: CountedRecords, start: int, end: int) -> CountedRecords:
     )
 
 
-def _sliced(columns: Sequence[Column], first: int, last: int) -> tuple[Column, ...]:
-    return tuple(_slice(column, first, last) for column in columns)
+def _slice_columns(columns: Sequence[Column], first: int, last: int) -> tuple[Column, ...]:
+    return tuple(_slice_column(column, first, last) for column in columns)
 
 
-def _rows(batch: Batch | MaskedBatch, first: int, last: int) -> NDArray[np.float64] | None:
-    return None if batch.numeric is None else batch.numeric[first:last]
-
-
-def _slice(column: Column, first: int, last: int) -> Column:
+def _slice_column(column: Column, first: int, last: int) -> Column:
     if column.offsets is None:
         return Column(column.codes[first:last])
     offsets = column.offsets[first : last + 1]
     return Column(column.codes[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+def _slice_numbers(batch: Batch | MaskedBatch, first: int, last: int) -> Float64Array | None:
+    return None if batch.numeric is None else batch.numeric[first:last]

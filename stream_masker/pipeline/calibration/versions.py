@@ -1,6 +1,6 @@
-"""From windows to published statistics versions, their drift and their utility. Pure: decides, never acts.
+"""Statistics versions: what is on the statistics topic, and the next version with its drift and utility.
 
-``History`` is what the statistics topic says; ``VersionPlanner`` adds the next version to it.
+Pure decisions, without I/O: ``History`` holds the versions on the topic, ``VersionPlanner`` computes the next one.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from stream_masker.pipeline.wire.messages import (
 )
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
-"""Sources that the first baseline is not taken from."""
+"""Sources of versions that do not become the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is calibrated: the mechanism's name, each attribute's taxonomy, distance and noise level.
+    """What is calibrated: a mechanism by name, and each attribute's taxonomy, distance and noise level.
 
-    configuration: the hash that published versions carry, and settings the mutable part that goes with it (None: it is
-    not published, and each worker keeps its own). Every mapping has the same attributes in the same order.
-    numeric: the numeric attributes' names.
+    All mappings have the same attributes in the same order. configuration: the hash in published versions; settings:
+    the mutable part of that configuration, None if it is not published and each worker keeps its own; numeric: the
+    names of the numeric attributes.
     """
 
     mechanism: str
@@ -57,11 +57,12 @@ class Subject:
 
 @dataclass
 class History:
-    """The statistics topic so far; only versions that fit the subject are used, but every number is taken.
+    """The versions on the statistics topic. Versions that do not fit the subject are ignored, but keep their numbers.
 
-    newest: the highest version; versions: those on the topic; refused: how many were of no use to the subject.
-    latest: the newest version that fits; windowed: the newest that fits and was computed from blocks; baseline: the
-    pinned version (or the first that fits and is no bootstrap). parts: of the versions that travel in parts, how many.
+    newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
+    that fits and was computed from blocks; baseline: the pinned version, or the first one that fits and was not
+    computed from a sample; versions: all numbers on the topic; chunks: the number of chunks of versions that have
+    several; refused: how many versions did not fit.
     """
 
     subject: Subject
@@ -71,17 +72,17 @@ class History:
     windowed: BlockRange | None = None
     baseline: StatisticsMessage | None = None
     versions: set[int] = field(default_factory=set)
-    parts: dict[int, int] = field(default_factory=dict)
+    chunks: dict[int, int] = field(default_factory=dict)
     refused: int = 0
 
-    def add(self, message: StatisticsMessage, *, parts: int = 0) -> None:
-        """Takes the next version, in so many parts; one that is not beyond the newest changes nothing."""
+    def add(self, message: StatisticsMessage, *, chunks: int = 0) -> None:
+        """Adds the next version. A version that is not newer than all others changes nothing."""
         if message.version <= self.newest:
             return
         if not message.fits(self.subject.mechanism, self.subject.taxonomies):
-            self.refuse(message.version, parts=parts)
+            self.refuse(message.version, chunks=chunks)
             return
-        self._reserve(message.version, parts)
+        self._reserve(message.version, chunks)
         self.latest = message
         self.windowed = message.blocks or self.windowed
         if self._is_baseline(message):
@@ -92,43 +93,43 @@ class History:
             return message.version == self.pinned
         return self.baseline is None and message.source not in SAMPLED
 
-    def refuse(self, version: int, *, parts: int = 0) -> None:
-        """Takes note of a version that is of no use: its number is taken."""
+    def refuse(self, version: int, *, chunks: int = 0) -> None:
+        """Adds the number of a version that cannot be used."""
         self.refused += 1
-        self._reserve(version, parts)
+        self._reserve(version, chunks)
 
-    def _reserve(self, version: int, parts: int) -> None:
+    def _reserve(self, version: int, chunks: int) -> None:
         self.versions.add(version)
         self.newest = max(self.newest, version)
-        if parts:
-            self.parts[version] = parts
+        if chunks:
+            self.chunks[version] = chunks
 
-    def give_up(self) -> None:
-        """Takes note that the latest version is of no use after all."""
+    def refuse_latest(self) -> None:
+        """Discards the latest version, because it cannot be used after all."""
         self.latest = None
         self.refused += 1
 
     def expired(self, keep: int) -> tuple[int, ...]:
-        """Versions that need not be kept beside the newest ``keep``; never the baseline or the latest that fits."""
+        """The versions that are older than the newest ``keep``, except for the baseline and the latest that fits."""
         kept = {m.version for m in (self.baseline, self.latest) if m is not None} | {self.pinned}
         return tuple(sorted(v for v in self.versions if v <= self.newest - keep and v not in kept))
 
     def forget(self, versions: Iterable[int]) -> None:
-        """Takes note that versions are gone from the topic."""
+        """Removes versions that are no longer on the topic."""
         for version in versions:
             self.versions.discard(version)
-            self.parts.pop(version, None)
+            self.chunks.pop(version, None)
 
     def removal(self, versions: Iterable[int]) -> tuple[Chunk, ...]:
-        """The messages that remove versions from the topic, with all their parts."""
-        return tuple(piece for version in versions for piece in tombstones(version, self.parts.get(version, 0)))
+        """The messages that remove versions, with all their chunks, from the topic."""
+        return tuple(chunk for version in versions for chunk in tombstones(version, self.chunks.get(version, 0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The next version, to be published in one piece with its report.
+    """The next version, to be published together with its report.
 
-    ``expired``: versions to remove with it; ``removal``: the messages that do.
+    expired: versions to remove at the same time; removal: the messages that remove them.
     """
 
     message: StatisticsMessage
@@ -143,11 +144,11 @@ class Publish:
 
 
 class VersionPlanner:
-    """Computes the next version from a window, a sample or a snapshot. ``published`` is called once it is published.
+    """Computes the next version from a window, a sample or a snapshot. Call ``published`` once it is published.
 
-    What is computed depends on the arguments and the versions in ``history`` alone: ``mechanism`` must be a new one,
-    and belongs to this object from now on. A latest version that it cannot restore (of another release, say) is
-    given up: it is as if there were none.
+    The result depends only on the arguments and the versions in ``history``. The planner owns ``mechanism``, which must
+    be new. If the mechanism cannot restore the latest version, for instance one of another release, that version is
+    discarded.
     """
 
     def __init__(self, subject: Subject, mechanism: Mechanism, history: History, settings: CalibrationSettings) -> None:
@@ -155,35 +156,35 @@ class VersionPlanner:
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
-        self._following = IncrementalStatistics(self._distances)
+        self._incremental = IncrementalStatistics(self._distances)
         try:
             self._restore()
         except StatisticsError:
-            history.give_up()
+            history.refuse_latest()
 
     def on_window(self, window: Window, now: int) -> Publish:
-        """The next version, from blocks; ``now`` in milliseconds.
+        """The next version, from a window of blocks. now: milliseconds since the epoch.
 
-        Raises StatisticsError when some attribute has no value in the window.
+        Raises StatisticsError if an attribute has no value in the window.
         """
         original = self._compute(window.original)
         masked = self._masked(window.masked)
-        gained = None if masked is None else self._utility(original, masked, window)
-        return self._publish(original, now, "blocks", window.range, gained, masked)
+        kept = None if masked is None else self._utility(original, masked, window)
+        return self._publish(original, now, "blocks", window.range, kept, masked)
 
     def on_sample(self, counts: Counts, now: int) -> Publish:
-        """The first version, from a sample of the input. Raises StatisticsError like ``on_window``."""
+        """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         return self._publish(self._compute(counts), now, "bootstrap")
 
     def on_snapshot(self, snapshot: Mapping[str, Any], now: int, source: StatisticsSource = "file") -> Publish:
-        """The next version, from a mechanism's snapshot. Raises StatisticsError when it is of another mechanism."""
+        """The next version, from a mechanism's snapshot. Raises StatisticsError for another mechanism's snapshot."""
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
         return self._publish(statistics, now, source)
 
     @property
-    def unsettled(self) -> bool:
-        """Whether the latest version brings other settings than the subject's."""
+    def settings_differ(self) -> bool:
+        """Whether the latest version has other settings than the subject."""
         latest, subject = self.history.latest, self.subject
         if latest is None or subject.settings is None:
             return False
@@ -191,24 +192,24 @@ class VersionPlanner:
         return not same if latest.settings is None else latest.settings != subject.settings
 
     def on_settings(self, now: int) -> Publish:
-        """The latest statistics again, as the next version, under the subject's settings.
+        """The latest statistics as the next version, with the subject's settings.
 
-        Raises StatisticsError when there are none.
+        Raises StatisticsError if there are no statistics.
         """
         latest = self.history.latest
         if latest is None:
-            raise StatisticsError("there are no statistics yet to publish under other settings")
+            raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
         return self._publish(statistics, now, latest.source, latest.blocks)
 
-    def published(self, publish: Publish, *, parts: int = 0) -> None:
-        """Takes note that a version is on the topic, in so many parts, and those it expired are not."""
-        self.history.add(publish.message, parts=parts)
+    def published(self, publish: Publish, *, chunks: int = 0) -> None:
+        """Adds a version that has been published to the history, and removes those that have expired with it."""
+        self.history.add(publish.message, chunks=chunks)
         self.history.forget(publish.expired)
         self._restore()
 
     def _restore(self) -> None:
-        """Concepts of the latest version remain seen."""
+        """Restores the latest version, so that the concepts observed before stay observed."""
         if self.history.latest is not None:
             self._mechanism.restore(self.history.latest.snapshot)
 
@@ -216,7 +217,7 @@ class VersionPlanner:
         return self._mechanism.compute(counts, version=self.history.newest + 1)
 
     def _masked(self, counts: Counts) -> Statistics | None:
-        """The statistics of the masked side; None where some attribute has no masked value."""
+        """The statistics after masking; None if an attribute has no masked value."""
         if not all(column.rows for column in counts.values):
             return None
         subject, depth = self.subject, self.settings.rollup_depth
@@ -227,7 +228,7 @@ class VersionPlanner:
             version=self.history.newest + 1,
             rollup_depth=depth,
             numeric=subject.numeric,
-            following=self._following,
+            incremental=self._incremental,
         )
 
     @property
@@ -243,7 +244,7 @@ class VersionPlanner:
         now: int,
         source: StatisticsSource,
         blocks: BlockRange | None = None,
-        gained: Utility | None = None,
+        kept: Utility | None = None,
         masked: Statistics | None = None,
     ) -> Publish:
         message = self._message(statistics, now, source, blocks)
@@ -258,13 +259,13 @@ class VersionPlanner:
                 published=now,
                 previous=None if previous is None else previous.to_dict(),
                 baseline=None if baseline is None else baseline.to_dict(),
-                utility=None if gained is None else gained.to_dict(),
+                utility=None if kept is None else kept.to_dict(),
                 records=statistics.records,
                 blocks=0 if blocks is None else blocks.count,
             ),
             previous=previous,
             baseline=baseline,
-            utility=gained,
+            utility=kept,
             masked=masked,
             expired=expired,
             removal=self.history.removal(expired),

@@ -1,7 +1,7 @@
-"""The sliding window over the calibration topic, and when to compute statistics anew. Pure: decides, never acts.
+"""The sliding window over the calibration topic, and when statistics are due. Pure decisions, without I/O.
 
-The topic's one partition is the window's order. Everything here is a function of the blocks in that order, so that a
-calibrator that starts over from the first block of the last published version is where it would have been.
+The topic's single partition gives the order of the window. Everything here is a function of the blocks in that order: a
+calibrator that restarts from the first block of the last published version reaches the same state.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from stream_masker.errors import ParameterError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.messages import BlockRange
 
-NEVER_OLD = -1
-"""The time of a block whose records have no timestamps: it leaves the window by number only."""
+NO_TIME = -1
+"""The time of a block whose records have no timestamps. It never becomes too old; only newer records displace it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationSettings:
-    """The window's bounds, and when statistics are computed.
+    """The window's bounds, and when statistics are due.
 
-    window_records, every_records, min_records, keep_versions: at least 1; window_age, every_seconds: seconds, above
-    0; baseline: the version that drift is measured against, None for the first one that is no bootstrap.
+    window_records, every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
+    seconds, above 0; baseline: the version that drift is measured against. None stands for the first version that was
+    not computed from a bootstrap sample.
     """
 
     window_records: int = 100_000
@@ -48,7 +49,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A block at its offset on the calibration topic; ``time``: milliseconds, never later than it was written."""
+    """A block at its offset on the calibration topic. time: milliseconds since the epoch (``effective_time``)."""
 
     offset: int
     time: int
@@ -56,7 +57,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What two counts of the same records have in common."""
+        """The same for all blocks that count the same records."""
         return self.block.topic, self.block.partition, self.block.first_offset
 
     @property
@@ -64,16 +65,15 @@ class Entry:
         return self.block.original.records
 
     def is_older(self, than: float) -> bool:
-        """Whether it is from before a time in milliseconds; never so without a time of its own."""
-        return self.time != NEVER_OLD and self.time < than
+        """Whether the block's time is before ``than``, in milliseconds. A block without a time is never older."""
+        return self.time != NO_TIME and self.time < than
 
 
 @dataclass(frozen=True)
 class Window:
-    """Blocks to compute statistics from, in the topic's order; at least one.
+    """The blocks that statistics are computed from, in the topic's order; at least one.
 
-    range: the offsets from the first of them to the end of the topic at the cut: ``window_of`` over that range gives
-    this window again.
+    range: from the offset of the first block to the topic's end at the time; ``window_of`` restores the window from it.
     """
 
     entries: tuple[Entry, ...]
@@ -95,23 +95,23 @@ class Window:
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
-        """What masking did to each attribute."""
+        """The tally of each attribute."""
         columns = zip(*(entry.block.tallies for entry in self.entries), strict=True)
         return tuple(reduce(add, column, Tally()) for column in columns)
 
 
 class WindowLog:
-    """The window as blocks come in, and the cuts: the windows to compute statistics from.
+    """The window over the blocks read so far, and when statistics are due.
 
-    The window is the last ``window_records`` records by whole blocks (one block at least), none of them older than
-    ``window_age`` before the latest. Of two blocks with the same key the later one counts, at its place; the earlier
-    one's time still does, as long as it lies behind the window's first block: so the window is the same for one who
-    starts to read there.
+    The window contains whole blocks: at least one, at most ``window_records`` records if there are several, and none
+    older than ``window_age`` before the latest time. Of two blocks with the same key, the later one counts, at its own
+    offset. The time of the earlier one still determines the latest time while its offset is not before the window's
+    first block, so that a reader that starts there sees the same window.
 
-    A cut is due after a block when ``every_records`` records came since the last cut, and after ``every_seconds``
-    when any came; a window of fewer than ``min_records`` is never cut. ``since``: the block range of the last version
-    that has one; blocks up to its end only fill the window. ``first``: there is no version at all, so that
-    ``min_records`` suffice for a cut.
+    Statistics are due after a block if ``every_records`` records arrived since they were last due, and after
+    ``every_seconds`` if any records arrived; never for a window of fewer than ``min_records``. since: the block range
+    of the last version that has one; blocks up to its end only fill the window. first: there is no version yet, so
+    statistics are due with ``min_records``.
     """
 
     def __init__(self, settings: CalibrationSettings, *, since: BlockRange | None = None, first: bool = True) -> None:
@@ -120,16 +120,16 @@ class WindowLog:
         self._entries: deque[Entry] = deque()
         self._counting: dict[tuple[str, int, int], Entry] = {}
         self._records = 0
-        self._latest = NEVER_OLD
+        self._latest = NO_TIME
         self._published = -1 if since is None else since.last
         self.first = first
         self._new = 0
-        self._clock: float | None = None
+        self._last_due: float | None = None
 
     def on_block(self, offset: int, written: int, block: Block) -> Window | None:
-        """Takes the block at an offset, written at ``written`` (milliseconds); gives the window if a cut is due.
+        """Adds a block; returns the window if statistics are due. written: when it was written, in milliseconds.
 
-        An offset that is not beyond the last one changes nothing.
+        An offset that is not greater than the last one changes nothing.
         """
         if offset <= self.position:
             return None
@@ -138,22 +138,23 @@ class WindowLog:
         if offset <= self._published:
             return None
         self._new += block.original.records
-        return self._cut() if self._new >= (1 if self.first else self.settings.every_records) else None
+        return self._due_window() if self._new >= (1 if self.first else self.settings.every_records) else None
 
     def on_tick(self, now: float) -> Window | None:
-        """Takes the time, in seconds; gives the window if a cut is due."""
-        if self._clock is None:
-            self._clock = now
-        elapsed = now - self._clock >= self.settings.every_seconds
-        return self._cut() if elapsed and self._new else None
+        """Returns the window if statistics are due at time ``now``, in seconds."""
+        if self._last_due is None:
+            self._last_due = now
+        elapsed = now - self._last_due >= self.settings.every_seconds
+        return self._due_window() if elapsed and self._new else None
 
     def window(self) -> Window | None:
-        """The present window; None while there is no block."""
-        entries = tuple(entry for entry in self._entries if self._counts(entry) and not entry.is_older(self._bound))
+        """The current window; None while there is no block."""
+        counting = (entry for entry in self._entries if self._counts(entry))
+        entries = tuple(entry for entry in counting if not entry.is_older(self._oldest))
         return Window(entries, BlockRange(entries[0].offset, self.position, len(entries))) if entries else None
 
     @property
-    def _bound(self) -> float:
+    def _oldest(self) -> float:
         return self._latest - self.settings.window_age * 1000
 
     def _counts(self, entry: Entry) -> bool:
@@ -165,40 +166,43 @@ class WindowLog:
         self._counting[entry.key] = entry
         self._entries.append(entry)
         self._latest = max(self._latest, entry.time)
-        while len(self._entries) > 1 and self._is_beyond(self._entries[0]):
+        while len(self._entries) > 1 and self._is_outside(self._entries[0]):
             self._drop_first()
 
-    def _is_beyond(self, first: Entry) -> bool:
+    def _is_outside(self, first: Entry) -> bool:
         too_many = self._records > self.settings.window_records
-        return too_many or first.is_older(self._bound) or not self._counts(first)
+        return too_many or first.is_older(self._oldest) or not self._counts(first)
 
     def _drop_first(self) -> None:
-        gone = self._entries.popleft()
-        if self._counts(gone):
-            del self._counting[gone.key]
-            self._records -= gone.records
-        if gone.time == self._latest:
+        dropped = self._entries.popleft()
+        if self._counts(dropped):
+            del self._counting[dropped.key]
+            self._records -= dropped.records
+        if dropped.time == self._latest:
             self._latest = max(entry.time for entry in self._entries)
 
-    def _cut(self) -> Window | None:
+    def _due_window(self) -> Window | None:
         window = self.window()
         if window is None or window.records < self.settings.min_records:
             return None
-        self._new, self._clock, self.first = 0, None, False
+        self._new, self._last_due, self.first = 0, None, False
         return window
 
 
 def effective_time(timestamp: int, written: int) -> int:
-    """The time of a block's records: never later than it was written, so that no wrong clock makes others old."""
+    """The time of a block's records: at most the time it was written, so that a wrong clock ages no other block.
+
+    timestamp, written: milliseconds since the epoch, below 0 if unknown.
+    """
     if timestamp < 0:
-        return NEVER_OLD
+        return NO_TIME
     return min(timestamp, written) if written >= 0 else timestamp
 
 
 def window_of(
     read: Iterable[tuple[int, int, Block]], settings: CalibrationSettings, blocks: BlockRange
 ) -> Window | None:
-    """The window that a statistics version was computed from, out of (offset, written, block) of the topic."""
+    """The window that a statistics version was computed from. read: (offset, written, block) from the topic."""
     log = WindowLog(settings)
     for offset, written, block in read:
         if blocks.first <= offset <= blocks.last:

@@ -1,16 +1,15 @@
-"""Statistics messages larger than a message may be: cut into parts by the writer, put together by readers.
+"""Chunks: statistics messages that exceed the message size limit are split by the writer and assembled by readers.
 
-A version that fits into one message is that message, under the key ``version``. Any other is its bytes, one part after
-another, under the keys ``version:0``, ``version:1``, …, and after them, under the key ``version``, a head that tells
-how many parts and bytes there are and the SHA-256 of them all. So a version is taken up as a whole or not at all, and
-a tombstone of the key ``version`` takes it back, whatever has become of its parts.
+A version that fits into one message is written under the key ``version``. A larger one is split into chunks, written
+under the keys ``version:0``, ``version:1``, …, followed by a head under the key ``version``. The head has the number of
+chunks, the size in bytes and the SHA-256 of the whole message. Readers thus accept a version completely or not at all,
+and a tombstone for the key ``version`` revokes it, even if some of its chunks remain.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,62 +18,65 @@ import orjson
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
 
-HEADER_BYTES: Final = 512
-"""More than any head has."""
+MAX_HEAD_BYTES: Final = 512
+"""An upper bound on the size of a head."""
 
 _KEY: Final = re.compile(rb"([0-9]{1,18})(?::([0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A message of the statistics topic; ``value`` None is a tombstone."""
+    """A message of the statistics topic. value: None for a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
 def split_message(version: int, message: bytes, limit: int) -> list[Chunk]:
-    """A version's messages in the order of writing, none of more than ``limit`` bytes: one, or parts and their head.
+    """A version's messages in the order of writing, each of at most ``limit`` bytes: one, or chunks and their head.
 
-    Raises ParameterError for a limit below ``HEADER_BYTES``.
+    Raises ParameterError for a limit below ``MAX_HEAD_BYTES``.
     """
-    if limit < HEADER_BYTES:
-        raise ParameterError(f"limit is {limit} bytes: use at least {HEADER_BYTES}")
+    if limit < MAX_HEAD_BYTES:
+        raise ParameterError(f"limit is {limit} bytes: use at least {MAX_HEAD_BYTES}")
     if len(message) <= limit:
         return [Chunk(b"%d" % version, message)]
     slices = [message[start : start + limit] for start in range(0, len(message), limit)]
-    parts = [Chunk(b"%d:%d" % (version, number), value) for number, value in enumerate(slices)]
-    return [*parts, Chunk(b"%d" % version, _head(version, len(parts), message))]
+    chunks = [Chunk(b"%d:%d" % (version, number), value) for number, value in enumerate(slices)]
+    return [*chunks, Chunk(b"%d" % version, _head(version, len(chunks), message))]
 
 
-def _head(version: int, parts: int, message: bytes) -> bytes:
+def _head(version: int, chunks: int, message: bytes) -> bytes:
     digest = hashlib.sha256(message).hexdigest()
     return orjson.dumps(
-        {"format": MESSAGE_FORMAT, "version": version, "parts": parts, "bytes": len(message), "sha256": digest}
+        {"format": MESSAGE_FORMAT, "version": version, "parts": chunks, "bytes": len(message), "sha256": digest}
     )
 
 
-def tombstones(version: int, parts: int) -> list[Chunk]:
-    """What removes a version of so many parts (0 when it is one message), its head first."""
-    return [Chunk(b"%d" % version, None), *(Chunk(b"%d:%d" % (version, number), None) for number in range(parts))]
+def tombstones(version: int, chunks: int) -> list[Chunk]:
+    """The messages that remove a version, its head first. chunks: their number, 0 for a version in one message."""
+    return [Chunk(b"%d" % version, None), *(Chunk(b"%d:%d" % (version, number), None) for number in range(chunks))]
 
 
 def chunk_position(key: bytes | None) -> tuple[int, int | None] | None:
-    """The version and the part's number (None: the head, or the whole) that a key stands for; None for another key."""
+    """The version and chunk number of a key; the number is None for the head or a whole message.
+
+    None for a key of another form.
+    """
     match = _KEY.fullmatch(key or b"")
     return None if match is None else (int(match[1]), None if match[2] is None else int(match[2]))
 
 
 def count_chunks(head: bytes) -> int:
-    """How many parts the message under a version's key speaks of; 0 when it is the version itself, or no head."""
-    told = _told(head)
-    parts = 0 if told is None else told.get("parts")
-    return parts if type(parts) is int and parts > 0 else 0
+    """The number of chunks in the message under a version's key; 0 if that is not a head."""
+    reader = _head_reader(head)
+    chunks = 0 if reader is None else reader.get("parts")
+    return chunks if type(chunks) is int and chunks > 0 else 0
 
 
-def _told(head: bytes) -> MessageReader | None:
-    """A head to read from; None for a message that is none."""
-    if len(head) > HEADER_BYTES:
+def _head_reader(head: bytes) -> MessageReader | None:
+    """A reader of a head; None for any other message."""
+    if len(head) > MAX_HEAD_BYTES:
         return None
     try:
         reader = MessageReader.of(head, "statistics head")
@@ -85,52 +87,49 @@ def _told(head: bytes) -> MessageReader | None:
 
 @dataclass(slots=True)
 class ChunkAssembler:
-    """What has come of one version; ``head``: the message under its key."""
+    """The messages of one version that have been read. head: the message under its key; chunks: by number."""
 
     head: bytes | None = None
-    parts: dict[int, bytes] = field(default_factory=dict)
+    chunks: dict[int, bytes] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """Bytes."""
-        return len(self.head or b"") + sum(map(len, self.parts.values()))
+        """The size of all messages in bytes."""
+        return len(self.head or b"") + sum(map(len, self.chunks.values()))
 
     @property
     def complete(self) -> bool:
-        """Whether the head has come, and every part that it tells of."""
-        return self.head is not None and all(number in self.parts for number in range(count_chunks(self.head)))
+        """Whether the head and all of its chunks are there."""
+        return self.head is not None and all(number in self.chunks for number in range(count_chunks(self.head)))
 
     def put(self, number: int | None, value: bytes) -> None:
-        """Takes a part, or the head; of two the later one counts."""
+        """Adds a chunk, or the head; it replaces an earlier one."""
         if number is None:
             self.head = value
         else:
-            self.parts[number] = value
+            self.chunks[number] = value
 
-    def whole(self) -> bytes:
-        """The version's message. Raises StatisticsError when its parts are not those that the head tells of."""
+    def message(self) -> bytes:
+        """The version's message. Raises StatisticsError if the chunks do not match the head."""
         head = self.head or b""
-        told = _told(head)
-        if told is None:
+        reader = _head_reader(head)
+        if reader is None:
             return head
-        message = _joined(self.parts, range(told.integer("parts", least=1)))
-        if len(message) != told.integer("bytes") or hashlib.sha256(message).hexdigest() != told.text("sha256"):
-            raise StatisticsError("its parts are not all there, or not those that were written")
+        numbers = range(reader.integer("parts", least=1))
+        message = b"".join(self.chunks.get(number, b"") for number in numbers)
+        if len(message) != reader.integer("bytes") or hashlib.sha256(message).hexdigest() != reader.text("sha256"):
+            raise StatisticsError("a chunk is missing, or is not the one that was written")
         return message
 
 
 class Versions(dict[int, ChunkAssembler]):
-    """What has come of each version, by the messages of the statistics topic in their order."""
+    """The messages of each version on the statistics topic, added in the topic's order."""
 
     def take(self, version: int, number: int | None, value: bytes | None) -> None:
-        """Takes a part, a head, or a tombstone of either; that of a head takes all of its version back."""
+        """Adds a chunk, a head, or a tombstone of either; the tombstone of a head removes the whole version."""
         if value is not None:
             self.setdefault(version, ChunkAssembler()).put(number, value)
         elif number is None:
             self.pop(version, None)
         elif version in self:
-            self[version].parts.pop(number, None)
-
-
-def _joined(parts: dict[int, bytes], numbers: Iterable[int]) -> bytes:
-    return b"".join(parts.get(number, b"") for number in numbers)
+            self[version].chunks.pop(number, None)

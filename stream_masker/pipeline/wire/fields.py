@@ -1,4 +1,4 @@
-"""Reading JSON messages field by field: every error says where and what was wanted, never what stood there."""
+"""Reading of JSON messages, field by field. An error names the field and what is allowed, never the field's value."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from stream_masker.errors import StatisticsError
 
 MESSAGE_FORMAT = 1
-"""The format of every JSON message of stream-masker; a reader refuses any other."""
+"""The format of all JSON messages of stream-masker. Readers refuse any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReader:
-    """One JSON object of a message; ``where`` names it in errors (``block: attributes.principal``)."""
+    """One JSON object of a message. where: its name in errors, such as ``block: attributes.principal``."""
 
     data: Mapping[str, Any]
     where: str
 
     @classmethod
     def of(cls, raw: bytes | str, what: str) -> MessageReader:
-        """Parses a whole message. Raises StatisticsError when it is no JSON object of this format."""
+        """Parses a message. Raises StatisticsError unless it is a JSON object of this format."""
         try:
             data = orjson.loads(raw)
         except orjson.JSONDecodeError:
@@ -36,23 +36,23 @@ class MessageReader:
             reader.fail("format", f"{MESSAGE_FORMAT}")
         return reader
 
-    def fail(self, key: str, wanted: str) -> NoReturn:
-        """Raises StatisticsError for a field that is missing or not what it should be."""
-        raise StatisticsError(f"{self.where}{key} is missing or not {wanted}")
+    def fail(self, key: str, allowed: str) -> NoReturn:
+        """Raises StatisticsError for a field that is missing or invalid."""
+        raise StatisticsError(f"{self.where}{key} is missing or not {allowed}")
 
     def get(self, key: str) -> Any:
-        """What stands at ``key``, unchecked; None for nothing."""
+        """The value of a field, unchecked; None if it is missing."""
         return self.data.get(key)
 
     def integer(self, key: str, *, least: int = 0) -> int:
-        """A whole number, at least ``least``."""
+        """An integer of at least ``least``."""
         value = self.data.get(key)
         if type(value) is not int or value < least:
             self.fail(key, f"an integer of at least {least}")
         return value
 
     def number(self, key: str) -> float:
-        """A finite number, at least 0."""
+        """A finite number of at least 0."""
         value = self.data.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
             self.fail(key, "a number of at least 0")
@@ -73,7 +73,7 @@ class MessageReader:
         return value
 
     def integers(self, key: str, *, least: int = 0) -> NDArray[np.int64]:
-        """(n,) int64, every one at least ``least``."""
+        """A list of integers of at least ``least``: (n,) int64."""
         value = self.data.get(key)
         if not isinstance(value, list) or set(map(type, value)) - {int}:
             self.fail(key, "a list of integers")
@@ -89,7 +89,7 @@ class MessageReader:
         return numbers
 
     def children(self, key: str) -> list[MessageReader]:
-        """The objects of a list, in order."""
+        """A list of objects."""
         value = self.data.get(key)
         if not isinstance(value, list):
             self.fail(key, "a list")
@@ -103,18 +103,18 @@ class MessageReader:
         return MessageReader(_object(self.data.get(key), f"{self.where}{key}"), f"{self.where}{key}.")
 
     def optional(self, key: str) -> MessageReader | None:
-        """The object at ``key``, or None where the message says null or nothing."""
+        """An object; None if the field is null or missing."""
         return None if self.data.get(key) is None else self.child(key)
 
     def members(self, key: str, names: Sequence[str]) -> list[MessageReader]:
-        """The objects at ``key`` by name; the names must be exactly these."""
+        """The members of an object, all of them objects, in the order of ``names``. No other members are allowed."""
         group = self.child(key)
         if set(group.data) != set(names):
             self.fail(key, "an object of the configured attributes")
         return [group.child(name) for name in names]
 
     def integers_by_name(self, key: str) -> dict[str, int]:
-        """An object of whole numbers, all at least 0."""
+        """An object of integers of at least 0."""
         group = self.child(key)
         return {name: group.integer(name) for name in group.data}
 

@@ -1,7 +1,7 @@
-"""The JSON messages between the service's processes: bytes to objects and back.
+"""The JSON messages between the service's processes: calibration blocks, statistics, drift reports and rejections.
 
-Concepts travel as ids, so that a reader with another build of the same ontology understands them; inside, counts are
-of positions in the attribute's taxonomy. Attributes are those of ``taxonomies``, in its order, everywhere here.
+Messages name concepts by their ids, so that readers with another build of the same ontology understand them. In memory,
+counts are of positions in the attribute's taxonomy. The attributes are those of ``taxonomies``, in that order.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ SIDES = ("original", "masked")
 
 
 def block_key(block: Block) -> bytes:
-    """The key of a block's message, ``topic:partition:first_offset``: merging a block twice changes nothing."""
+    """The key of a block's message, ``topic:partition:first_offset``, the same for all blocks of the same records."""
     return f"{block.topic}:{block.partition}:{block.first_offset}".encode()
 
 
 def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = ()) -> bytes:
     """A calibration block as JSON.
 
-    ``configuration``: the hash of the configuration that masked. ``records`` stands for both sides' counts; a pair's
-    ``first`` and ``second`` are indices into the concepts of its two attributes on the same side. ``numeric``: the
-    numeric attributes' names; moments stand in the block where there are any.
+    configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
+    attributes, if there are any. In the message, ``records`` is the number of records of both sides, and ``first`` and
+    ``second`` of a pair are indices into the concepts of its two attributes on the same side.
     """
     attributes = {name: _attribute(block, j, taxonomies[name]) for j, name in enumerate(taxonomies)}
     message = {
@@ -108,21 +108,21 @@ def _indexed(counts: Counts, i: int, j: int, width: int) -> JsonObject:
 
 
 def _indices(counts: SparseCounts, keys: Int64Array) -> Int64Array:
-    """(n,) int64: the places of n of its keys, by a table of all keys up to the greatest."""
-    places = np.empty(int(counts.keys.max(initial=-1)) + 1, np.int64)
-    places[counts.keys] = np.arange(counts.keys.size)
-    return places[keys]
+    """(n,) int64: the indices of n of the counted keys. It uses a table of all keys up to the greatest."""
+    indices = np.empty(int(counts.keys.max(initial=-1)) + 1, np.int64)
+    indices[counts.keys] = np.arange(counts.keys.size)
+    return indices[keys]
 
 
 NO_COUNTS = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-"""Counts of nothing."""
+"""Counts without any key."""
 
 
 def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> Block:
     """The inverse of ``encode_block``.
 
-    Raises StatisticsError, saying where, for anything but a block of this format over these attributes whose
-    concepts all stand in their taxonomies.
+    Raises StatisticsError, with the name of the field, unless the message is a block of this format over these
+    attributes, and all its concepts are in their taxonomies.
     """
     reader = MessageReader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
@@ -145,14 +145,14 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()
 
 
 def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments | None:
-    given = reader.optional("numeric")
-    if (given.texts("attributes") if given else []) != list(names):
+    section = reader.optional("numeric")
+    if (section.texts("attributes") if section else []) != list(names):
         reader.fail("numeric", "of the configured numeric attributes")
-    if given is None:
+    if section is None:
         return None
-    moments = Moments.from_dict(given.child(side).data)
+    moments = Moments.from_dict(section.child(side).data)
     if moments.attributes != len(names):
-        given.fail(side, "as large as there are numeric attributes")
+        section.fail(side, "moments of all numeric attributes")
     return moments
 
 
@@ -188,11 +188,11 @@ def _positions(side: MessageReader, taxonomy: Taxonomy) -> NDArray[np.int64]:
 
 def _sorted(side: MessageReader, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> SparseCounts:
     if len(keys) != len(counts):
-        side.fail("counts", "as long as what it counts")
+        side.fail("counts", "as long as the list of what is counted")
     order = np.argsort(keys, kind="stable")
     ascending = keys[order]
     if (ascending[1:] == ascending[:-1]).any():
-        side.fail("counts", "of unique concepts")
+        side.fail("counts", "counts of distinct concepts")
     return SparseCounts(ascending, counts[order])
 
 
@@ -200,25 +200,26 @@ def _pairs(
     reader: MessageReader, side: str, positions: Sequence[NDArray[np.int64]], taxonomies: Taxonomies
 ) -> dict[tuple[int, int], SparseCounts]:
     names, widths = tuple(taxonomies), [len(taxonomy) for taxonomy in taxonomies.values()]
-    wanted = list(combinations(range(len(names)), 2))
-    given = reader.children("pairs")
-    if [pair.get("attributes") for pair in given] != [[names[i], names[j]] for i, j in wanted]:
-        reader.fail("pairs", "one object for each two attributes, in order")
-    sides = [pair.child(side) for pair in given]
+    pairs = list(combinations(range(len(names)), 2))
+    children = reader.children("pairs")
+    if [pair.get("attributes") for pair in children] != [[names[i], names[j]] for i, j in pairs]:
+        reader.fail("pairs", "one object for each pair of attributes, in order")
+    sides = [pair.child(side) for pair in children]
     return {
         (i, j): _sorted(
             s,
-            _looked_up(s, "first", positions[i]) * widths[j] + _looked_up(s, "second", positions[j]),
+            _positions_at(s, "first", positions[i]) * widths[j] + _positions_at(s, "second", positions[j]),
             s.integers("counts", least=1),
         )
-        for s, (i, j) in zip(sides, wanted, strict=True)
+        for s, (i, j) in zip(sides, pairs, strict=True)
     }
 
 
-def _looked_up(side: MessageReader, key: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+def _positions_at(side: MessageReader, key: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The positions at the indices that a pair's side has under ``key``."""
     indices = side.integers(key)
     if len(indices) != len(side.integers("counts")):
-        side.fail(key, "as long as its counts")
+        side.fail(key, "as long as the counts")
     if indices.size and indices.max() >= len(positions):
         side.fail(key, "a list of indices into the attribute's concepts")
     return positions[indices]
@@ -226,7 +227,7 @@ def _looked_up(side: MessageReader, key: str, positions: NDArray[np.int64]) -> N
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Blocks ``first`` to ``last`` (offsets on the calibration topic), of which ``count`` are in the window."""
+    """A range of offsets on the calibration topic, ``first`` to ``last``, with ``count`` blocks in the window."""
 
     first: int
     last: int
@@ -237,10 +238,10 @@ class BlockRange:
 class StatisticsMessage:
     """A published statistics version.
 
-    ``published``: milliseconds since the epoch. ``blocks``: what it was computed from; None for a bootstrap sample
-    or a file. ``taxonomies``: each attribute's fingerprint. ``baseline``: the version that drift is measured
-    against. ``snapshot``: the mechanism's, which ``Mechanism.restore`` takes. ``settings``: the mutable part of the
-    configuration (the one with the hash ``configuration``) that holds from this version on; None: each reader's own.
+    published: milliseconds since the epoch; blocks: the blocks that it was computed from, None for a bootstrap sample
+    or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
+    of the mechanism, for ``Mechanism.restore``; settings: the mutable part of the configuration with the hash
+    ``configuration``, valid from this version on, None if each reader keeps its own.
     """
 
     version: int
@@ -261,24 +262,24 @@ class StatisticsMessage:
 
     @property
     def statistics(self) -> Statistics:
-        """Raises StatisticsError when the snapshot holds none of this version."""
+        """The statistics in the snapshot. Raises StatisticsError unless they are of this version."""
         statistics = Statistics.from_dict(self.snapshot.get("statistics", {}))
         if statistics.version != self.version:
             raise StatisticsError("statistics: the snapshot is of another version than its message")
         return statistics
 
     def fits(self, mechanism: str, taxonomies: Taxonomies) -> bool:
-        """Whether a mechanism of this name over these taxonomies can use the statistics."""
+        """Whether a mechanism of this name can use the statistics with these taxonomies."""
         return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
 
 
 def fingerprints(taxonomies: Taxonomies) -> dict[str, str]:
-    """What tells readers whether they mean the same taxonomies."""
+    """The fingerprint of each attribute's taxonomy, by which readers check that it is theirs."""
     return {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
 
 
 def encode_statistics(message: StatisticsMessage) -> bytes:
-    """A statistics version as JSON; floats keep every bit."""
+    """A statistics version as JSON. Floats keep all their bits."""
     blocks = message.blocks
     fields = {
         "format": MESSAGE_FORMAT,
@@ -297,7 +298,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 
 
 def decode_statistics(raw: bytes) -> StatisticsMessage:
-    """The inverse of ``encode_statistics``. Raises StatisticsError, saying where."""
+    """The inverse of ``encode_statistics``. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "statistics")
     blocks, settings = reader.optional("blocks"), reader.optional("settings")
     return StatisticsMessage(
@@ -327,10 +328,10 @@ def _range(blocks: MessageReader) -> BlockRange:
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """How far a statistics version is from the one before it and from the baseline (None: there is none).
+    """The drift of a statistics version since the previous version and since the baseline; None if there is none.
 
-    ``utility``: 2017's section 5 measures of the masked side of the window; None where the window has no masked
-    records (a bootstrap sample or a file). ``records``, ``blocks``: the window's size.
+    utility: the measures of 2017, section 5, for the masked side of the window; None for a window without masked
+    records (a bootstrap sample or a file). records, blocks: the window's size.
     """
 
     version: int
@@ -362,7 +363,7 @@ def encode_drift(report: DriftReport) -> bytes:
 
 
 def decode_drift(raw: bytes) -> DriftReport:
-    """The inverse of ``encode_drift``. Raises StatisticsError, saying where."""
+    """The inverse of ``encode_drift``. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "drift report")
     parts = {key: reader.optional(key) for key in ("previous", "baseline", "utility")}
     window = reader.child("window")
@@ -376,7 +377,7 @@ def decode_drift(raw: bytes) -> DriftReport:
 
 
 def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
-    """A rejection as JSON: why and where, never a value. ``field`` stands only where one is to blame."""
+    """A rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
     message = {
         "format": MESSAGE_FORMAT,
         "reason": rejected.reason,
@@ -388,7 +389,7 @@ def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes
 
 
 def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
-    """(topic, partition, rejection). Raises StatisticsError, saying where."""
+    """(topic, partition, rejection). Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "rejection")
     field = None if reader.get("field") is None else reader.text("field")
     rejected = Rejected(offset=reader.integer("offset"), reason=reader.text("reason"), field=field)

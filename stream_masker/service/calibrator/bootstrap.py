@@ -1,4 +1,4 @@
-"""Statistics before the first block: a sample of the input topic, or a snapshot."""
+"""Bootstrap: the first statistics, from a sample of the input topic or from a snapshot."""
 
 from __future__ import annotations
 
@@ -31,151 +31,155 @@ from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
 
-SAMPLE_BATCH = 1_000
+SAMPLE_BATCH_RECORDS = 1_000
 SAMPLE_RETRY_SECONDS = 5.0
 
 
 def publish_snapshot(
     configuration: Configuration, snapshot: Mapping[str, Any], source: StatisticsSource = "file"
 ) -> int:
-    """Publishes a mechanism's snapshot as the next statistics version; gives its number.
+    """Publish a mechanism's snapshot as the next statistics version; return its number.
 
-    An active calibrator is shut out for a moment, reads the topic again and goes on from this version. Raises
-    StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError when Kafka fails.
+    An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
+    Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
     """
-    parts = build_components(configuration)
+    components = build_components(configuration)
     require_topics(configuration)
-    parts.publisher.open()
-    calibration = VersionPlanner(parts.subject, parts.new_mechanism(), published(parts), parts.settings)
-    publish = calibration.on_snapshot(snapshot, now_milliseconds(), source)
-    parts.publisher.publish(publish)
+    components.publisher.open()
+    planner = VersionPlanner(
+        components.subject, components.new_mechanism(), read_published_history(components), components.settings
+    )
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), source)
+    components.publisher.publish(publish)
     return publish.message.version
 
 
-def published(parts: CalibratorComponents) -> History:
-    """What is on the statistics topic. Raises ServiceError."""
+def read_published_history(components: CalibratorComponents) -> History:
+    """Read the history of published versions from the statistics topic. Raises ServiceError."""
     try:
-        with connect_reader(parts.configuration) as consumer:
-            return read_history(consumer, parts, lambda: False)
+        with connect_reader(components.configuration) as consumer:
+            return read_history(consumer, components, lambda: False)
     except KafkaException as error:
-        raise ServiceError(f"{parts.configuration.topics.statistics} cannot be read: {describe(error)}") from error
+        raise ServiceError(f"{components.configuration.topics.statistics} cannot be read: {describe(error)}") from error
 
 
 class NoBrokerError(ServiceError):
-    """No broker answers."""
+    """No Kafka broker is reachable."""
 
 
 def require_topics(configuration: Configuration) -> None:
-    """Raises NoBrokerError, or ServiceError when a topic that the calibrator needs is not there."""
+    """Raise NoBrokerError if no broker is reachable, ServiceError if a topic that the calibrator needs is missing."""
     topics = configuration.topics
     try:
         missing = missing_topics(configuration, [topics.calibration, topics.statistics, topics.drift])
     except KafkaException as error:
         servers = configuration.kafka.bootstrap_servers
-        raise NoBrokerError(f"no broker answers at {servers}: {describe(error)}") from error
+        raise NoBrokerError(f"no broker is reachable at {servers}: {describe(error)}") from error
     if missing:
-        raise ServiceError(f"there is no topic {', '.join(missing)}: `stream-masker topics` creates what is missing")
+        raise ServiceError(f"missing topics: {', '.join(missing)}: `stream-masker topics` creates them")
 
 
 class InputSample:
-    """Counts of a sample, and when they are enough: at ``window_records``, or when ``min_records`` have been there
-    for ``every_seconds``.
+    """The counts of a sample, which is complete with ``window_records`` records, or ``every_seconds`` seconds after it
+    reached ``min_records``.
     """
 
     def __init__(self, settings: CalibrationSettings) -> None:
         self._settings = settings
         self._counts: list[Counts] = []
-        self._since: float | None = None
+        self._min_records_at: float | None = None
         self.records = 0
 
     @property
-    def room(self) -> int:
-        """How many records there is still room for."""
+    def remaining(self) -> int:
+        """The number of records that the sample can still take."""
         return self._settings.window_records - self.records
 
     def add(self, counts: Counts, now: float) -> None:
-        """Takes more records; ``now`` in seconds of any clock that only goes forward."""
+        """Add the counts of more records; ``now`` in seconds of a monotonic clock."""
         self._counts.append(counts)
         self.records += counts.records
-        if self._since is None and self.records >= self._settings.min_records:
-            self._since = now
+        if self._min_records_at is None and self.records >= self._settings.min_records:
+            self._min_records_at = now
 
-    def is_enough(self, now: float) -> bool:
-        return self.room <= 0 or (self._since is not None and now - self._since >= self._settings.every_seconds)
+    def is_complete(self, now: float) -> bool:
+        return self.remaining <= 0 or (
+            self._min_records_at is not None and now - self._min_records_at >= self._settings.every_seconds
+        )
 
     def counts(self) -> Counts:
         return merge(self._counts)
 
 
 class Sampler:
-    """Samples the input topic from its beginning, in a thread of its own. Only reads: no group, no commits."""
+    """Samples the input topic from its beginning, in its own thread. It only reads: no group, no commits."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._sample = InputSample(build_settings(configuration))
-        self._found: Counts | None = None
+        self._result: Counts | None = None
         self._error: Exception | None = None
 
     @property
     def records(self) -> int:
-        """Records counted so far."""
+        """The number of records counted so far."""
         return self._sample.records
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread soon; does not wait for it."""
+        """Signal the thread to end; does not wait for it."""
         self._stopping.set()
 
     def result(self) -> Counts | None:
-        """The sample's counts once they are enough. Raises what ended the thread."""
+        """Return the counts of the complete sample, None before. Raises the exception that ended the thread."""
         if self._error is not None:
             raise self._error
-        return self._found
+        return self._result
 
     def _run(self) -> None:
         try:
-            self._found = self._take()
-        except Exception as error:  # noqa: BLE001 - the thread's owner is told, in result()
+            self._result = self._sample_with_retries()
+        except Exception as error:  # noqa: BLE001 - raised again in result()
             self._error = error
 
-    def _take(self) -> Counts | None:
+    def _sample_with_retries(self) -> Counts | None:
         masker = RecordMasker(
             build_plan(self._configuration), build_mechanism(self._configuration), secrets.token_bytes(32)
         )
         while not self._stopping.is_set():
             try:
-                return self._read(masker)
+                return self._read_sample(masker)
             except KafkaException as error:
-                log.warning("cannot sample %s: %s", self._configuration.topics.input, describe(error))
+                log.warning("failed to sample %s: %s", self._configuration.topics.input, describe(error))
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None
 
-    def _read(self, masker: RecordMasker) -> Counts | None:
+    def _read_sample(self, masker: RecordMasker) -> Counts | None:
         self._sample = InputSample(build_settings(self._configuration))
         with connect_reader(self._configuration) as consumer:
             assign_all(consumer, self._configuration.topics.input)
             while not self._stopping.is_set():
-                messages = consumer.consume(min(SAMPLE_BATCH, self._sample.room), timeout=0.5)
-                self._sample.add(masker.count(list(values(messages))).counts, time.monotonic())
-                if self._sample.is_enough(time.monotonic()):
+                messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.remaining), timeout=0.5)
+                self._sample.add(masker.count(list(message_values(messages))).counts, time.monotonic())
+                if self._sample.is_complete(time.monotonic()):
                     return self._sample.counts()
         return None
 
 
 def assign_all(consumer: Consumer, topic: str) -> None:
-    """Assigns every partition of a topic from its beginning. Raises KafkaException."""
-    found = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
-    if found.error is not None:
-        raise KafkaException(found.error)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in found.partitions])
+    """Assign all partitions of a topic, from their beginning. Raises KafkaException."""
+    metadata = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
+    if metadata.error is not None:
+        raise KafkaException(metadata.error)
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in metadata.partitions])
 
 
-def values(messages: Sequence[Message]) -> Iterator[bytes]:
-    """The values of messages, without tombstones and ends of partitions. Raises KafkaException."""
+def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
+    """Yield the values of messages, without tombstones and end-of-partition events. Raises KafkaException."""
     for message in messages:
         if (error := message.error()) is not None and error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)

@@ -1,4 +1,4 @@
-"""What Faust and what it stands on may log: little, once, and never a message's bytes."""
+"""Log levels and rate limits for Faust and its Kafka client; their logs never contain a message's bytes."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from collections.abc import Callable
 log = logging.getLogger(__name__)
 
 NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
-"""Their debug logs hold whole messages, so they are never on."""
+"""Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
 
-CLIENTS = ("aiokafka", "stream_masker.kafka")
-"""The loggers of Faust's client and of ours."""
+CLIENT_LOGGERS = ("aiokafka", "stream_masker.kafka")
+"""The loggers of Faust's Kafka client and of librdkafka."""
 
 RATE_LIMIT_SECONDS = 30.0
-"""Seconds between two messages of a client, which tells every attempt of each part to reach a broker that is gone."""
+"""The minimum time between two log messages of a client, which logs every attempt to reach an unavailable broker."""
 
 
 def limit_client_logs() -> None:
-    """Keeps what Faust and the clients say to what a user can use: that Faust crashed, we say ourselves.
+    """Reduce the logs of Faust and the Kafka clients to what users can act on; with debug logs, keep more of them.
 
-    Debug logs have more of it.
+    The calibrator logs crashes of Faust itself.
     """
     debug = log.isEnabledFor(logging.DEBUG)
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     if not debug:
-        theirs, ours = map(logging.getLogger, CLIENTS)
+        theirs, ours = map(logging.getLogger, CLIENT_LOGGERS)
         theirs.setLevel(logging.ERROR)
         theirs.handlers, theirs.propagate = [RelayHandler(RateLimit())], False
         ours.addFilter(RateLimit())
 
 
 class RateLimit:
-    """A log filter that lets one message pass in ``RATE_LIMIT_SECONDS`` seconds."""
+    """A log filter that passes at most one record in ``RATE_LIMIT_SECONDS`` seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._next = -math.inf
 
     def __call__(self, record: logging.LogRecord) -> bool:
-        """Whether the record may pass."""
+        """Whether the record passes."""
         if self._clock() < self._next:
             return False
         self._next = self._clock() + RATE_LIMIT_SECONDS
@@ -50,7 +50,7 @@ class RateLimit:
 
 
 class RelayHandler(logging.Handler):
-    """Tells as a warning of ours, without its traceback, what passes a filter."""
+    """Logs the records that pass a filter as warnings of this module, without tracebacks."""
 
     def __init__(self, passes: Callable[[logging.LogRecord], bool]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the calibrator is made of, from the configuration."""
+"""The components of the calibrator, built from the configuration."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
-from stream_masker.service.configuration.settings import settings_of
+from stream_masker.service.configuration.settings import mutable_settings
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratorComponents:
-    """Everything that outlives a session; ``new_mechanism`` gives one without statistics each time."""
+    """The objects that outlive a session; ``new_mechanism`` returns a new mechanism without statistics."""
 
     configuration: Configuration
     subject: Subject
@@ -28,7 +28,7 @@ class CalibratorComponents:
 
 
 def build_components(configuration: Configuration) -> CalibratorComponents:
-    """Loads the ontologies. Raises ConfigurationError."""
+    """Build the components; loads the ontologies. Raises ConfigurationError."""
     return CalibratorComponents(
         configuration=configuration,
         subject=build_subject(configuration),
@@ -38,19 +38,19 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
     )
 
 
-def reconfigured(parts: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
-    """The same parts under a configuration that differs in its settings alone. Raises ConfigurationError."""
+def reconfigure(components: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
+    """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
     subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
-    return replace(parts, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
+    return replace(components, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
 
 
 def build_subject(configuration: Configuration) -> Subject:
-    """What is calibrated. Raises ConfigurationError."""
+    """Return the subject of the calibration: mechanism, taxonomies, settings. Raises ConfigurationError."""
     mechanism = build_mechanism(configuration)
     return Subject(
         mechanism=mechanism.name,
         configuration=configuration.hash,
-        settings=settings_of(configuration),
+        settings=mutable_settings(configuration),
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=noise_levels(configuration),
@@ -59,20 +59,20 @@ def build_subject(configuration: Configuration) -> Subject:
 
 
 def build_settings(configuration: Configuration) -> CalibrationSettings:
-    """The window's bounds, and when statistics are computed."""
-    given = configuration.calibration
+    """Return the limits of the window and the schedule of the statistics."""
+    section = configuration.calibration
     return CalibrationSettings(
-        window_records=given.window_records,
-        window_age=given.window_age,
-        every_records=given.every_records,
-        every_seconds=given.every_seconds,
-        min_records=given.min_records,
-        rollup_depth=given.rollup_depth,
-        keep_versions=given.keep_versions,
-        baseline=None if given.baseline == "first" else given.baseline,
+        window_records=section.window_records,
+        window_age=section.window_age,
+        every_records=section.every_records,
+        every_seconds=section.every_seconds,
+        min_records=section.min_records,
+        rollup_depth=section.rollup_depth,
+        keep_versions=section.keep_versions,
+        baseline=None if section.baseline == "first" else section.baseline,
     )
 
 
 def now_milliseconds() -> int:
-    """The time in milliseconds since the epoch."""
+    """Return the time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

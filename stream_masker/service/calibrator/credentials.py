@@ -1,4 +1,4 @@
-"""Faust's credentials from librdkafka's properties."""
+"""Faust's credentials, derived from librdkafka's properties."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KafkaProperties = Mapping[str, PropertyValue]
 
 
 def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
-    """The credentials for ``security.protocol`` and what goes with it; None for plain text.
+    """Return the credentials for ``security.protocol`` and its related properties; None for plaintext.
 
-    Raises ConfigurationError for a protocol or mechanism that Faust cannot do, or a certificate that cannot be read.
+    Raises ConfigurationError for a protocol or mechanism that Faust does not support, or an unreadable certificate.
     """
     protocol = _one_of(
         "security.protocol", str(properties.get("security.protocol", "PLAINTEXT")).upper(), SECURITY_PROTOCOLS
@@ -32,17 +32,17 @@ def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
 
 
 def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
-    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
     return SASLCredentials(
         username=str(properties.get("sasl.username", "")),
         password=str(properties.get("sasl.password", "")),
         ssl_context=context,
-        mechanism=_one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS),
+        mechanism=_one_of("sasl.mechanism", str(mechanism).upper(), SASL_MECHANISMS),
     )
 
 
 def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:
-    """The context for ``ssl.*``: brokers are verified, and their host names, unless the properties say otherwise."""
+    """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
     try:
         context = ssl.create_default_context(cafile=_text(properties, "ssl.ca.location"))
         if (certificate := _text(properties, "ssl.certificate.location")) is not None:
@@ -51,15 +51,15 @@ def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigurationError(f"kafka.properties: a file of ssl.* cannot be used: {reason}") from None
-    _relax(context, properties)
+    _apply_verification(context, properties)
     return context
 
 
-def _relax(context: ssl.SSLContext, properties: KafkaProperties) -> None:
-    verified = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
-    named = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
-    context.check_hostname = verified and named
-    context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
+def _apply_verification(context: ssl.SSLContext, properties: KafkaProperties) -> None:
+    verify_certificates = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
+    verify_names = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
+    context.check_hostname = verify_certificates and verify_names
+    context.verify_mode = ssl.CERT_REQUIRED if verify_certificates else ssl.CERT_NONE
 
 
 def _text(properties: KafkaProperties, name: str) -> str | None:

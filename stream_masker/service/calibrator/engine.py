@@ -1,7 +1,7 @@
-"""The calibrator's one working thread: takes what Faust hands over, and keeps a session while this process is active.
+"""The calibrator's engine: one thread that merges blocks and holds a session while this process is active.
 
-Blocks are acknowledged when they are taken, not when they are merged. That loses nothing: whatever goes wrong, the
-session ends, and the next one reads everything again from the topics.
+Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block can be lost by this: after
+any failure the session ends, and the next session reads everything again from the topics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.service.calibrator.bootstrap import Sampler
-from stream_masker.service.calibrator.components import CalibratorComponents, reconfigured
+from stream_masker.service.calibrator.components import CalibratorComponents, reconfigure
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.kafka.topic_reader import StoppedError
@@ -29,60 +29,62 @@ from stream_masker.service.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 QUEUED_BLOCKS = 256
-"""Blocks that may wait to be merged; beyond that Faust waits."""
+"""The maximum number of blocks that wait to be merged; when it is reached, Faust waits."""
 
-TURN_SECONDS = 0.2
-"""Seconds that a turn waits for something to do."""
+POLL_BLOCK_SECONDS = 0.2
+"""The maximum time that one iteration waits for a block."""
 
-ENGINE_PULSE_SECONDS = 60.0
-"""Seconds without a pulse of the event loop after which the process is not alive."""
+EVENT_LOOP_STALE_SECONDS = 60.0
+"""The time without a pulse of the event loop after which the process is not alive."""
 
 BACKOFF_SECONDS = (1.0, 30.0)
-"""Seconds before a failed session is tried again: at first, and at most."""
+"""The delay before a failed session is opened again: the initial and the maximum one."""
 
 STANDBY_REASON = "standby: another calibrator is active"
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveredBlock:
-    """A block as it was read."""
+    """A block as read from the calibration topic; ``timestamp`` in milliseconds since the epoch."""
 
     offset: int
-    written: int
-    raw: bytes
+    timestamp: int
+    value: bytes
 
 
 class CalibratorEngine:
-    """Driven by the event loop through ``assigned``, ``revoked``, ``deliver``, ``tick`` and ``pulse``, which return at
-    once; works in a thread of its own, between ``start`` and ``stop``. ``failed`` is called with what ended it early.
+    """Runs sessions in its own thread, between ``start`` and ``stop``.
+
+    The event loop drives it through ``assigned``, ``revoked``, ``deliver``, ``tick`` and ``pulse``, which return
+    immediately. ``on_failure`` is called with the exception that ended the thread early.
     """
 
     def __init__(
         self,
-        parts: CalibratorComponents,
+        components: CalibratorComponents,
         metrics: Metrics,
         health: Health,
-        failed: Callable[[BaseException], None],
+        on_failure: Callable[[BaseException], None],
         file: ConfigurationFile | None = None,
     ) -> None:
-        """``file``: where the configuration comes from; its settings are taken up when it changes."""
-        self._parts = parts
+        """``file``: the watched configuration file, whose changed settings are applied."""
+        self._components = components
         self._file = file
-        self._due = False
-        self._again = False
+        self._reload_due = False
+        self._reload_requested = False
         self._metrics = metrics
         self._health = health
-        self._failed = failed
+        self._on_failure = on_failure
         self._deliveries: queue.Queue[DeliveredBlock] = queue.Queue(QUEUED_BLOCKS)
         self._stopping = threading.Event()
-        self._term = 0
+        self._generation = 0
         self._active = False
-        self._served = 0
-        self._ticked = False
+        self._session_generation = 0
+        self._tick_due = False
         self._pulse = time.monotonic()
         self._retry_at = 0.0
-        self._sample_at = 0.0
-        self._wait = BACKOFF_SECONDS[0]
+        self._next_sample_at = 0.0
+        self._backoff = BACKOFF_SECONDS[0]
         self._session: CalibrationSession | None = None
         self._sampler: Sampler | None = None
         self._thread = threading.Thread(target=self._run, name="calibrator", daemon=True)
@@ -91,143 +93,143 @@ class CalibratorEngine:
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ends the thread; nothing is published after that."""
+        """End the thread; nothing is published afterwards."""
         self._stopping.set()
         self._thread.join(timeout)
 
     def assigned(self, *, active: bool) -> None:
-        """The group has decided; every decision starts a new session on the active calibrator."""
-        self._term += 1
+        """Handle a new assignment of the group. Each one starts a new session on the active calibrator."""
+        self._generation += 1
         self._active = active
         self._health.reason("start", None)
         self._health.note("role", None if active else STANDBY_REASON)
         self._health.reason("role", "taking over: reading the topics" if active else None)
 
     def revoked(self) -> None:
-        """The group is about to decide anew; until then nothing is published."""
+        """Handle the start of a rebalance: until the next assignment nothing is published."""
         self._active = False
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
-        """Takes a block; waits while too many wait to be merged."""
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+        """Queue a block; waits while the queue is full."""
         while not self._stopping.is_set():
             try:
-                return self._deliveries.put_nowait(DeliveredBlock(offset, written, raw))
+                return self._deliveries.put_nowait(DeliveredBlock(offset, timestamp, value))
             except queue.Full:
-                await asyncio.sleep(TURN_SECONDS / 10)
+                await asyncio.sleep(POLL_BLOCK_SECONDS / 10)
 
     def fail(self, error: BaseException) -> None:
-        """A block could not be taken."""
-        self._failed(error)
+        """Handle a block that could not be queued."""
+        self._on_failure(error)
 
     def tick(self) -> None:
-        """Time has passed."""
-        self._ticked = self._due = True
+        """Handle the periodic timer."""
+        self._tick_due = self._reload_due = True
 
     def reload(self) -> None:
-        """The configuration file is to be read again, changed or not."""
-        self._again = True
+        """Read the configuration file again, even if it has not changed."""
+        self._reload_requested = True
 
     def pulse(self) -> None:
-        """The event loop turns."""
+        """Record that the event loop is running."""
         self._pulse = time.monotonic()
 
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                self._beat()
-                self._turn()
-        except BaseException as error:  # noqa: BLE001 - told to the owner, who ends the process
-            self._failed(error)
+                self._heartbeat()
+                self._iterate()
+        except BaseException as error:  # noqa: BLE001 - passed to the owner, which ends the process
+            self._on_failure(error)
         finally:
-            self._end()
+            self._close_session()
 
-    def _beat(self) -> None:
-        if time.monotonic() - self._pulse < ENGINE_PULSE_SECONDS:
+    def _heartbeat(self) -> None:
+        if time.monotonic() - self._pulse < EVENT_LOOP_STALE_SECONDS:
             self._health.beat()
 
-    def _turn(self) -> None:
+    def _iterate(self) -> None:
         try:
-            self._look()
-            self._follow()
-            self._merge()
+            self._reload_configuration()
+            self._update_session()
+            self._merge_blocks()
             self._advance()
         except StoppedError:
-            self._end()
+            self._close_session()
         except (ServiceError, KafkaException) as error:
-            self._give_up(error)
+            self._fail_session(error)
 
-    def _look(self) -> None:
-        """Takes up the settings of a configuration file that has changed."""
-        if self._file is None or not (self._due or self._again):
+    def _reload_configuration(self) -> None:
+        """Apply the settings of a configuration file that has changed."""
+        if self._file is None or not (self._reload_due or self._reload_requested):
             return
-        again, self._again, self._due = self._again, False, False
+        requested, self._reload_requested, self._reload_due = self._reload_requested, False, False
         refusals = self._file.refusals
-        if self._file.look(again=again):
-            self._parts = reconfigured(self._parts, self._file.current)
-            log.info("the configuration has changed: %s", self._file.current.hash)
+        if self._file.reload_if_changed(force=requested):
+            self._components = reconfigure(self._components, self._file.current)
+            log.info("applied the changed configuration: %s", self._file.current.hash)
             if self._session is not None:
-                self._session.reconfigure(self._parts)
+                self._session.reconfigure(self._components)
         self._metrics.add("configuration_refused_total", self._file.refusals - refusals)
         refused = self._file.refused
         self._health.note("configuration", refused and f"a changed configuration was refused: {refused}")
 
-    def _outdated(self) -> bool:
-        """Whether the session, present or to come, is no longer wanted. Asked while it reads, so it beats as well."""
-        self._beat()
-        return self._stopping.is_set() or not self._active or self._term != self._served
+    def _session_obsolete(self) -> bool:
+        """Whether the current or next session is obsolete. Called during long reads, so it also records a heartbeat."""
+        self._heartbeat()
+        return self._stopping.is_set() or not self._active or self._generation != self._session_generation
 
-    def _follow(self) -> None:
-        """Ends a session that is no longer wanted, and opens one that is."""
-        if self._session is not None and self._outdated():
-            self._end()
+    def _update_session(self) -> None:
+        """Close an obsolete session, and open the one that is needed."""
+        if self._session is not None and self._session_obsolete():
+            self._close_session()
         if self._session is None and self._active and time.monotonic() >= self._retry_at:
-            self._served = self._term
-            self._session = CalibrationSession.open(self._parts, self._metrics, self._outdated)
-            self._wait = BACKOFF_SECONDS[0]
+            self._session_generation = self._generation
+            self._session = CalibrationSession.open(self._components, self._metrics, self._session_obsolete)
+            self._backoff = BACKOFF_SECONDS[0]
             self._health.reason("role", None)
 
-    def _give_up(self, error: Exception) -> None:
-        """Ends a session that failed; the next one is opened after a while."""
-        self._end()
-        log.warning("%s; trying again in %.0f s", describe(error), self._wait)
+    def _fail_session(self, error: Exception) -> None:
+        """Close a failed session; the next one is opened after a delay."""
+        self._close_session()
+        log.warning("%s; retrying in %.0f s", describe(error), self._backoff)
         self._health.reason("role", describe(error))
-        self._retry_at = time.monotonic() + self._wait
-        self._wait = min(2 * self._wait, BACKOFF_SECONDS[1])
+        self._retry_at = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
 
-    def _end(self) -> None:
+    def _close_session(self) -> None:
         self._session = None
-        self._parts.publisher.close()
+        self._components.publisher.close()
         self._stop_sampling()
 
-    def _merge(self) -> None:
-        """Merges the blocks that wait; without a session there is nothing to do for them: it will read them itself."""
-        for delivery in self._waiting():
+    def _merge_blocks(self) -> None:
+        """Merge the queued blocks. Without a session they are discarded: the next session reads them from the topic."""
+        for delivery in self._queued_blocks():
             if self._session is not None:
-                self._session.deliver(delivery.offset, delivery.written, delivery.raw)
+                self._session.deliver(delivery.offset, delivery.timestamp, delivery.value)
 
-    def _waiting(self) -> list[DeliveredBlock]:
-        idle = self._session is None or not self._session.waiting
+    def _queued_blocks(self) -> list[DeliveredBlock]:
+        idle = self._session is None or not self._session.pending_windows
         try:
-            first = self._deliveries.get(timeout=TURN_SECONDS if idle else 0.001)
+            first = self._deliveries.get(timeout=POLL_BLOCK_SECONDS if idle else 0.001)
         except queue.Empty:
             return []
         return [first, *(self._deliveries.get_nowait() for _ in range(self._deliveries.qsize()))]
 
     def _advance(self) -> None:
-        """Computes and publishes one version at most, so that blocks are merged in between."""
-        if self._session is None or self._outdated():
+        """Compute and publish at most one version, so that blocks are merged in between."""
+        if self._session is None or self._session_obsolete():
             return
-        if self._ticked:
-            self._ticked = False
+        if self._tick_due:
+            self._tick_due = False
             self._session.tick(time.time())
         if self._session.unsettled:
             self._session.publish_settings()
-        if self._session.waiting:
+        if self._session.pending_windows:
             self._session.publish_next()
         self._bootstrap(self._session)
 
     def _bootstrap(self, session: CalibrationSession) -> None:
-        """Samples the input while there is no version."""
+        """Sample the input topic until there is a version."""
         if session.history.latest is not None:
             self._stop_sampling()
         elif self._sampler is None:
@@ -236,22 +238,22 @@ class CalibratorEngine:
             self._await_sample(session, self._sampler)
 
     def _start_sampling(self) -> None:
-        if time.monotonic() >= self._sample_at:
-            self._sampler = Sampler(self._parts.configuration)
+        if time.monotonic() >= self._next_sample_at:
+            self._sampler = Sampler(self._components.configuration)
             self._sampler.start()
 
     def _await_sample(self, session: CalibrationSession, sampler: Sampler) -> None:
         counts = sampler.result()
-        least = self._parts.settings.min_records
-        self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {least} needed")
+        needed = self._components.settings.min_records
+        self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {needed} needed")
         if counts is None:
             return
         try:
             session.publish_sample(counts)
         except StatisticsError as error:
-            log.warning("no statistics from the sample: %s", error)
+            log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()
-            self._sample_at = time.monotonic() + self._parts.settings.every_seconds
+            self._next_sample_at = time.monotonic() + self._components.settings.every_seconds
 
     def _stop_sampling(self) -> None:
         self._health.note("statistics", None)

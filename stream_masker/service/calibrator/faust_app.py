@@ -1,8 +1,8 @@
-"""The Faust application: membership of the calibrator's group, and committed blocks in order.
+"""The Faust application: membership in the calibrator's group and ordered delivery of committed blocks.
 
-Faust decides nothing here. It tells whether this process is the active calibrator, hands over the blocks of the
-calibration topic and ticks; ``BlockListener`` does the rest, and rebuilds its state from the topics whenever it becomes
-active. So what Faust acknowledges or forgets can neither lose nor repeat a block.
+The application makes no decisions. It reports whether this process is the active calibrator, delivers the blocks of the
+calibration topic, and ticks. The ``BlockListener`` does the rest and rebuilds its state from the topics whenever it
+becomes active, so nothing that Faust acknowledges or forgets can lose or repeat a block.
 """
 
 from __future__ import annotations
@@ -26,69 +26,72 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION
 
 TICK_SECONDS = 1.0
-"""Seconds between two ticks."""
+"""The time between two ticks."""
 
 STREAM_BUFFER_BLOCKS = 64
-"""Blocks that Faust may hold for the listener."""
+"""The maximum number of blocks that Faust buffers for the listener."""
 
 LEAVE_GROUP_SECONDS = 4.0
-"""Seconds in which the consumer may leave the group, and its thread end."""
+"""The time limit for leaving the group and ending the consumer's thread."""
 
-SESSION, HEARTBEAT, REBALANCE = 10.0, 2.0, 15.0
-"""Seconds: a calibrator that died is out of the group after ``SESSION``, and another one takes over."""
+SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
+"""Seconds. A calibrator that died leaves the group after ``SESSION_SECONDS``; another one then becomes active."""
 
 
 class BlockListener(Protocol):
-    """What the application drives."""
+    """The interface through which the application drives the engine."""
 
     def assigned(self, *, active: bool) -> None:
-        """Called after every change in the group: whether this process is the active calibrator."""
+        """Called after each rebalance: whether this process is the active calibrator."""
 
     def revoked(self) -> None:
-        """Called before the group changes: until ``assigned`` is called, another process may be active."""
+        """Called before each rebalance: until ``assigned`` is called, another process may be active."""
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
-        """Takes a block; returns once it is taken, not once it is merged."""
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+        """Queue a block; returns when it is queued, not when it is merged."""
 
     def tick(self) -> None:
         """Called about every ``TICK_SECONDS`` seconds."""
 
     def fail(self, error: BaseException) -> None:
-        """Called when ``deliver`` raised: Faust would acknowledge the block and go on."""
+        """Called if ``deliver_event`` raised; Faust would acknowledge the block and continue."""
 
 
-class LeavingThread(WorkerThread):  # type: ignore[misc]
-    """A thread that is waited for a while. Faust's own is waited for without end, by the event loop and at exit."""
+class BoundedStopThread(WorkerThread):  # type: ignore[misc]
+    """A daemon thread whose end is awaited for a limited time; Faust's own thread is awaited without a limit."""
 
-    def __init__(self, service: Any, **named: Any) -> None:
-        super().__init__(service, **named)
+    def __init__(self, service: Any, **options: Any) -> None:
+        super().__init__(service, **options)
         self.daemon = True
 
     def stop(self) -> None:
-        """Waits until the service has stopped, or for ``LEAVE_GROUP_SECONDS`` seconds."""
+        """Wait until the service has stopped, at most ``LEAVE_GROUP_SECONDS`` seconds."""
         self.is_stopped.wait(LEAVE_GROUP_SECONDS)
 
 
 class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
-    """A consumer thread that reads committed records only.
+    """A consumer thread that reads only committed records.
 
-    Faust reads uncommitted ones unless its exactly_once mode is on, which has open loss and duplicate bugs. It gives
-    no setting for the isolation level alone, so it is set on the consumer before that starts and makes its fetcher.
+    Faust reads uncommitted records unless its exactly_once mode is on, which has open loss and duplicate bugs. There is
+    no separate setting for the isolation level, so it is set on the consumer before the consumer creates its fetcher.
     """
 
-    Worker = LeavingThread
+    Worker = BoundedStopThread
     logger = logging.getLogger("faust.transport")
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
         if not hasattr(consumer, "_isolation_level"):
-            raise ConfigurationError("this release of aiokafka cannot be told to read committed records only")
+            raise ConfigurationError(
+                "this release of aiokafka has no isolation level that can be set to read_committed"
+            )
         consumer._isolation_level = "read_committed"
         return consumer
 
     async def on_thread_stop(self) -> None:
-        """Stops the consumer. With no broker left it may be cancelled by its own fetcher, fail to say good-bye, or
-        never end: then it is left alone.
+        """Stop the consumer within ``LEAVE_GROUP_SECONDS`` seconds, otherwise abandon it.
+
+        Without a broker, its fetcher may cancel it, its leave request may fail, or it may never end.
         """
         stopping = asyncio.ensure_future(super().on_thread_stop())
         done, _ = await asyncio.wait([stopping], timeout=LEAVE_GROUP_SECONDS)
@@ -99,38 +102,38 @@ class CommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
 
 class CommittedConsumer(driver.Consumer):  # type: ignore[misc]
-    """A consumer with a ``CommittedThread``, of records that are taken one after the other, in their order.
+    """A consumer with a ``CommittedThread`` whose records are processed one by one, in order.
 
-    Then what lies before the last one taken is done with. Faust looks for offsets that were left out, and counts the
-    record behind such a gap twice: as each transaction leaves one out, what it remembers, and what it has not
-    committed, would grow for ever.
+    Every offset before the last processed one is therefore done. Faust instead tracks gaps between offsets and counts
+    the record after a gap twice. Each transaction leaves a gap, so its list of acknowledged offsets, and the number of
+    uncommitted ones, would grow without bound.
     """
 
     logger = logging.getLogger("faust.transport")
 
     def _new_offset(self, tp: TP) -> int | None:
-        """The offset to commit: that behind the last record taken. None: no record has been since the last time."""
-        taken = self._acked[tp]
-        offset = max(taken) + 1 if taken else None
-        taken.clear()
+        """Return the offset to commit, after the last processed record; None if there is none since the last commit."""
+        processed = self._acked[tp]
+        offset = max(processed) + 1 if processed else None
+        processed.clear()
         self._acked_index[tp].clear()
         return offset
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Gaps do not matter."""
+        """Ignore gaps."""
 
     def _new_consumer_thread(self) -> CommittedThread:
         return CommittedThread(self, loop=self.loop, beacon=self.beacon)
 
 
 class CommittedTransport(driver.Transport):  # type: ignore[misc]
-    """A transport with a ``CommittedConsumer``."""
+    """A transport that uses ``CommittedConsumer``."""
 
     Consumer = CommittedConsumer
 
 
 class CalibratorApp(faust.App):  # type: ignore[misc]
-    """An application that consumes only: no producer, no web server, nothing on disk."""
+    """A consume-only application: no producer, no web server, no files."""
 
     logger = logging.getLogger("faust.app")
 
@@ -142,25 +145,25 @@ class CalibratorApp(faust.App):  # type: ignore[misc]
         return CommittedTransport(self.conf.broker_consumer, self)
 
     def _create_directories(self) -> None:
-        """Makes none: there are no tables."""
+        """Create no directories: there are no tables."""
 
 
 def calibrator_group(configuration: Configuration) -> str:
-    """The consumer group of all calibrators of one calibration topic: one of them is active."""
+    """Return the consumer group of all calibrators of a calibration topic; one member is active."""
     return f"{configuration.topics.calibration}.calibrator"
 
 
 def build_app(configuration: Configuration, listener: BlockListener) -> faust.App:
-    """The application, not started. Raises ConfigurationError for Kafka properties that Faust has no match for."""
+    """Build the application without starting it. Raises ConfigurationError for unsupported Kafka properties."""
     app = CalibratorApp(
         calibrator_group(configuration),
         broker=[URL(f"kafka://{server.strip()}") for server in configuration.kafka.bootstrap_servers.split(",")],
         broker_credentials=faust_credentials(configuration.kafka.properties),
         broker_check_crcs=verifies_checksums(configuration),
         broker_client_id="stream-masker-calibrator",
-        broker_heartbeat_interval=HEARTBEAT,
-        broker_rebalance_timeout=REBALANCE,
-        broker_session_timeout=SESSION,
+        broker_heartbeat_interval=GROUP_HEARTBEAT_SECONDS,
+        broker_rebalance_timeout=REBALANCE_SECONDS,
+        broker_session_timeout=SESSION_SECONDS,
         consumer_auto_offset_reset="earliest",
         store="memory://",
         stream_buffer_maxsize=STREAM_BUFFER_BLOCKS,
@@ -173,14 +176,15 @@ def build_app(configuration: Configuration, listener: BlockListener) -> faust.Ap
 
 
 def verifies_checksums(configuration: Configuration) -> bool:
-    """Whether to check every batch's checksum: as librdkafka only if ``check.crcs`` says so. Brokers check them when
-    they take a batch; librdkafka's own broker in memory keeps wrong ones of transactions.
+    """Whether checksums of batches are verified: like librdkafka, only if ``check.crcs`` is set.
+
+    Brokers verify them when they accept a batch. librdkafka's in-memory broker stores wrong ones in transactions.
     """
     return str(configuration.kafka.properties.get("check.crcs", False)).lower() == "true"
 
 
 def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> None:
-    """Hands the application's assignment, blocks and ticks to the listener."""
+    """Connect the application's assignments, blocks and ticks to the listener."""
 
     async def assigned(sender: AppT, assigned: set[TP], **kwargs: Any) -> None:
         listener.assigned(active=any(tp.topic == topic and tp.partition == SINGLE_PARTITION for tp in assigned))
@@ -191,7 +195,7 @@ def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> Non
     async def blocks(stream: faust.StreamT[bytes]) -> None:
         try:
             async for event in cast(AsyncIterable[EventT], stream.events()):
-                await deliver(listener, event)
+                await deliver_event(listener, event)
         except Exception as error:
             listener.fail(error)
             raise
@@ -206,8 +210,8 @@ def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> Non
     app.timer(interval=TICK_SECONDS)(tick)
 
 
-async def deliver(listener: BlockListener, event: EventT) -> None:
-    """Hands a block over, unless it is on a partition that no block belongs on."""
+async def deliver_event(listener: BlockListener, event: EventT) -> None:
+    """Deliver a block to the listener; ignores other partitions than the single one of the calibration topic."""
     message = event.message
     if message.partition == SINGLE_PARTITION:
         await listener.deliver(message.offset, round(message.timestamp * 1000), message.value or b"")

@@ -1,4 +1,4 @@
-"""What the calibrator shows of a window: its statistics, their drift, and the utility of its masked data."""
+"""The calibrator's metrics of a window: its statistics, their drift, and the utility of its masked data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from stream_masker.core.drift import Drift
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
+from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.service.observability.metrics import Metrics
 
 
-def show_window(metrics: Metrics, statistics: Statistics) -> None:
-    """The figures of a published version, of the window's original data."""
-    show_statistics(metrics, statistics, data="original")
+def set_window_metrics(metrics: Metrics, statistics: Statistics) -> None:
+    """Set the metrics of a published version, for the window's original data."""
+    set_statistics_metrics(metrics, statistics, data="original")
     metrics.set("statistics_version", statistics.version)
     metrics.set("window_records", statistics.records)
     metrics.set("psd_projection", statistics.projection)
@@ -24,8 +25,8 @@ def show_window(metrics: Metrics, statistics: Statistics) -> None:
         metrics.set("novel_share", statistics.novel[attribute], attribute=attribute)
 
 
-def show_statistics(metrics: Metrics, statistics: Statistics, *, data: Literal["original", "masked"]) -> None:
-    """sVar, sdVar, sdCov and sdCor of the window's original or masked data; mean, variance, correlation of numbers."""
+def set_statistics_metrics(metrics: Metrics, statistics: Statistics, *, data: Literal["original", "masked"]) -> None:
+    """Set sVar, sdVar, sdCov and sdCor of the original or masked window, and the moments of its numeric attributes."""
     for i, attribute in enumerate(statistics.attributes):
         metrics.set("svar", statistics.variance[attribute], attribute=attribute, data=data)
         metrics.set("sdvar", float(statistics.covariance[i, i]), attribute=attribute, data=data)
@@ -44,8 +45,8 @@ def _show_numbers(metrics: Metrics, numbers: NumericStatistics, data: str) -> No
         metrics.set("numeric_correlation", float(numbers.correlation[i, j]), first=first, second=second, data=data)
 
 
-def show_drift(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
-    """Every figure of the drift from another version; the shares of unknown and novel values are the window's own."""
+def set_drift_metrics(metrics: Metrics, drift: Drift, *, against: Literal["previous", "baseline"]) -> None:
+    """Set the metrics of the drift from another version, without the shares of unknown and novel values."""
     for attribute, figures in drift.attributes.items():
         metrics.set("drift_mean", figures.mean, attribute=attribute, against=against)
         metrics.set("drift_variance", figures.variance, attribute=attribute, against=against)
@@ -56,8 +57,8 @@ def show_drift(metrics: Metrics, drift: Drift, *, against: Literal["previous", "
         metrics.set("drift_correlation", pair.correlation, first=first, second=second, against=against)
 
 
-def show_utility(metrics: Metrics, utility: Utility) -> None:
-    """Every figure of the masked data's utility (2017: section 5)."""
+def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
+    """Set the metrics of the masked data's utility (2017: section 5)."""
     for attribute, figures in utility.attributes.items():
         metrics.set("rmse", figures.rmse_actual, attribute=attribute, kind="actual")
         metrics.set("rmse", figures.rmse_target, attribute=attribute, kind="target")
@@ -71,3 +72,26 @@ def show_utility(metrics: Metrics, utility: Utility) -> None:
         metrics.set("utility_numeric_variance_ratio", number.variance_ratio, attribute=attribute)
     for (first, second), numbers in utility.numeric_pairs.items():
         metrics.set("utility_numeric_correlation", numbers.correlation_error, first=first, second=second)
+
+
+def initialise_counters(metrics: Metrics) -> None:
+    """Initialise the calibrator's counters to 0, so that they are exported from the start."""
+    for outcome in ("merged", "refused"):
+        metrics.add("blocks_read_total", 0, outcome=outcome)
+    metrics.add("configuration_refused_total", 0)
+    for source in ("bootstrap", "blocks"):
+        metrics.add("statistics_published_total", 0, source=source)
+
+
+def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
+    """Set the metrics of a version that was just published."""
+    metrics.add("statistics_published_total", source=publish.message.source)
+    metrics.set("window_blocks", publish.report.blocks)
+    set_window_metrics(metrics, publish.statistics)
+    if publish.masked is not None and publish.utility is not None:
+        set_statistics_metrics(metrics, publish.masked, data="masked")
+        set_utility_metrics(metrics, publish.utility)
+    if publish.previous is not None:
+        set_drift_metrics(metrics, publish.previous, against="previous")
+    if publish.baseline is not None:
+        set_drift_metrics(metrics, publish.baseline, against="baseline")

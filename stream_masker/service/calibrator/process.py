@@ -1,4 +1,4 @@
-"""The calibrator as a process: its HTTP server, its engine, and the Faust application, from start to stop."""
+"""The calibrator process: HTTP server, engine and Faust application, from start to stop."""
 
 from __future__ import annotations
 
@@ -19,144 +19,147 @@ from stream_masker.service.calibrator.client_logs import limit_client_logs
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.faust_app import build_app
-from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.shutdown import exit_within
+from stream_masker.service.runtime.shutdown import exit_within
 
 log = logging.getLogger(__name__)
 
-STALE_SECONDS = 300.0
-"""Seconds without a turn after which the process is not alive; a large window may take long to compute."""
+CALIBRATOR_STALE_SECONDS = 300.0
+"""The time without an iteration after which the process is not alive; a large window takes long to compute."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 HEARTBEAT_SECONDS = 1.0
 BROKER_RETRY_SECONDS = 5.0
-STOP = 8.0
-"""Seconds in which Faust, and then the engine, may stop."""
+STOP_SECONDS = 8.0
+"""The time limit for stopping Faust, and then for stopping the engine."""
 
-LEAVE_SECONDS = 1.0
-"""Seconds in which what was cancelled may end."""
+CANCEL_SECONDS = 1.0
+"""The time limit for cancelled tasks to end."""
 
 
 def run_calibrator(
     configuration: Configuration, *, http_port: int | None = None, file: ConfigurationFile | None = None
 ) -> None:
-    """Runs until SIGTERM or SIGINT. ``http_port``: instead of the configuration's; ``file``: that it stands in, whose
-    settings are taken up when it changes, or at SIGHUP.
+    """Run the calibrator until SIGTERM or SIGINT.
 
-    Raises ConfigurationError when the configuration or the HTTP port cannot be used, ServiceError when a topic is
-    missing or the calibrator failed. A broker that does not answer is waited for.
+    ``http_port`` overrides the configuration's port. ``file`` is the watched configuration file, whose settings are
+    applied when it changes and on SIGHUP.
+
+    Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
+    or the calibrator failed. If no broker is reachable, it retries.
     """
-    registry, health, http = CollectorRegistry(), Health(stale_after=STALE_SECONDS), configuration.http
+    registry, health, http = CollectorRegistry(), Health(stale_after=CALIBRATOR_STALE_SECONDS), configuration.http
     port = http.port if http_port is None else http_port
     with (
         HttpServer(host=http.host, port=port, health=health, registry=registry),
-        unexpected_errors_logged(),
-        ended_by_signals(),
+        unexpected_errors_hidden(),
+        exit_on_signals(),
     ):
         limit_client_logs()
         metrics = Metrics(registry, "calibrator")
-        prepare_session(metrics)
-        run_to_end(CalibratorProcess(build_components(configuration), metrics, health, file).run())
+        initialise_counters(metrics)
+        run_and_cancel_rest(CalibratorProcess(build_components(configuration), metrics, health, file).run())
 
 
 @contextmanager
-def unexpected_errors_logged() -> Iterator[None]:
-    """Makes an unforeseen exception a ServiceError without its text, which may quote a record."""
+def unexpected_errors_hidden() -> Iterator[None]:
+    """Convert an unexpected exception to a ServiceError without the exception's text, which may quote a record."""
     try:
         yield
     except StreamMaskerError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, its text is not to be seen
+    except Exception as error:  # noqa: BLE001 - reported without its text
         raise ServiceError(f"the calibrator failed: {describe(error)}") from None
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Lets SIGTERM and SIGINT end the process with 0 while it starts, before its loop listens to them."""
+def exit_on_signals() -> Iterator[None]:
+    """End the process with exit code 0 on SIGTERM and SIGINT during start, before the event loop handles them."""
 
-    def leave(*_: object) -> None:
+    def exit_process(*_: object) -> None:
         raise SystemExit(0)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, leave) for number in SIGNALS}
+    previous = {number: signal.signal(number, exit_process) for number in STOP_SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
-def run_to_end(main: Coroutine[Any, Any, None]) -> None:
-    """Runs ``main``, then cancels what it left. Unlike ``asyncio.run`` it does not wait for those that will not end:
-    tasks of an application that crashed may swallow their cancellation.
+def run_and_cancel_rest(main: Coroutine[Any, Any, None]) -> None:
+    """Run ``main``, then cancel the remaining tasks, without waiting for those that do not end.
+
+    ``asyncio.run`` waits for them, but tasks of a crashed application may ignore their cancellation.
     """
     loop = asyncio.new_event_loop()
     try:
         loop.run_until_complete(main)
     finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
+        remaining = asyncio.all_tasks(loop)
+        for task in remaining:
             task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=LEAVE_SECONDS))
+        if remaining:
+            loop.run_until_complete(asyncio.wait(remaining, timeout=CANCEL_SECONDS))
         loop.close()
 
 
 class CalibratorProcess:
-    """The engine and, one after another, the Faust applications that drive it."""
+    """Runs the engine and a Faust application, which is replaced by a new one after a crash."""
 
     def __init__(
-        self, parts: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
+        self, components: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
     ) -> None:
-        self._parts = parts
+        self._components = components
         self._health = health
-        self._engine = CalibratorEngine(parts, metrics, health, self._on_failure, file)
+        self._engine = CalibratorEngine(components, metrics, health, self._on_failure, file)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._error: BaseException | None = None
 
     async def run(self) -> None:
-        """Raises ServiceError like ``run_calibrator``."""
+        """Run until stopped. Raises ServiceError like ``run_calibrator``."""
         self._loop = asyncio.get_running_loop()
-        self._listen_to_signals(self._loop)
+        self._install_signal_handlers(self._loop)
         pulse = asyncio.create_task(self._pulse())
         self._engine.start()
         try:
             while not self._stop.is_set():
-                await self._serve()
+                await self._run_app()
         finally:
             self._health.reason("stop", "stopping")
             pulse.cancel()
-            await asyncio.to_thread(self._engine.stop, STOP)
+            await asyncio.to_thread(self._engine.stop, STOP_SECONDS)
             log.info("stopped")
-        self._report()
+        self._raise_error()
 
-    def _listen_to_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _install_signal_handlers(self, loop: asyncio.AbstractEventLoop) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                loop.add_signal_handler(number, self._told_to_stop, number)
+            for number in STOP_SIGNALS:
+                loop.add_signal_handler(number, self._on_stop_signal, number)
             loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
 
-    def _told_to_stop(self, number: signal.Signals) -> None:
+    def _on_stop_signal(self, number: signal.Signals) -> None:
         log.info("%s: stopping", number.name)
         exit_within()
         self._stop.set()
 
     def _on_failure(self, error: BaseException) -> None:
-        """Called from any thread."""
+        """Stop the process because of an error; called from any thread."""
         self._error = self._error or error
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
 
-    def _report(self) -> None:
+    def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
 
@@ -165,24 +168,24 @@ class CalibratorProcess:
             self._engine.pulse()
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    async def _serve(self) -> None:
-        """One application, until it crashes or is to stop."""
-        if not await self._broker_answers():
+    async def _run_app(self) -> None:
+        """Run one application until it crashes or the process stops."""
+        if not await self._broker_reachable():
             return
-        app = build_app(self._parts.configuration, self._engine)
+        app = build_app(self._components.configuration, self._engine)
         starting = asyncio.create_task(app.start())
         try:
-            await self._crash_or_stop(app, starting)
+            await self._await_crash_or_stop(app, starting)
         finally:
             self._engine.revoked()
-            await self._end(app, starting)
+            await self._stop_app(app, starting)
 
-    async def _broker_answers(self) -> bool:
-        """Whether a broker answers and has the topics; if not, waits a while. Raises ServiceError for no topic."""
+    async def _broker_reachable(self) -> bool:
+        """Whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is missing."""
         try:
-            await asyncio.to_thread(require_topics, self._parts.configuration)
+            await asyncio.to_thread(require_topics, self._components.configuration)
         except NoBrokerError as error:
-            log.warning("%s; trying again in %.0f s", error, BROKER_RETRY_SECONDS)
+            log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
             self._health.reason("start", str(error))
             await self._pause(BROKER_RETRY_SECONDS)
             return False
@@ -193,36 +196,36 @@ class CalibratorProcess:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
 
-    async def _crash_or_stop(self, app: faust.App, starting: asyncio.Task[None]) -> None:
+    async def _await_crash_or_stop(self, app: faust.App, starting: asyncio.Task[None]) -> None:
         while not self._stop.is_set():
-            if (reason := cause_of_crash(app, starting)) is not None:
-                log.warning("Faust stopped (%s); starting it again", describe(reason))
+            if (reason := crash_cause(app, starting)) is not None:
+                log.warning("Faust stopped (%s); restarting it", describe(reason))
                 self._health.reason("start", "Faust stopped")
                 return await self._pause(BROKER_RETRY_SECONDS)
             await self._pause(HEARTBEAT_SECONDS)
 
-    async def _end(self, app: faust.App, starting: asyncio.Task[None]) -> None:
-        if not await stopped(app, starting) and not self._stop.is_set():
+    async def _stop_app(self, app: faust.App, starting: asyncio.Task[None]) -> None:
+        if not await stop_app(app, starting) and not self._stop.is_set():
             self._on_failure(ServiceError("Faust crashed and did not stop"))
 
 
-async def stopped(app: faust.App, starting: asyncio.Task[None]) -> bool:
-    """Stops an application; False: it would not, and is left behind.
+async def stop_app(app: faust.App, starting: asyncio.Task[None]) -> bool:
+    """Stop an application; return False if it did not stop in time and is abandoned.
 
-    Faust's services may swallow being cancelled, so nothing here waits for that.
+    Faust's services may ignore cancellation, so the wait for it is limited.
     """
     stopping = asyncio.ensure_future(app.stop())
-    await asyncio.wait([stopping], timeout=STOP)
+    await asyncio.wait([stopping], timeout=STOP_SECONDS)
     stopping.cancel()
     starting.cancel()
-    _, left = await asyncio.wait([stopping, starting], timeout=LEAVE_SECONDS)
-    if left:
-        log.warning("Faust did not stop within %.0f s: left behind", STOP + LEAVE_SECONDS)
-    return not left
+    _, remaining = await asyncio.wait([stopping, starting], timeout=CANCEL_SECONDS)
+    if remaining:
+        log.warning("Faust did not stop within %.0f s; abandoning it", STOP_SECONDS + CANCEL_SECONDS)
+    return not remaining
 
 
-def cause_of_crash(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
-    """What ended an application that nobody stopped; None while it starts or runs."""
+def crash_cause(app: faust.App, starting: asyncio.Task[None]) -> BaseException | None:
+    """Return the exception that ended an application without a stop; None while it starts or runs."""
     if app.crashed:
         return cast(BaseException, app.crash_reason)
     return starting.exception() if starting.done() else None

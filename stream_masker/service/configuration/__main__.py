@@ -1,4 +1,4 @@
-"""Prints the generated JSON Schema of the configuration: what ``schemas/configuration.schema.json`` must hold."""
+"""Print the JSON Schema of the configuration, the content of ``schemas/configuration.schema.json``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""From a configuration to what the pipeline works with: ontologies, taxonomies, plan and mechanism."""
+"""Construction of the pipeline's objects from a configuration: ontologies, taxonomies, plan and mechanism."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stream_masker.pipeline.plan import (
     Plan,
     RecordLimits,
 )
-from stream_masker.service.configuration.fieldpaths import POSITION
+from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import (
     AlphaFromHeader,
@@ -33,27 +33,27 @@ from stream_masker.service.configuration.model import (
     NumericAttributeSection,
     OntologyValues,
 )
-from stream_masker.service.configuration.pairing import pairs
+from stream_masker.service.configuration.pairing import configured_pairs
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
 
 
 def build_plan(configuration: Configuration) -> Plan:
-    """Build what the record masker is told to do; loads the ontologies.
+    """Build the record masker's plan; loads the ontologies.
 
-    Raises ConfigurationError that names the key: an ontology or mapping that cannot be read, a root that is no
-    concept, a label where the ontology has none.
+    Raises ConfigurationError, which names the key, for an ontology or mapping that cannot be read, a root that is not
+    a concept, and a label if the ontology has no labels.
     """
     ontologies = load_ontologies(configuration)
     taxonomies = build_taxonomies(configuration)
     return Plan(
         attributes=tuple(
-            _attribute(configuration, name, ontologies[a.ontology], taxonomies[name])
+            _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
             for name, a in configuration.nominal.items()
         ),
-        numeric=tuple(_number(configuration, name) for name in configuration.numeric),
-        fields=_fields(configuration),
+        numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
+        fields=_field_policy(configuration),
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
@@ -65,96 +65,96 @@ def build_plan(configuration: Configuration) -> Plan:
 def build_mechanism(configuration: Configuration, secret: bytes | None = None) -> WindowedMechanism[Any]:
     """Build the configured mechanism over the attributes' taxonomies.
 
-    ``secret`` seeds its noise; without one the seed is random, for a process that computes statistics and masks
-    nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism refuses.
+    ``secret`` seeds the noise. Without a secret the seed is random, for processes that compute statistics and mask
+    nothing. Raises ConfigurationError like ``build_plan``, and for parameters that the mechanism rejects.
     """
     from stream_masker.core.mechanisms import mechanism
 
     window = configuration.calibration
-    kind, own = mechanism(configuration.mechanism.name), parameters(configuration)
+    mechanism_type, arguments = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
     taxonomies = build_taxonomies(configuration)
-    with _at("mechanism"):
-        made = kind(
+    with _errors_at("mechanism"):
+        built = mechanism_type(
             taxonomies,
-            **own,
+            **arguments,
             window=window.window_records,
             window_age=window.window_age,
             rollup_depth=window.rollup_depth,
             seed=secrets.token_bytes(32) if secret is None else secret,
         )
-    _check_groups(configuration, made.group_minimum)
-    return made
+    _check_groups(configuration, built.group_minimum)
+    return built
 
 
-def _check_groups(configuration: Configuration, least: int) -> None:
-    if configuration.groups.records < least:
+def _check_groups(configuration: Configuration, minimum: int) -> None:
+    if configuration.groups.records < minimum:
         raise ConfigurationError(
-            f"groups.records: {configuration.groups.records} is too few, for {configuration.mechanism.name} needs at "
-            f"least {least}: use more, or other parameters of the mechanism"
+            f"groups.records: {configuration.groups.records} is too small: {configuration.mechanism.name} needs at "
+            f"least {minimum} records: increase it, or change the mechanism's parameters"
         )
 
 
-def parameters(configuration: Configuration) -> dict[str, Any]:
-    """What the mechanism's constructor takes of the configuration, beside what all of them take.
+def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
+    """Return the arguments of the mechanism's constructor that are specific to the mechanism.
 
-    Raises ConfigurationError for a numeric range that is none.
+    Raises ConfigurationError for an invalid numeric range.
     """
-    with _at("mechanism"):
+    with _errors_at("mechanism"):
         found = configuration.mechanism.parameters(configuration.resolve)
     if "pairs" in found:
-        found["pairs"] = pairs(configuration)
+        found["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        found["alpha"] = {name: alpha_for(attribute) for name, attribute in configuration.attributes.items()}
+        found["alpha"] = {name: default_alpha(attribute) for name, attribute in configuration.attributes.items()}
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
 
 
-def alpha_for(attribute: AttributeSection | NumericAttributeSection) -> float:
-    """The attribute's noise level; the default one where records bring their own."""
+def default_alpha(attribute: AttributeSection | NumericAttributeSection) -> float:
+    """Return the attribute's noise level; if records bring their own, the default one."""
     return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
-    """Each attribute's noise level; 0 where the mechanism knows none."""
+    """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
-    return {name: alpha_for(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
+    return {name: default_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
-    """Load every configured ontology, each source once for the whole process."""
+    """Load every configured ontology; each source is loaded once per process."""
     found = {}
     for name, ontology in configuration.ontologies.items():
         if isinstance(ontology, OntologyValues):
-            found[name] = _flat(name, ontology.values)
+            found[name] = _flat_ontology(name, ontology.values)
         else:
-            with _at(f"ontologies.{name}.source"):
-                found[name] = _ontology(ontology_source(configuration, ontology.source))
+            with _errors_at(f"ontologies.{name}.source"):
+                found[name] = _load_ontology(ontology_source(configuration, ontology.source))
     return found
 
 
 @cache
-def _flat(name: str, values: tuple[str, ...]) -> Ontology:
-    """The values below a root that is none of them."""
+def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
+    """Return an ontology with all values directly below a root whose name is none of them."""
     root = f"any {name}"
     while root in values:
         root += "*"
-    with _at(f"ontologies.{name}.values"):
+    with _errors_at(f"ontologies.{name}.values"):
         return Ontology.from_edges([(value, root) for value in values])
 
 
 def ontology_source(configuration: Configuration, source: str) -> str:
-    """What ``Ontology.load`` takes: a name as it is, a file relative to the configuration's folder."""
+    """Return the argument of ``Ontology.load``: a built-in name, or a file relative to the configuration's folder."""
     return source if source in NAMED else str(configuration.resolve(source).absolute())
 
 
 @cache
-def _ontology(source: str) -> Ontology:
+def _load_ontology(source: str) -> Ontology:
     return Ontology.load(source)
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
-    """Build each attribute's taxonomy, in the attributes' order; attributes of one root share one object."""
+    """Build the attributes' taxonomies, in attribute order; attributes with the same root share one object."""
     ontologies = load_ontologies(configuration)
     return {
         name: _taxonomy(name, attribute, ontologies[attribute.ontology])
@@ -166,48 +166,51 @@ def _taxonomy(name: str, attribute: AttributeSection, ontology: Ontology) -> Tax
     try:
         return ontology.taxonomy(root=attribute.root)
     except UnknownConceptError:
-        where = f"attributes.{name}.root: {attribute.root!r} is no concept of the ontology {attribute.ontology}"
+        where = f"attributes.{name}.root: {attribute.root!r} is not a concept of the ontology {attribute.ontology}"
     raise ConfigurationError(f"{where}: use one of its concepts, such as {ontology.root!r}")
 
 
-def _attribute(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
+def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> AttributePlan:
     attribute = configuration.nominal[name]
     if attribute.label is not None and not any(taxonomy.labels):
         raise ConfigurationError(
-            f"attributes.{name}.label: the ontology {attribute.ontology} has no labels to write there: "
-            "use an ontology with labels, or leave label out and drop the field"
+            f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
+            "use an ontology with labels, or remove label and drop the field"
         )
     return AttributePlan(
         name=name,
         path=compile_path(attribute.path),
-        concepts=_concepts(configuration, name, ontology, taxonomy),
+        concepts=_concept_map(configuration, name, ontology, taxonomy),
         label=None if attribute.label is None else compile_path(attribute.label),
         copies=_paths(attribute.copies),
         missing=attribute.missing,
     )
 
 
-def _number(configuration: Configuration, name: str) -> NumericPlan:
+def _numeric_plan(configuration: Configuration, name: str) -> NumericPlan:
     attribute = configuration.numeric[name]
     return NumericPlan(
-        name=name, path=compile_path(attribute.path), kind=numeric_range(configuration, name), missing=attribute.missing
+        name=name,
+        path=compile_path(attribute.path),
+        kind=numeric_range(configuration, name),
+        missing=attribute.missing,
     )
 
 
 def numeric_range(configuration: Configuration, name: str) -> Numeric:
-    """The numbers that a numeric attribute takes. Raises ConfigurationError for a range that is none."""
-    with _at(f"attributes.{name}.numeric"):
+    """Return the range of a numeric attribute. Raises ConfigurationError for an invalid range."""
+    with _errors_at(f"attributes.{name}.numeric"):
         return Numeric(**configuration.numeric[name].numeric.model_dump())
 
 
-def _concepts(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
+def _concept_map(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
     attribute = configuration.nominal[name]
-    with _at(f"attributes.{name}.mapping"):
+    with _errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
 
 
-def _fields(configuration: Configuration) -> FieldPolicy:
+def _field_policy(configuration: Configuration) -> FieldPolicy:
     fields = configuration.fields
     return FieldPolicy(
         unlisted=fields.unlisted,
@@ -222,7 +225,7 @@ def _paths(texts: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:
-    """Where a record brings its own alpha; the same for every attribute (``checks.one_alpha``)."""
+    """Return where a record's own alpha is found; it is the same for every attribute (``checks.same_alpha_source``)."""
     match next(iter(configuration.attributes.values())).alpha:
         case AlphaFromPath(path=path):
             return AlphaSource(path=compile_path(path))
@@ -232,8 +235,8 @@ def _alpha_source(configuration: Configuration) -> AlphaSource | None:
 
 
 @contextmanager
-def _at(key: str) -> Iterator[None]:
-    """Errors of what a key names say so."""
+def _errors_at(key: str) -> Iterator[None]:
+    """Prefix errors with the configuration key that causes them."""
     try:
         yield
     except StreamMaskerError as error:

@@ -1,4 +1,4 @@
-"""What must hold between the values of a configuration: pure functions from a configuration to its problems."""
+"""Consistency checks between the values of a configuration: pure functions that return the problems they find."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from stream_masker.service.configuration.fieldpaths import path_problems
+from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import (
     AlphaFromHeader,
@@ -16,11 +16,11 @@ from stream_masker.service.configuration.model import (
     OntologyValues,
 )
 from stream_masker.service.configuration.pairing import pairing_problems
-from stream_masker.service.configuration.wording import ConfigurationPlace, hint, listed_words
+from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
-Problems: TypeAlias = Iterable[tuple[ConfigurationPlace, str]]
+Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
 
-OURS = {
+RESERVED_PROPERTIES = {
     "bootstrap.servers": "use kafka.bootstrap_servers",
     "group.instance.id": "use worker.static_member",
     "enable.auto.commit": "offsets commit in the transaction of their records",
@@ -28,18 +28,18 @@ OURS = {
     "isolation.level": "only committed records are read",
     "transactional.id": "use worker.instance",
 }
-"""librdkafka properties that cannot be set, because what stream-masker guarantees rests on them."""
+"""librdkafka properties that stream-masker sets itself, because its guarantees depend on them."""
 
 HEADER_PREFIX = "stream-masker-"
 
 
-def problems_between(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
-    """Everything that is wrong between well-formed values, in the order of the checks."""
+def consistency_problems(configuration: Configuration) -> list[tuple[ConfigurationLocation, str]]:
+    """Return every problem between values that are valid on their own, in the order of ``CHECKS``."""
     return [problem for check in CHECKS for problem in check(configuration)]
 
 
 def distinct_topics(configuration: Configuration) -> Problems:
-    """Two topics of one name would feed a process its own output."""
+    """Topic names are distinct; otherwise a process would read its own output."""
     names: dict[str, str] = {}
     for role, topic in configuration.topics:
         if topic in names:
@@ -47,71 +47,71 @@ def distinct_topics(configuration: Configuration) -> Problems:
         names.setdefault(topic, role)
 
 
-def free_properties(configuration: Configuration) -> Problems:
-    """Properties that stream-masker sets itself."""
-    for name in configuration.kafka.properties.keys() & OURS.keys():
-        yield ("kafka", "properties", name), f"cannot be set: {OURS[name]}"
+def unreserved_properties(configuration: Configuration) -> Problems:
+    """Properties that stream-masker sets itself are not configured."""
+    for name in configuration.kafka.properties.keys() & RESERVED_PROPERTIES.keys():
+        yield ("kafka", "properties", name), f"cannot be set: {RESERVED_PROPERTIES[name]}"
 
 
-def named_member(configuration: Configuration) -> Problems:
-    """A static member is known by its instance, which must be the same after a restart."""
+def static_member_instance(configuration: Configuration) -> Problems:
+    """A static member has an instance name, which stays the same across restarts."""
     worker = configuration.worker
     if worker.static_member and not worker.instance:
-        yield ("worker", "static_member"), "needs worker.instance, a name of its own for each worker"
+        yield ("worker", "static_member"), "needs worker.instance, a name that is unique to each worker"
 
 
-def known_ontologies(configuration: Configuration) -> Problems:
-    """Every attribute's ontology is one of ``ontologies``."""
+def defined_ontologies(configuration: Configuration) -> Problems:
+    """Each attribute's ontology is defined in ``ontologies``."""
     known = list(configuration.ontologies)
     for name, attribute in configuration.nominal.items():
         if (given := attribute.ontology) not in known:
             yield (
                 ("attributes", name, "ontology"),
-                f"{given!r} is not in ontologies: use {listed_words(known)}{hint(given, known)}",
+                f"{given!r} is not in ontologies: use {join_options(known)}{did_you_mean(given, known)}",
             )
 
 
-def one_alpha(configuration: Configuration) -> Problems:
-    """A record brings one alpha, for every attribute; so all attributes take it from the same place, or none does."""
-    sources = {name: _source(attribute) for name, attribute in configuration.attributes.items()}
+def same_alpha_source(configuration: Configuration) -> Problems:
+    """A record's own alpha applies to all attributes, so every attribute names the same source, or none does."""
+    sources = {name: _alpha_source(attribute) for name, attribute in configuration.attributes.items()}
     first = next(filter(None, sources.values()), None)
     for name, source in sources.items():
         if source != first:
             yield (
                 ("attributes", name, "alpha"),
-                f"a record's own alpha holds for every attribute: give {first} here too",
+                f"a record's own alpha applies to every attribute: use {first} here too",
             )
 
 
-def some_nominal(configuration: Configuration) -> Problems:
-    """Numeric attributes stand beside nominal ones."""
+def at_least_one_nominal(configuration: Configuration) -> Problems:
+    """At least one attribute is nominal."""
     if not configuration.nominal:
-        yield ("attributes",), "all are numeric: name at least one with an ontology"
+        yield ("attributes",), "all are numeric: add at least one attribute with an ontology"
 
 
-def own_values(configuration: Configuration) -> Problems:
-    """A value of a flat ontology is given once."""
+def distinct_ontology_values(configuration: Configuration) -> Problems:
+    """The values of a flat ontology are distinct."""
     for name, ontology in configuration.ontologies.items():
         if isinstance(ontology, OntologyValues):
             for value, count in Counter(ontology.values).items():
                 if count > 1:
-                    yield ("ontologies", name, "values"), f"{value!r} is given {count} times: name it once"
+                    yield ("ontologies", name, "values"), f"{value!r} is given {count} times: list it once"
 
 
-def fitting_mechanism(configuration: Configuration) -> Problems:
-    """Numeric attributes, and other noise levels than the default, only for mechanisms that know them."""
+def supported_attributes(configuration: Configuration) -> Problems:
+    """Numeric attributes and noise levels are used only with mechanisms that support them."""
     from stream_masker.core.mechanisms import MECHANISMS
 
     given = configuration.mechanism
     for name, attribute in configuration.attributes.items():
-        if name in configuration.numeric and not MECHANISMS[given.name].declaration.numeric:
-            able = [other for other, kind in MECHANISMS.items() if kind.declaration.numeric]
-            yield ("attributes", name), f"{given.name} masks nominal attributes only: use {listed_words(able)}"
+        if name in configuration.numeric and not MECHANISMS[given.name].method_card.numeric:
+            supporting = [other for other, kind in MECHANISMS.items() if kind.method_card.numeric]
+            yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(supporting)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
-            yield ("attributes", name, "alpha"), f"{given.name} knows no noise level: leave it out"
+            yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"
 
 
-def _source(attribute: AnyAttributeSection) -> str | None:
+def _alpha_source(attribute: AnyAttributeSection) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
             return f"path {path}"
@@ -120,42 +120,42 @@ def _source(attribute: AnyAttributeSection) -> str | None:
     return None
 
 
-def reachable_start(configuration: Configuration) -> Problems:
-    """A window that cannot hold ``min_records`` would never be enough."""
+def sufficient_window(configuration: Configuration) -> Problems:
+    """The window can hold ``min_records``; otherwise the first statistics would never be computed."""
     settings = configuration.calibration
     if settings.min_records > settings.window_records:
         yield (
             ("calibration", "min_records"),
-            f"{settings.min_records} is more than window_records: use at most {settings.window_records}",
+            f"{settings.min_records} is greater than window_records: use at most {settings.window_records}",
         )
 
 
-def free_headers(configuration: Configuration) -> Problems:
-    """Headers that masked records get from stream-masker."""
+def unreserved_headers(configuration: Configuration) -> Problems:
+    """Kept headers do not collide with those that stream-masker adds to masked records."""
     for i, header in enumerate(configuration.message.headers):
         if header.lower().startswith(HEADER_PREFIX):
             yield ("message", "headers", i), f"names starting with {HEADER_PREFIX} are set by stream-masker"
 
 
-def one_secret(configuration: Configuration) -> Problems:
-    """``secret`` is read from a file or from the environment."""
+def one_secret_source(configuration: Configuration) -> Problems:
+    """The secret has exactly one source: a file or an environment variable."""
     secret = configuration.secret
     if secret is not None and (secret.file is None) == (secret.env is None):
         yield ("secret",), "use exactly one of file and env"
 
 
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
-    free_properties,
-    named_member,
+    unreserved_properties,
+    static_member_instance,
     distinct_topics,
-    own_values,
-    known_ontologies,
-    some_nominal,
-    fitting_mechanism,
-    one_alpha,
+    distinct_ontology_values,
+    defined_ontologies,
+    at_least_one_nominal,
+    supported_attributes,
+    same_alpha_source,
     path_problems,
-    free_headers,
+    unreserved_headers,
     pairing_problems,
-    reachable_start,
-    one_secret,
+    sufficient_window,
+    one_secret_source,
 )

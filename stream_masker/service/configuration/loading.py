@@ -1,4 +1,4 @@
-"""From a YAML file and the environment to a checked ``Configuration``."""
+"""Loading: from a YAML file and the environment to a checked ``Configuration``."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.configuration.checks import problems_between
-from stream_masker.service.configuration.environment import overridden
+from stream_masker.service.configuration.checks import consistency_problems
+from stream_masker.service.configuration.environment import apply_overrides
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.problems import model_problems, report, schema_problems
-from stream_masker.service.configuration.wording import ConfigurationPlace
-from stream_masker.service.configuration.yaml import parse_yaml
+from stream_masker.service.configuration.problems import model_problems, problem_report, schema_problems
+from stream_masker.service.configuration.strict_yaml import parse_yaml
+from stream_masker.service.configuration.wording import ConfigurationLocation
 
 
 def load_configuration(path: str | Path, environ: Mapping[str, str] = os.environ) -> Configuration:
-    """Read, override, validate and check the configuration in a YAML file.
+    """Load a configuration file: parse the YAML, apply the overrides, validate.
 
-    Raises ConfigurationError: one message with a line for each problem, which says what was given and what is allowed.
+    Raises ConfigurationError with one line per problem: where it is, what was given and what is allowed.
     """
     data = _mapping(parse_yaml(_text(Path(path)), name=str(path)), str(path))
     return parse_configuration(data, environ=environ, folder=Path(path).parent, name=str(path))
@@ -34,25 +34,25 @@ def parse_configuration(
     folder: Path | None = None,
     name: str = "configuration",
 ) -> Configuration:
-    """Override, validate and check a configuration given as plain data; no file is read.
+    """Apply overrides to a configuration given as plain data and validate it; reads no file.
 
-    ``folder``: where relative file names start; ``name``: what stands before an error. Raises ConfigurationError.
+    ``folder``: base of relative file names. ``name``: prefix of error messages. Raises ConfigurationError.
     """
-    merged, variables = overridden(data, environ or {})
+    merged, variables = apply_overrides(data, environ or {})
     if problems := schema_problems(merged):
-        raise ConfigurationError(report(name, problems, variables))
-    configuration = _modelled(merged, name, variables)
-    if problems := problems_between(configuration):
-        raise ConfigurationError(report(name, problems, variables))
-    return configuration.based_in(folder or Path())
+        raise ConfigurationError(problem_report(name, problems, variables))
+    configuration = _validated(merged, name, variables)
+    if problems := consistency_problems(configuration):
+        raise ConfigurationError(problem_report(name, problems, variables))
+    return configuration.with_folder(folder or Path())
 
 
-def _modelled(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationPlace, str]) -> Configuration:
+def _validated(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:
     try:
         return Configuration.model_validate(data)
     except ValidationError as error:
         problems = model_problems(error, data)
-    raise ConfigurationError(report(name, problems, variables))
+    raise ConfigurationError(problem_report(name, problems, variables))
 
 
 def _text(path: Path) -> str:
@@ -66,10 +66,10 @@ def _text(path: Path) -> str:
 
 def _mapping(data: Any, name: str) -> Mapping[str, Any]:
     if data is None:
-        raise ConfigurationError(f"{name}: the configuration is empty: use {NEEDED}")
+        raise ConfigurationError(f"{name}: the configuration is empty: use {REQUIRED_SECTIONS}")
     if not isinstance(data, Mapping):
-        raise ConfigurationError(f"{name}: the configuration is no mapping: use {NEEDED}")
+        raise ConfigurationError(f"{name}: the configuration is not a mapping: use {REQUIRED_SECTIONS}")
     return data
 
 
-NEEDED = "a mapping with ontologies, attributes and fields at least"
+REQUIRED_SECTIONS = "a mapping with at least ontologies, attributes and fields"

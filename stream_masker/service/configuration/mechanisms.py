@@ -1,7 +1,7 @@
-"""The mechanisms' sections: their parameters, as the constructors in ``core.mechanisms`` take them.
+"""The configuration sections of the mechanisms: their parameters, named as in the constructors of ``core.mechanisms``.
 
-What every mechanism gets from elsewhere in the configuration (taxonomies, numeric attributes, alpha, the window's
-bounds, the secret) stands in no section here.
+Sections leave out the arguments that every mechanism receives from other sections: taxonomies, numeric attributes,
+alpha, the bounds of the window, and the secret.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.matrices import read_matrix
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import NameText, Positive, Text
+from stream_masker.service.configuration.value_types import NameText, NonEmptyText, PositiveInt
 
 DEFAULT_MECHANISM = "semantic_noise"
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
-StatisticsDistance: TypeAlias = Annotated[DistanceName, Field(description="the semantic distance, for statistics")]
+StatisticsDistance: TypeAlias = Annotated[
+    DistanceName, Field(description="The semantic distance that the statistics use.")
+]
 
 
 class MechanismSection(Section):
-    """A mechanism's section: its name, and the constructor's parameters under their own names."""
+    """The section of one mechanism: its name and its constructor's parameters."""
 
     name: str
 
     def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
-        """The constructor's arguments; ``resolve``: from a file's name in the configuration to its path.
+        """Return the constructor's arguments; ``resolve`` maps a file name in the configuration to a path.
 
         Raises ConfigurationError for a file that cannot be read.
         """
@@ -39,158 +41,191 @@ class MechanismSection(Section):
 
 
 class SemanticNoiseSection(MechanismSection):
-    """Semantic noise (2017): a value becomes a concept as far away as a random noise."""
+    """Semantic noise (2017): replaces a value by a concept at the distance of a random noise magnitude."""
 
-    name: Literal["semantic_noise"] = Field(default="semantic_noise", description="the masking mechanism")
+    name: Literal["semantic_noise"] = Field(default="semantic_noise", description="The masking mechanism.")
     correlated: bool = Field(
-        default=True, description="draw the noise of all attributes together, from their covariance"
+        default=True, description="Whether the noise of all attributes is drawn jointly, from their covariance."
     )
     reference: Literal["mean", "pair", "root"] = Field(
         default="pair",
-        description="what noise's sign refers to: the attribute's sMean, its paired attribute's value, or the root",
+        description="The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired "
+        "attribute (`pair`), or the root of its taxonomy (`root`).",
     )
     pairs: tuple[tuple[NameText, NameText], ...] | SkipJsonSchema[None] = Field(
         default=None,
-        description="for reference pair: the disjoint pairs of attributes; default: the only two attributes",
+        description="The disjoint pairs of attributes for reference `pair`. Default: the pair of the only two "
+        "attributes.",
     )
-    distribution: Literal["normal", "laplace"] = Field(default="normal", description="the noise's distribution")
+    distribution: Literal["normal", "laplace"] = Field(default="normal", description="The distribution of the noise.")
     rounding: Literal["ceil", "calibrated"] = Field(
         default="calibrated",
-        description="ceil: the papers' rule; calibrated: the expected squared distance is the noise's square",
+        description="The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the "
+        "papers. `calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
     )
     candidates: Literal["all", "leaves"] = Field(
-        default="all", description="what a replacement may be: every concept of the taxonomy, or leaves only"
+        default="all", description="The allowed replacements: every concept of the taxonomy, or leaves only."
     )
     numeric_noise: Literal["correlated", "uncorrelated", "kim"] | SkipJsonSchema[None] = Field(
         default=None,
-        description="the noise of numeric attributes: together, one by one, or together with variances kept (Kim); "
-        "default: as correlated says",
+        description="The noise of numeric attributes: drawn jointly (`correlated`), independently (`uncorrelated`), or "
+        "jointly with variances preserved (`kim`). Default: as `correlated` says.",
     )
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance")
+    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
 
 class MicroaggregationSection(MechanismSection):
-    """Microaggregation (2013): groups of at least k near records get one representative."""
+    """Microaggregation (2013): replaces the values of k or more similar records by one representative."""
 
-    name: Literal["microaggregation"] = Field(description="the masking mechanism")
-    k: Annotated[int, Field(ge=2)] = Field(default=5, description="the fewest records of a group that become alike")
+    name: Literal["microaggregation"] = Field(description="The masking mechanism.")
+    k: Annotated[int, Field(ge=2)] = Field(
+        default=5, description="The minimum number of records in a group of equal masked records; at least 2."
+    )
     variant: Literal["semantic", "classic"] = Field(
-        default="semantic", description="semantic: near in meaning; classic: equal or not"
+        default="semantic",
+        description="How similarity is measured: by semantic distance (`semantic`), or as equal or different "
+        "(`classic`).",
     )
     hybrid: bool = Field(
-        default=False, description="take values of the group's records instead of its mean (2013: Algorithm 1)"
+        default=False,
+        description="Whether values are taken from records of the group instead of its mean (2013: Algorithm 1).",
     )
     scaling: Literal["balanced", "paper"] = Field(
-        default="balanced", description="how the attributes' distances are weighed against each other"
+        default="balanced", description="How the distances of the attributes are weighted against each other."
     )
-    distance: DistanceName = Field(default="log_taxonomic", description="the semantic distance")
+    distance: DistanceName = Field(default="log_taxonomic", description="The semantic distance.")
 
 
-Length: TypeAlias = Annotated[int, Field(ge=1)]
-Share: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
+IntervalLength: TypeAlias = Annotated[int, Field(ge=1)]
+IntervalPercentage: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
 
 
 class IntervalSection(MechanismSection):
-    """What mechanisms share that swap within an interval: how long it is."""
+    """The swapping interval: parameters that several swapping mechanisms share."""
 
-    k: Length | dict[NameText, Length] | SkipJsonSchema[None] = Field(
-        default=None, description="the swapping interval in records, of all attributes or of each; default: 10"
+    k: IntervalLength | dict[NameText, IntervalLength] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The swapping interval in records, for all attributes or for each; at least 1. Default: 10.",
     )
-    p: Share | dict[NameText, Share] | SkipJsonSchema[None] = Field(
-        default=None, description="instead of k: in per cent of the group's values, above 0 and below 100"
+    p: IntervalPercentage | dict[NameText, IntervalPercentage] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The swapping interval in percent of the group's values, for all attributes or for each; above 0 "
+        "and below 100. An alternative to `k`.",
     )
 
 
 class RankSwappingSection(IntervalSection):
-    """Semantic rank swapping (2019): a value swaps with one of the k that are nearest in meaning."""
+    """Semantic rank swapping (2019): swaps a value with one of the k semantically nearest values."""
 
-    name: Literal["rank_swapping"] = Field(description="the masking mechanism")
-    multivariate: bool = Field(default=False, description="swap records as a whole (2019: Algorithm 3)")
+    name: Literal["rank_swapping"] = Field(description="The masking mechanism.")
+    multivariate: bool = Field(default=False, description="Whether records are swapped as a whole (2019: Algorithm 3).")
     intervals: Literal["dynamic", "fixed"] = Field(
-        default="dynamic", description="rank anew around each value (Algorithm 2), or once (Algorithm 1)"
+        default="dynamic",
+        description="Whether values are ranked again around each value (`dynamic`, 2019: Algorithm 2) or once "
+        "(`fixed`, 2019: Algorithm 1).",
     )
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance")
+    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
 
 class DataSwappingSection(MechanismSection):
-    """Data swapping (2019, section 4.2): values swap at random."""
+    """Data swapping (2019, section 4.2): swaps values at random."""
 
-    name: Literal["data_swapping"] = Field(description="the masking mechanism")
+    name: Literal["data_swapping"] = Field(description="The masking mechanism.")
     distance: StatisticsDistance = "wu_palmer"
 
 
 class DistributionalRankSwappingSection(IntervalSection):
-    """Distributional rank swapping (2019, section 4.2): a value swaps with one about as frequent."""
+    """Distributional rank swapping (2019, section 4.2): swaps a value with one of similar frequency."""
 
-    name: Literal["distributional_rank_swapping"] = Field(description="the masking mechanism")
+    name: Literal["distributional_rank_swapping"] = Field(description="The masking mechanism.")
     distance: StatisticsDistance = "wu_palmer"
 
 
-Unit: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Factor: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+UnitInterval: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+ProbabilityRatio: TypeAlias = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
 class PartitioningSection(MechanismSection):
-    """What VICUS and Random share: similarity by what values occur with, and the parts of similar values."""
+    """Similarity by co-occurrence and partitions of similar values: parameters that VICUS and Random share."""
 
-    threshold: Unit = Field(default=0.6, description="T: values at least so similar are merged for S''; in [0, 1]")
-    c1: Unit = Field(default=0.6, description="the weight of S', in [0, 1]; c1 + c2 is 1")
-    c2: Unit = Field(default=0.4, description="the weight of S'', in [0, 1]")
-    multigraph: bool = Field(default=True, description="count how often values occur together, not whether")
-    part_size: Positive = Field(default=2, description="the fewest values of a part; at least 1")
-    parts: Positive | SkipJsonSchema[None] = Field(
-        default=None,
-        description="into how many parts an attribute's values are put; default: as many as similarity suggests",
+    threshold: UnitInterval = Field(
+        default=0.6, description="T: the minimum similarity of values that are merged for S''; in [0, 1]."
     )
-    k1: Factor = Field(default=5.0, description="staying is so much likelier than another value of the part")
-    k2: Factor = Field(default=20.0, description="and that so much likelier than a value of another part")
-    population: Annotated[int, Field(ge=2)] = Field(default=20, description="of the genetic algorithm; at least 2")
-    generations: Annotated[int, Field(ge=0)] = Field(default=10, description="of the genetic algorithm")
-    partition_seed: Annotated[int, Field(ge=0)] = Field(default=0, description="of the genetic algorithm; no secret")
+    c1: UnitInterval = Field(default=0.6, description="The weight of S'; in [0, 1]. The sum of c1 and c2 is 1.")
+    c2: UnitInterval = Field(default=0.4, description="The weight of S''; in [0, 1].")
+    multigraph: bool = Field(
+        default=True, description="Whether the number of co-occurrences counts, or only that values co-occur."
+    )
+    part_size: PositiveInt = Field(default=2, description="The minimum number of values in a part; at least 1.")
+    parts: PositiveInt | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The number of parts of an attribute's values; at least 1. Default: chosen by similarity.",
+    )
+    k1: ProbabilityRatio = Field(
+        default=5.0,
+        description="The ratio of the probability of keeping a value to that of another value of its part; at least 1.",
+    )
+    k2: ProbabilityRatio = Field(
+        default=20.0,
+        description="The ratio of the probability of another value of the same part to that of a value of another "
+        "part; at least 1.",
+    )
+    population: Annotated[int, Field(ge=2)] = Field(
+        default=20, description="The population size of the genetic algorithm; at least 2."
+    )
+    generations: Annotated[int, Field(ge=0)] = Field(
+        default=10, description="The number of generations of the genetic algorithm; at least 0."
+    )
+    partition_seed: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="The random seed of the genetic algorithm; at least 0. It is not a secret."
+    )
     most_values: Annotated[int, Field(ge=2)] = Field(
-        default=1_000, description="values of an attribute that are parted, the most frequent ones"
+        default=1_000,
+        description="The number of an attribute's most frequent values that are partitioned; at least 2.",
     )
     distance: StatisticsDistance = "wu_palmer"
 
 
 class VicusSection(PartitioningSection):
-    """VICUS (2012): a value becomes another by transition probabilities that keep to its part of similar values."""
+    """VICUS (2012): replaces a value by transition probabilities that prefer its part of similar values."""
 
-    name: Literal["vicus"] = Field(description="the masking mechanism")
+    name: Literal["vicus"] = Field(description="The masking mechanism.")
 
 
 class RandomSection(PartitioningSection):
-    """Random (2012): a value stays as often as with VICUS, and else becomes any other."""
+    """Random (2012): keeps a value with the probability of VICUS, otherwise replaces it by any other value."""
 
-    name: Literal["random"] = Field(description="the masking mechanism")
+    name: Literal["random"] = Field(description="The masking mechanism.")
 
 
 class NaiveDistortionSection(MechanismSection):
-    """Naive distortion: a value becomes any other value of the window, all equally likely."""
+    """Naive distortion: replaces a value by another value of the window, all with equal probability."""
 
-    name: Literal["naive_distortion"] = Field(description="the masking mechanism")
+    name: Literal["naive_distortion"] = Field(description="The masking mechanism.")
     distance: StatisticsDistance = "wu_palmer"
 
 
 class ProbabilisticDistortionSection(MechanismSection):
-    """Probabilistic distortion: a value becomes one of the window's, as likely as it is frequent."""
+    """Probabilistic distortion: replaces a value by a value of the window, with probability equal to its frequency."""
 
-    name: Literal["probabilistic_distortion"] = Field(description="the masking mechanism")
+    name: Literal["probabilistic_distortion"] = Field(description="The masking mechanism.")
     distance: StatisticsDistance = "wu_palmer"
 
 
 class PramSection(MechanismSection):
-    """The post-randomisation method: a value becomes another by a given or an estimated Markov matrix."""
+    """The post-randomisation method (PRAM): replaces a value by a given or estimated Markov matrix."""
 
-    name: Literal["pram"] = Field(description="the masking mechanism")
-    matrices: dict[NameText, Text] | SkipJsonSchema[None] = Field(
+    name: Literal["pram"] = Field(description="The masking mechanism.")
+    matrices: dict[NameText, NonEmptyText] | SkipJsonSchema[None] = Field(
         default=None,
-        description="files of given matrices by attribute (.json, .csv, .tsv); an attribute without one has an "
-        "estimated matrix",
+        description="Files of Markov matrices by attribute (.json, .csv or .tsv). The matrix of an attribute without a "
+        "file is estimated.",
     )
-    invariant: bool = Field(default=False, description="make given matrices invariant: marginals stay as they are")
+    invariant: bool = Field(
+        default=False, description="Whether given matrices are made invariant, so that marginals are preserved."
+    )
     retention: Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] = Field(
-        default=0.5, description="the share of values that an estimated matrix keeps, from 0 to 0.999"
+        default=0.5, description="The share of values that an estimated matrix keeps; from 0 to 0.999."
     )
     distance: StatisticsDistance = "wu_palmer"
 
@@ -204,33 +239,34 @@ Epsilon: TypeAlias = Annotated[float, Field(ge=1e-6, le=1_000, allow_inf_nan=Fal
 
 
 class ExponentialSection(MechanismSection):
-    """The exponential mechanism: the nearer a concept is, the likelier a value becomes it."""
+    """The exponential mechanism: replaces a value by a concept, with a probability that decreases with distance."""
 
-    name: Literal["exponential"] = Field(description="the masking mechanism")
+    name: Literal["exponential"] = Field(description="The masking mechanism.")
     epsilon: Epsilon | dict[NameText, Epsilon] = Field(
-        default=1.0, description="the privacy budget of each value, of all attributes or of each; in [0.000001, 1000]"
+        default=1.0,
+        description="The privacy budget of each value, for all attributes or for each; in [0.000001, 1000].",
     )
     candidates: Literal["all", "leaves"] = Field(
-        default="all", description="what a replacement may be: every concept of the taxonomy, or leaves only"
+        default="all", description="The allowed replacements: every concept of the taxonomy, or leaves only."
     )
-    distance: DistanceName = Field(default="wu_palmer", description="the semantic distance")
+    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
 
-def kind_of(given: Any) -> str | None:
-    """The name of the mechanism that a section is of; semantic noise where it says nothing."""
+def mechanism_name(given: Any) -> str | None:
+    """Return the mechanism of a section, the default one if the section does not name any."""
     name = given.get("name", DEFAULT_MECHANISM) if isinstance(given, Mapping) else getattr(given, "name", None)
     return name if isinstance(name, str) else None
 
 
 def needs_group(section: MechanismSection) -> bool:
-    """Whether the mechanism masks records only as a group."""
+    """Whether the mechanism masks records only in groups."""
     from stream_masker.core.mechanisms import MECHANISMS
 
     return MECHANISMS[section.name].needs_group
 
 
 def takes_alpha(section: MechanismSection) -> bool:
-    """Whether the mechanism knows a noise level."""
+    """Whether the mechanism has a noise level."""
     return "alpha" in _parameters(section.name)
 
 
@@ -253,5 +289,5 @@ MechanismSettings: TypeAlias = Annotated[
     | Annotated[ProbabilisticDistortionSection, Tag("probabilistic_distortion")]
     | Annotated[PramSection, Tag("pram")]
     | Annotated[ExponentialSection, Tag("exponential")],
-    Discriminator(kind_of),
+    Discriminator(mechanism_name),
 ]

@@ -1,7 +1,7 @@
-"""The configuration as frozen data: every key, its default, unit and range.
+"""The configuration model: every key with its default, unit and range, as frozen data.
 
-The JSON Schema ``schemas/configuration.schema.json`` is generated from these classes. Values that this module lets
-through are well formed one by one; what must hold between them stands in ``checks``.
+The JSON Schema ``schemas/configuration.schema.json`` is generated from these classes. This module validates each value
+on its own; ``checks`` validates values against each other.
 """
 
 from __future__ import annotations
@@ -17,122 +17,152 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
 from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.types import Alpha, Duration, FieldPath, NameText, Positive, Text, TopicName
+from stream_masker.service.configuration.value_types import (
+    Alpha,
+    Duration,
+    FieldPath,
+    NameText,
+    NonEmptyText,
+    PositiveInt,
+    TopicName,
+)
 
-DECIDES_MASKING = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
-"""The sections that decide what a masked record looks like; ``Configuration.hash`` is over these."""
+MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
+"""The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
 class KafkaSection(Section):
-    """How to reach Kafka."""
+    """The connection to Kafka."""
 
-    bootstrap_servers: Text = Field(default="localhost:9092", description="host:port of one or more brokers, by commas")
-    properties: dict[Text, str | bool | int | float] = Field(
+    bootstrap_servers: NonEmptyText = Field(
+        default="localhost:9092", description="Comma-separated list of brokers, each as host:port."
+    )
+    properties: dict[NonEmptyText, str | bool | int | float] = Field(
         default_factory=dict,
-        description="any librdkafka property, such as security.protocol or sasl.username, for every client",
+        description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
     )
 
 
 class TopicsSection(Section):
-    """The names of the topics; all different."""
+    """The names of the topics, all different."""
 
-    input: TopicName = Field(default="discharges", description="the events to mask")
-    output: TopicName = Field(default="discharges.masked", description="the masked events")
+    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
+    output: TopicName = Field(default="discharges.masked", description="The topic of the masked events.")
     rejected: TopicName = Field(
-        default="discharges.rejected", description="why and where a record was rejected, never its values"
+        default="discharges.rejected",
+        description="The topic of the rejections: where and why a record was rejected, never its values.",
     )
     calibration: TopicName = Field(
-        default="stream-masker.calibration", description="counts of the window, from the workers; 1 partition"
+        default="stream-masker.calibration",
+        description="The topic of the window counts that workers write; exactly 1 partition.",
     )
     statistics: TopicName = Field(
-        default="stream-masker.statistics", description="versioned statistics, from the calibrator; compacted"
+        default="stream-masker.statistics",
+        description="The topic of the statistics versions that the calibrator writes; compacted.",
     )
-    drift: TopicName = Field(default="stream-masker.drift", description="a drift report with each statistics version")
+    drift: TopicName = Field(
+        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
+    )
 
 
 class OntologySource(Section):
-    """Where an ontology comes from."""
+    """An ontology that is loaded from a source."""
 
-    source: Text = Field(
-        description="icd10cm (built in), or, relative to this file's folder: a .csv, .tsv, .obo, .json (OBO Graph) or "
-        ".owl file (also .gz), a SNOMED CT RF2 snapshot (its folder, .zip or one of its files), or a compiled .ontology"
+    source: NonEmptyText = Field(
+        description="`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, "
+        ".tsv, .obo, .json (OBO Graphs) or .owl file, optionally with .gz; a SNOMED CT RF2 snapshot (its folder, its "
+        ".zip file or one of its files); or a compiled .ontology file.",
     )
 
 
 class OntologyValues(Section):
-    """A flat ontology: values of which none is nearer to one than to another."""
+    """A flat ontology: values that are all equally distant from each other."""
 
-    values: Annotated[tuple[Text, ...], Field(min_length=2)] = Field(
-        description="the values that there are, as text; at least 2, all different"
+    values: Annotated[tuple[NonEmptyText, ...], Field(min_length=2)] = Field(
+        description="All values, as text; at least 2, all different."
     )
 
 
 class AlphaFromPath(Section):
-    """A noise level that each record brings in a field of its own."""
+    """A noise level that each record carries in a field."""
 
-    path: FieldPath = Field(description="the field that holds the record's alpha, a number in (0, 10]")
-    default: Alpha = Field(default=0.3, description="for records without it; in (0, 10]")
+    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in (0, 10].")
+    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in (0, 10].")
 
 
 class AlphaFromHeader(Section):
-    """A noise level that each record brings in a message header."""
+    """A noise level that each record carries in a message header."""
 
-    header: Text = Field(description="the message header that holds the record's alpha, a number in (0, 10] as text")
-    default: Alpha = Field(default=0.3, description="for records without it; in (0, 10]")
+    header: NonEmptyText = Field(description="The message header with the record's alpha, a number in (0, 10] as text.")
+    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in (0, 10].")
 
 
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
-    path: FieldPath = Field(description="where the code stands; one [*] makes it an array attribute")
+    path: FieldPath = Field(description="The path of the code. A path with one [*] makes it an array attribute.")
     label: FieldPath | SkipJsonSchema[None] = Field(
-        default=None, description="the text beside the code: replaced by the masked concept's label"
+        default=None,
+        description="The path of the code's label, which is replaced by the masked concept's label. Default: no label.",
     )
-    copies: tuple[FieldPath, ...] = Field(default=(), description="other places of the same code: replaced with it")
-    ontology: NameText = Field(description="one of the names in ontologies")
-    root: Text | SkipJsonSchema[None] = Field(
-        default=None, description="the concept that the attribute's taxonomy hangs from; default: the ontology's root"
+    copies: tuple[FieldPath, ...] = Field(
+        default=(), description="The paths of copies of the code, which are replaced by the same masked code."
+    )
+    ontology: NameText = Field(description="The attribute's ontology: one of the names in `ontologies`.")
+    root: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
     )
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
         default=0.3,
-        description="the noise's share of the attribute's variance, in (0, 10]; or where each record brings its own",
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
+        "or the place where each record carries its own.",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",
-        description="a code that is no concept: reject the record, take its longest known prefix, or leave it out",
+        description="A code that is not a concept: reject the record (`reject`), use its longest known "
+        "prefix (`ancestor`), or remove the code (`suppress`).",
     )
     missing: Literal["reject", "keep"] = Field(
-        default="reject", description="a record without the attribute: reject it, or keep it without"
+        default="reject",
+        description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
     )
-    mapping: Text | SkipJsonSchema[None] = Field(
-        default=None, description="a CSV or TSV file of value,concept for values that the ontology does not know"
+    mapping: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None,
+        description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
+        "to concepts. Default: no mapping.",
     )
 
 
 class NumericRange(Section):
-    """The numbers that a numeric attribute takes; a record with any other is rejected."""
+    """The range of a numeric attribute; records with other numbers are rejected."""
 
-    minimum: float | int | SkipJsonSchema[None] = Field(default=None, description="the least value; default: no bound")
-    maximum: float | int | SkipJsonSchema[None] = Field(
-        default=None, description="the greatest value; default: no bound"
+    minimum: float | int | SkipJsonSchema[None] = Field(
+        default=None, description="The smallest allowed value. Default: no bound."
     )
-    integer: bool = Field(default=False, description="whole numbers only")
+    maximum: float | int | SkipJsonSchema[None] = Field(
+        default=None, description="The largest allowed value. Default: no bound."
+    )
+    integer: bool = Field(default=False, description="Whether only integers are allowed.")
     beyond: Literal["clamp", "reflect"] = Field(
-        default="clamp", description="a masked value beyond a bound: becomes the bound, or is mirrored at it"
+        default="clamp",
+        description="A masked value beyond a bound: set it to the bound (`clamp`), or mirror it at the bound "
+        "(`reflect`).",
     )
 
 
 class NumericAttributeSection(Section):
     """A numeric attribute to mask."""
 
-    path: FieldPath = Field(description="where the number stands; no [*]")
-    numeric: NumericRange = Field(description="the numbers that it takes")
+    path: FieldPath = Field(description="The path of the number, without [*].")
+    numeric: NumericRange = Field(description="The range of the numbers.")
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
         default=0.3,
-        description="the noise's share of the attribute's variance, in (0, 10]; or where each record brings its own",
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
+        "or the place where each record carries its own.",
     )
     missing: Literal["reject", "keep"] = Field(
-        default="reject", description="a record without the attribute: reject it, or keep it without"
+        default="reject",
+        description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
     )
 
 
@@ -140,135 +170,179 @@ AnyAttributeSection: TypeAlias = AttributeSection | NumericAttributeSection
 
 
 class FieldsSection(Section):
-    """What happens to every field that is no attribute."""
+    """The treatment of fields that are not attributes."""
 
-    keep: tuple[FieldPath, ...] = Field(default=(), description="fields passed on as they are")
-    drop: tuple[FieldPath, ...] = Field(default=(), description="fields left out")
+    keep: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to copy unchanged.")
+    drop: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to remove.")
     pseudonymize: tuple[FieldPath, ...] = Field(
-        default=(), description="fields replaced by a keyed hash of their value"
+        default=(), description="The paths of fields whose values are replaced by keyed hashes."
     )
-    unlisted: Literal["keep", "drop"] = Field(description="fields named nowhere in the configuration; no default")
+    unlisted: Literal["keep", "drop"] = Field(
+        description="The treatment of fields that the configuration does not name. Required; it has no default."
+    )
 
 
 class MessageSection(Section):
-    """What happens to the message's key and headers."""
+    """The treatment of the message key and the message headers."""
 
-    key: Literal["keep", "drop", "pseudonymize"] = Field(default="pseudonymize", description="the message key")
-    headers: tuple[Text, ...] = Field(default=(), description="names of the headers to keep; all others are left out")
+    key: Literal["keep", "drop", "pseudonymize"] = Field(
+        default="pseudonymize",
+        description="The treatment of the message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed "
+        "hash (`pseudonymize`).",
+    )
+    headers: tuple[NonEmptyText, ...] = Field(
+        default=(), description="The names of headers to copy unchanged. All others are removed."
+    )
 
 
 class CalibrationSection(Section):
-    """The sliding window, and when statistics are computed anew."""
+    """The sliding calibration window and the schedule of the statistics."""
 
-    window_records: Positive = Field(default=100_000, description="records in the window; at least 1")
+    window_records: PositiveInt = Field(
+        default=100_000, description="The maximum number of records in the window; at least 1."
+    )
     window_age: Duration = Field(
-        default=86_400.0, description="the age of the oldest record in the window; such as 24h"
+        default=86_400.0,
+        description="The maximum age of the records in the window, in seconds or with a unit such as `24h`.",
     )
-    every_records: Positive = Field(default=10_000, description="new statistics after so many new records; at least 1")
+    every_records: PositiveInt = Field(
+        default=10_000, description="New statistics are computed after this number of new records; at least 1."
+    )
     every_seconds: Duration = Field(
-        default=60.0, description="and after so much time when there are new records; seconds, or such as 60s"
+        default=60.0,
+        description="New statistics are also computed after this time if there are new records, in seconds or with a "
+        "unit such as `60s`.",
     )
-    min_records: Positive = Field(default=1_000, description="records that the first statistics need; at least 1")
-    rollup_depth: Positive = Field(
-        default=2, description="the depth (root is 1) that concepts are rolled up to for drift"
+    min_records: PositiveInt = Field(
+        default=1_000, description="The number of records that the first statistics require; at least 1."
     )
-    baseline: Literal["first"] | Positive = Field(
-        default="first", description="the statistics version that drift is measured against: first, or its number"
+    rollup_depth: PositiveInt = Field(
+        default=2,
+        description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
     )
-    keep_versions: Positive = Field(
-        default=1_000, description="statistics versions kept on their topic, beside the baseline; at least 1"
+    baseline: Literal["first"] | PositiveInt = Field(
+        default="first",
+        description="The statistics version against which drift is measured: `first`, or a version number of at least "
+        "1.",
+    )
+    keep_versions: PositiveInt = Field(
+        default=1_000,
+        description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",
     )
 
 
 class GroupsSection(Section):
-    """For mechanisms that mask records as a group: consecutive records of one partition.
+    """Groups of consecutive records of one partition, for mechanisms that mask records in groups.
 
-    A group ends with the first bound that is reached, and is masked and written as a whole.
+    A group ends when it reaches its first limit, and is masked and written as a unit.
     """
 
-    records: Annotated[int, Field(ge=2)] = Field(default=1_000, description="records in a group; at least 2")
-    delay: Duration = Field(default=10.0, description="how long a group waits for more records; such as 10s")
+    records: Annotated[int, Field(ge=2)] = Field(
+        default=1_000, description="The maximum number of records in a group; at least 2."
+    )
+    delay: Duration = Field(
+        default=10.0,
+        description="The maximum time that a group waits for more records, in seconds or with a unit such as `10s`.",
+    )
     short: Literal["hold", "suppress", "merge"] = Field(
         default="hold",
-        description="a group that has too few records after the delay: is held until just enough have come, "
-        "suppressed (its records are rejected), or merged into the next group, with the next delay",
+        description="A group with too few records after the delay: wait until it has just enough "
+        "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
     )
 
 
 class SecretSource(Section):
-    """Where the secret is read from; exactly one of the two."""
+    """The source of the secret: exactly one of the two."""
 
-    file: Text | SkipJsonSchema[None] = Field(
-        default=None, description="a file of at least 16 bytes; readable by its owner only"
+    file: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file of at least 16 bytes that only its owner can read."
     )
-    env: Text | SkipJsonSchema[None] = Field(
-        default=None, description="the name of an environment variable of at least 16 bytes"
+    env: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="The name of an environment variable with at least 16 bytes."
     )
 
 
 class HttpSection(Section):
-    """Where /metrics, /healthz and /readyz are served."""
+    """The HTTP server of /metrics, /healthz and /readyz."""
 
-    host: Text = Field(default="127.0.0.1", description="the address to listen on")
-    port: int = Field(default=9464, ge=0, le=65_535, description="0 to 65535; 0 takes any free port")
+    host: NonEmptyText = Field(default="127.0.0.1", description="The address to listen on.")
+    port: int = Field(
+        default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
+    )
 
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {
     "throughput": {"batch_records": 10_000, "batch_delay": 0.5},
     "latency": {"batch_records": 2_000, "batch_delay": 0.01},
 }
-"""What a profile sets of a worker's batches, where the configuration does not."""
+"""The defaults of a worker's batch limits for each profile."""
 
 
 class WorkerSection(Section):
-    """The mask worker's batches: a batch is one transaction and ends with the first bound that is reached."""
+    """The batches of the mask worker. A batch is one transaction and ends when it reaches its first limit."""
 
     profile: Literal["throughput", "latency"] = Field(
-        default="throughput", description="what batch_records, batch_delay and linger.ms are by default"
+        default="throughput",
+        description="The defaults of `batch_records`, `batch_delay` and the producer's `linger.ms`: for high "
+        "throughput, or for low latency (`batch_records` 2000, `batch_delay` 10 ms).",
     )
-    batch_records: Positive = Field(default=10_000, description="records in a batch; at least 1")
-    batch_bytes: Positive = Field(default=16_777_216, description="bytes of the values of a batch; at least 1")
-    batch_delay: Duration = Field(default=0.5, description="how long a batch waits for more records; such as 500ms")
+    batch_records: PositiveInt = Field(
+        default=10_000, description="The maximum number of records in a batch; at least 1."
+    )
+    batch_bytes: PositiveInt = Field(
+        default=16_777_216, description="The maximum total size of the record values in a batch, in bytes; at least 1."
+    )
+    batch_delay: Duration = Field(
+        default=0.5,
+        description="The maximum time that a batch waits for more records, in seconds or with a unit such as `500ms`.",
+    )
     instance: str = Field(
-        default="", description="this worker's name in transactional ids; default: the host's name and a number"
+        default="",
+        description="The worker's name in transactional ids, unique to each worker. Default: the host name and a "
+        "number.",
     )
     static_member: bool = Field(
         default=False,
-        description="whether the instance keeps its partitions over a restart within session.timeout.ms",
+        description="Whether the worker is a static member of its consumer group, which keeps its partitions if it "
+        "restarts within `session.timeout.ms`. Requires `instance`.",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _of_its_profile(cls, given: Any) -> Any:
-        """Bounds that are not given are the profile's."""
+    def _apply_profile(cls, given: Any) -> Any:
+        """Take the limits that are not given from the profile."""
         if not isinstance(given, dict):
             return given
         return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
 
 
 class ProduceSection(Section):
-    """How ``stream-masker produce`` turns the rows of a file into events."""
+    """The conversion of file rows to events by `stream-masker produce`."""
 
-    columns: dict[Text, FieldPath] = Field(
+    columns: dict[NonEmptyText, FieldPath] = Field(
         default_factory=dict,
-        description="column to field, dotted names; without any, every column is a field of its name",
+        description="The field path of each column. If empty, each column becomes a field of its name.",
     )
     key: FieldPath | SkipJsonSchema[None] = Field(
-        default=None, description="the field whose value is the message key; default: no key"
+        default=None, description="The path of the field whose value becomes the message key. Default: no key."
     )
     null_values: tuple[str, ...] = Field(
-        default=("",), description="cells that mean that there is no value: the field is left out"
+        default=("",), description="The cell texts that stand for a missing value, whose field is left out."
     )
-    numbers: tuple[Text, ...] = Field(
-        default=(), description="columns whose cells are numbers; the cells of all others stay text"
+    numbers: tuple[NonEmptyText, ...] = Field(
+        default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
     )
 
 
 class LimitsSection(Section):
-    """What a record may be; a record beyond is rejected."""
+    """The limits of an input record; larger records are rejected."""
 
-    record_bytes: Positive = Field(default=1_048_576, description="bytes of a record's value; at least 1")
-    depth: int = Field(default=64, ge=1, le=250, description="levels of nesting of a record's JSON; 1 to 250")
+    record_bytes: PositiveInt = Field(
+        default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
+    )
+    depth: int = Field(
+        default=64, ge=1, le=250, description="The maximum nesting depth of a record's JSON; from 1 to 250."
+    )
 
 
 class Configuration(Section):
@@ -276,23 +350,27 @@ class Configuration(Section):
 
     kafka: KafkaSection = Field(default=KafkaSection())
     topics: TopicsSection = Field(default=TopicsSection())
-    ontologies: dict[NameText, OntologySource | OntologyValues] = Field(min_length=1, description="ontologies by name")
+    ontologies: dict[NameText, OntologySource | OntologyValues] = Field(
+        min_length=1, description="The ontologies by name; at least one."
+    )
     attributes: dict[NameText, AnyAttributeSection] = Field(
-        min_length=1, description="the attributes to mask, by name; their order counts"
+        min_length=1, description="The attributes to mask, by name; at least one nominal. Their order is significant."
     )
     fields: FieldsSection
     message: MessageSection = Field(default=MessageSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticNoiseSection(), description="how to mask: a mechanism by its name, and its parameters"
+        default=SemanticNoiseSection(), description="The masking mechanism: its name and its parameters."
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
         default="position",
-        description="what decides a record's noise: position (topic, partition, offset), or the path of a field",
+        description="The key that determines a record's noise: `position` (topic, partition and offset), or the path "
+        "of a field.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
-        default=None, description="what noise and pseudonyms are derived from; masking needs it"
+        default=None,
+        description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
     )
     http: HttpSection = Field(default=HttpSection())
     worker: WorkerSection = Field(default=WorkerSection())
@@ -301,50 +379,50 @@ class Configuration(Section):
 
     _folder: Path = PrivateAttr(default_factory=Path)
 
-    def based_in(self, folder: Path) -> Configuration:
-        """Make a copy whose relative file names start from another folder."""
+    def with_folder(self, folder: Path) -> Configuration:
+        """Return a copy that resolves relative file names against another folder."""
         copy = self.model_copy()
         copy._folder = folder
         return copy
 
     @property
     def folder(self) -> Path:
-        """The folder that relative file names in the configuration start from."""
+        """The folder against which relative file names are resolved."""
         return self._folder
 
     def resolve(self, name: str) -> Path:
-        """Find a file named in the configuration: absolute, or relative to the configuration file's folder."""
+        """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
 
     @property
     def nominal(self) -> dict[str, AttributeSection]:
-        """The attributes of ontologies, in their order."""
+        """The attributes with an ontology, in configuration order."""
         return {name: a for name, a in self.attributes.items() if isinstance(a, AttributeSection)}
 
     @property
     def numeric(self) -> dict[str, NumericAttributeSection]:
-        """The numeric attributes, in their order."""
+        """The numeric attributes, in configuration order."""
         return {name: a for name, a in self.attributes.items() if isinstance(a, NumericAttributeSection)}
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits of SHA-256 over all that decides masking (``DECIDES_MASKING``); no secret in it."""
-        return hashlib.sha256(canonical_form(self.deciding())).hexdigest()[:16]
+        """The first 16 hexadecimal digits of the SHA-256 of ``MASKING_SECTIONS``; it covers no secret."""
+        return hashlib.sha256(canonical_form(self.masking_sections())).hexdigest()[:16]
 
-    def deciding(self) -> dict[str, Any]:
-        """Give the sections of ``DECIDES_MASKING``; attributes as a list, because their order counts.
+    def masking_sections(self) -> dict[str, Any]:
+        """Return the content of ``MASKING_SECTIONS``, with attributes as a list because their order is significant.
 
-        What came later to the configuration is left out while it changes nothing, so that hashes stay the same.
+        Keys that were added later are left out while they have no effect, so that existing hashes stay the same.
         """
-        data = self.model_dump(mode="json", include=set(DECIDES_MASKING))
+        data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
-        return {**data, "attributes": list(data["attributes"].items()), **self._grouping()}
+        return {**data, "attributes": list(data["attributes"].items()), **self._group_settings()}
 
-    def _grouping(self) -> dict[str, Any]:
-        """How groups are made, which decides what comes of their records."""
+    def _group_settings(self) -> dict[str, Any]:
+        """Return the group settings if the mechanism masks records in groups; they determine masked records too."""
         return {"groups": self.groups.model_dump(mode="json")} if needs_group(self.mechanism) else {}
 
 
 def canonical_form(data: Any) -> bytes:
-    """Canonical JSON: keys sorted, no spaces, ASCII."""
+    """Return canonical JSON: sorted keys, no spaces, ASCII only."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()

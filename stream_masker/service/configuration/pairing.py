@@ -1,4 +1,4 @@
-"""Which attribute is the reference of which (reference ``pair``), and which arrays can be masked together."""
+"""Pairs of attributes for reference ``pair``, and the checks of pairs and arrays for semantic noise."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from stream_masker.service.configuration.fieldpaths import is_array
+from stream_masker.service.configuration.field_paths import is_array
 from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.wording import ConfigurationPlace
+from stream_masker.service.configuration.wording import ConfigurationLocation
 
 ConfiguredPairs: TypeAlias = tuple[tuple[str, str], ...]
 
-PAIRS_PLACE: ConfigurationPlace = ("mechanism", "reference")
+REFERENCE_LOCATION: ConfigurationLocation = ("mechanism", "reference")
 
 
-def pairs(configuration: Configuration) -> ConfiguredPairs | None:
-    """The pairs of attributes for reference ``pair``: those given, or the only two; None for other references."""
+def configured_pairs(configuration: Configuration) -> ConfiguredPairs | None:
+    """Return the pairs for reference ``pair``: the configured ones, or the only two attributes.
+
+    None for other references.
+    """
     mechanism = configuration.mechanism
     if not isinstance(mechanism, SemanticNoiseSection) or mechanism.reference != "pair":
         return None
@@ -27,8 +30,8 @@ def pairs(configuration: Configuration) -> ConfiguredPairs | None:
     return ((names[0], names[1]),) if len(names) == 2 else ()
 
 
-def suitable(configuration: Configuration) -> str:
-    """The methods that Table 9 of the 2017 paper suggests where reference ``pair`` cannot be used."""
+def suggested_reference(configuration: Configuration) -> str:
+    """Return the methods that Table 9 of the 2017 paper suggests if reference ``pair`` cannot be used."""
     if len(configuration.nominal) == 1:
         return "for one attribute use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)"
     return (
@@ -37,41 +40,44 @@ def suitable(configuration: Configuration) -> str:
     )
 
 
-def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationPlace, str]]:
-    """Pairs must be disjoint, hold every attribute, and be of one taxonomy; arrays must not meet."""
+def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationLocation, str]]:
+    """Pairs are disjoint, cover every attribute and share a taxonomy; correlated noise has at most one array."""
     if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
-    found = [*_unusable(configuration), *_two_arrays(configuration)]
-    return found or list(_different_taxonomies(configuration))
+    found = [*_pair_problems(configuration), *_correlated_array_problems(configuration)]
+    return found or list(_taxonomy_problems(configuration))
 
 
-def _unusable(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
+def _pair_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     given: ConfiguredPairs | None = getattr(configuration.mechanism, "pairs", None)
-    wanted = pairs(configuration)
-    if wanted is None:
+    required = configured_pairs(configuration)
+    if required is None:
         if given is not None:
-            yield ("mechanism", "pairs"), "only reference pair has pairs: leave them out"
+            yield ("mechanism", "pairs"), "only reference pair uses pairs: remove them"
         return
-    place = PAIRS_PLACE if given is None else ("mechanism", "pairs")
+    location = REFERENCE_LOCATION if given is None else ("mechanism", "pairs")
     if given is not None:
         yield from _unknown_names(configuration, given)
-    counts = Counter(name for pair in wanted for name in pair)
+    counts = Counter(name for pair in required for name in pair)
     once = all(counts[name] == 1 for name in configuration.nominal)
     if not once:
-        yield place, f"pair needs every attribute in exactly one pair of two attributes: {suitable(configuration)}"
+        yield (
+            location,
+            f"pair needs every attribute in exactly one pair of two attributes: {suggested_reference(configuration)}",
+        )
 
 
-def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[tuple[ConfigurationPlace, str]]:
+def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iterable[tuple[ConfigurationLocation, str]]:
     for i, pair in enumerate(given):
         for j, name in enumerate(pair):
             if name not in configuration.nominal:
                 yield (
                     ("mechanism", "pairs", i, j),
-                    f"{name!r} is no attribute: use {', '.join(configuration.nominal)}",
+                    f"{name!r} is not an attribute: use {', '.join(configuration.nominal)}",
                 )
 
 
-def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
+def _correlated_array_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
     arrays = [name for name, attribute in configuration.nominal.items() if is_array(attribute)]
     if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
@@ -80,8 +86,11 @@ def _two_arrays(configuration: Configuration) -> Iterable[tuple[ConfigurationPla
         )
 
 
-def _different_taxonomies(configuration: Configuration) -> Iterable[tuple[ConfigurationPlace, str]]:
-    for first, second in pairs(configuration) or ():
+def _taxonomy_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
+    for first, second in configured_pairs(configuration) or ():
         a, b = configuration.nominal[first], configuration.nominal[second]
         if (a.ontology, a.root) != (b.ontology, b.root):
-            yield PAIRS_PLACE, f"pair needs one taxonomy, but {first} and {second} have two: {suitable(configuration)}"
+            yield (
+                REFERENCE_LOCATION,
+                f"pair needs one taxonomy, but {first} and {second} have two: {suggested_reference(configuration)}",
+            )

@@ -1,4 +1,4 @@
-"""A configuration file that may change while the service runs: what of it can be taken up, and what is refused."""
+"""Configuration reload: watches the file while the service runs and applies the changes that need no restart."""
 
 from __future__ import annotations
 
@@ -10,60 +10,63 @@ from pathlib import Path
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.settings import changed_beyond, settings_of, with_settings
+from stream_masker.service.configuration.settings import changes_needing_restart, mutable_settings, with_settings
 
 log = logging.getLogger(__name__)
 
 
 class ConfigurationFile:
-    """Follows a configuration file. A bad one is refused as a whole, once; the one before it stays.
+    """A watched configuration file. An invalid change is refused as a whole, and the previous configuration stays.
 
-    ``current``: what holds. ``refused``: why the file as it stands was refused; None when it was not. ``refusals``: how
-    often that happened.
+    ``current``: the configuration in force. ``refused``: the reason why the file's present content was refused, or
+    None. ``refusals``: the number of refused changes.
     """
 
     def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """Raises ConfigurationError like ``load_configuration``."""
+        """Load the file. Raises ConfigurationError like ``load_configuration``."""
         self._path = path
         self._environ = environ
-        self._seen = self._digest()
+        self._loaded_digest = self._digest()
         self.current = load_configuration(path, environ)
         self.refused: str | None = None
         self.refusals = 0
 
-    def look(self, *, again: bool = False) -> bool:
-        """Whether the file has changed (or is to be read ``again``) and brought other settings, now in ``current``."""
-        digest = self._digest()
-        if digest == self._seen and not again:
-            return False
-        self._seen = digest
-        return self._take_up()
+    def reload_if_changed(self, *, force: bool = False) -> bool:
+        """Apply the file's settings if its content changed, or in any case with ``force``.
 
-    def _take_up(self) -> bool:
+        Returns whether ``current`` changed.
+        """
+        digest = self._digest()
+        if digest == self._loaded_digest and not force:
+            return False
+        self._loaded_digest = digest
+        return self._apply()
+
+    def _apply(self) -> bool:
         try:
-            wanted = self._wanted()
+            loaded = self._load_settings()
         except ConfigurationError as error:
             self._refuse(error)
             return False
         self.refused = None
-        changed = wanted.hash != self.current.hash
-        self.current = wanted
+        changed = loaded.hash != self.current.hash
+        self.current = loaded
         return changed
 
     def _refuse(self, error: ConfigurationError) -> None:
         self.refused = str(error)
         self.refusals += 1
-        log.error("the changed configuration is refused, the one before it stays: %s", error)
+        log.error("refused the changed configuration; the previous one stays in force: %s", error)
 
-    def _wanted(self) -> Configuration:
-        """The present configuration with the file's settings. Raises ConfigurationError."""
-        found = load_configuration(self._path, self._environ)
-        if beyond := changed_beyond(self.current, found):
-            raise ConfigurationError(f"{', '.join(beyond)}: what has changed there needs a restart")
-        return with_settings(self.current, settings_of(found))
+    def _load_settings(self) -> Configuration:
+        """Return the current configuration with the file's settings. Raises ConfigurationError."""
+        configuration = load_configuration(self._path, self._environ)
+        if keys := changes_needing_restart(self.current, configuration):
+            raise ConfigurationError(f"{', '.join(keys)}: a change here needs a restart")
+        return with_settings(self.current, mutable_settings(configuration))
 
     def _digest(self) -> bytes | None:
-        """Of the file's content; None while it cannot be read, as when it is being replaced."""
+        """Return the digest of the file's content; None while it cannot be read, for example during replacement."""
         try:
             return hashlib.sha256(self._path.read_bytes()).digest()
         except OSError:

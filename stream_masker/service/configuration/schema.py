@@ -1,4 +1,4 @@
-"""The JSON Schemas (2020-12) of the configuration and of every message, and the validators made from them."""
+"""The JSON Schemas (2020-12) of the configuration and of the messages, and their validators."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from stream_masker.service.configuration.model import Configuration
 Schema: TypeAlias = dict[str, Any]
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
-FOLDERS = (PACKAGE_FOLDER / "schemas", PACKAGE_FOLDER.parent / "schemas")
-"""Where the schemas stand: inside an installed package, or beside the package in a checkout."""
+SCHEMA_FOLDERS = (PACKAGE_FOLDER / "schemas", PACKAGE_FOLDER.parent / "schemas")
+"""The folders of the schemas: in an installed package, and in a source checkout."""
 
 SCHEMA_SUFFIX = ".schema.json"
 
 
 def configuration_schema() -> Schema:
-    """Generate the configuration's JSON Schema from the model; ``schemas/configuration.schema.json`` is its text."""
-    generated = _tidied(Configuration.model_json_schema())
+    """Return the configuration's JSON Schema, generated from the model."""
+    generated = _simplified(Configuration.model_json_schema())
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:stream-masker:schema:configuration",
@@ -34,21 +34,21 @@ def configuration_schema() -> Schema:
 
 
 def configuration_schema_text() -> str:
-    """Write the generated schema as ``schemas/configuration.schema.json`` holds it."""
+    """Return the generated schema as the text of ``schemas/configuration.schema.json``."""
     return json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _tidied(schema: Any, *, names: bool = False) -> Any:
-    """Without the titles and null defaults that pydantic adds; ``names``: the keys are names, not keywords."""
+def _simplified(schema: Any, *, names: bool = False) -> Any:
+    """Remove the titles and null defaults that pydantic adds. ``names``: the keys are names, not schema keywords."""
     if isinstance(schema, list):
-        return [_tidied(item) for item in schema]
+        return [_simplified(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = schema if names else _keywords(schema)
-    return {k: _tidied(v, names=not names and k in {"properties", "$defs"}) for k, v in kept.items()}
+    kept = schema if names else _simplified_keywords(schema)
+    return {k: _simplified(v, names=not names and k in {"properties", "$defs"}) for k, v in kept.items()}
 
 
-def _keywords(schema: Schema) -> Schema:
+def _simplified_keywords(schema: Schema) -> Schema:
     kept = {k: v for k, v in schema.items() if k != "title" and (k, v) != ("default", None)}
     for pattern, values in kept.pop("patternProperties", {}).items():
         kept |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
@@ -56,33 +56,33 @@ def _keywords(schema: Schema) -> Schema:
 
 
 def schema_names() -> list[str]:
-    """List the names that ``load_schema`` takes."""
-    return sorted(path.name.removesuffix(SCHEMA_SUFFIX) for path in _folder().glob(f"*{SCHEMA_SUFFIX}"))
+    """Return the names that ``load_schema`` accepts."""
+    return sorted(path.name.removesuffix(SCHEMA_SUFFIX) for path in _schema_folder().glob(f"*{SCHEMA_SUFFIX}"))
 
 
 @cache
 def load_schema(name: str) -> Schema:
-    """Read one of the schemas that come with stream-masker. Raises ParameterError for a name that is none."""
+    """Load a schema that is part of stream-masker. Raises ParameterError for an unknown name."""
     if name not in schema_names():
-        raise ParameterError(f"there is no schema {name!r}: use one of {', '.join(schema_names())}")
-    schema: Schema = json.loads((_folder() / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8"))
+        raise ParameterError(f"unknown schema {name!r}: use one of {', '.join(schema_names())}")
+    schema: Schema = json.loads((_schema_folder() / f"{name}{SCHEMA_SUFFIX}").read_text(encoding="utf-8"))
     return schema
 
 
-def _folder() -> Path:
-    for folder in FOLDERS:
+def _schema_folder() -> Path:
+    for folder in SCHEMA_FOLDERS:
         if (folder / f"configuration{SCHEMA_SUFFIX}").is_file():
             return folder
-    raise ServiceError(f"the JSON Schemas are neither in {FOLDERS[0]} nor in {FOLDERS[1]}: install stream-masker again")
+    raise ServiceError(f"no JSON Schemas in {SCHEMA_FOLDERS[0]} or {SCHEMA_FOLDERS[1]}: reinstall stream-masker")
 
 
 @cache
-def validator(name: str) -> Draft202012Validator:
-    """Make the validator of a schema."""
+def schema_validator(name: str) -> Draft202012Validator:
+    """Return the validator of a schema."""
     return Draft202012Validator(load_schema(name))
 
 
-def resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a schema's ``$ref`` into the root's ``$defs``."""
+def resolve_reference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema, or what its ``$ref`` refers to in the root's ``$defs``."""
     reference = schema.get("$ref")
     return root["$defs"][reference.removeprefix("#/$defs/")] if reference else schema

@@ -1,4 +1,4 @@
-"""What every part of the configuration is."""
+"""The base class of all configuration sections."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Section(BaseModel):
-    """A part of the configuration: frozen, and every unknown key is an error."""
+    """A section of the configuration: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,6 +1,6 @@
-"""The mutable part of a configuration: what a running service takes up without a restart.
+"""Settings: the mutable part of a configuration, which a running service applies without a restart.
 
-It travels with the statistics versions, so that every worker changes over at the same version.
+Settings travel with the statistics versions, so that all workers switch at the same version.
 """
 
 from __future__ import annotations
@@ -10,93 +10,95 @@ from typing import Any, Final, TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.loading import parse_configuration
-from stream_masker.service.configuration.model import DECIDES_MASKING, Configuration
+from stream_masker.service.configuration.model import MASKING_SECTIONS, Configuration
 
 Settings: TypeAlias = Mapping[str, Any]
-"""The mutable part, as JSON-serialisable data of the configuration's own shape."""
+"""The mutable part as JSON-serialisable data, in the shape of the configuration."""
 
-OF_ATTRIBUTES: Final = frozenset({"alpha", "unknown", "missing"})
+MUTABLE_ATTRIBUTE_KEYS: Final = frozenset({"alpha", "unknown", "missing"})
 
-OF_MECHANISMS: Final[Mapping[str, frozenset[str]]] = {
+MUTABLE_MECHANISM_PARAMETERS: Final[Mapping[str, frozenset[str]]] = {
     "semantic_noise": frozenset({"candidates", "correlated", "distribution", "pairs", "reference", "rounding"})
 }
-"""Parameters of a mechanism that its statistics do not depend on; none of a mechanism that is not named here."""
+"""The parameters of each mechanism that its statistics do not depend on. Other mechanisms have no mutable ones."""
 
-SECTIONS: Final = ("fields", "message")
-"""Sections that are mutable as a whole."""
+MUTABLE_SECTIONS: Final = ("fields", "message")
+"""Sections that are entirely mutable."""
 
 
-def settings_of(configuration: Configuration) -> dict[str, Any]:
-    """The mutable part of a configuration."""
-    data = _plain(configuration)
+def mutable_settings(configuration: Configuration) -> dict[str, Any]:
+    """Return the mutable part of a configuration."""
+    data = _plain_data(configuration)
     attributes = data["attributes"].items()
     return {
-        "attributes": {name: _chosen(attribute, OF_ATTRIBUTES) for name, attribute in attributes},
-        "mechanism": _chosen(data["mechanism"], _mutable_parameters(configuration)),
-        **{section: data[section] for section in SECTIONS},
+        "attributes": {name: _selected(attribute, MUTABLE_ATTRIBUTE_KEYS) for name, attribute in attributes},
+        "mechanism": _selected(data["mechanism"], _mutable_parameters(configuration)),
+        **{section: data[section] for section in MUTABLE_SECTIONS},
     }
 
 
 def with_settings(configuration: Configuration, settings: Settings) -> Configuration:
-    """The configuration with another mutable part, checked as a whole.
+    """Return the configuration with another mutable part, validated as a whole.
 
-    Raises ConfigurationError when the settings name other attributes, touch what is not mutable, or do not fit.
+    Raises ConfigurationError if the settings name other attributes, contain immutable keys, or are invalid.
     """
-    present = settings_of(configuration)
-    if strange := [*_beyond(settings, present, configuration)]:
-        raise ConfigurationError(f"settings: {', '.join(strange)} cannot be changed while running; restart instead")
-    data = _plain(configuration)
+    current = mutable_settings(configuration)
+    if immutable := [*_immutable_keys(settings, current, configuration)]:
+        raise ConfigurationError(f"settings: {', '.join(immutable)} cannot be changed while running; restart instead")
+    data = _plain_data(configuration)
     for name, attribute in settings["attributes"].items():
-        data["attributes"][name] = _replaced(data["attributes"][name], attribute, OF_ATTRIBUTES)
-    data["mechanism"] = _replaced(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
-    data |= {section: settings[section] for section in SECTIONS}
+        data["attributes"][name] = _with_values(data["attributes"][name], attribute, MUTABLE_ATTRIBUTE_KEYS)
+    data["mechanism"] = _with_values(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
+    data |= {section: settings[section] for section in MUTABLE_SECTIONS}
     return parse_configuration(data, folder=configuration.folder)
 
 
-def changed_beyond(present: Configuration, wanted: Configuration) -> list[str]:
-    """The keys in which two configurations differ and which need a restart, sorted; such as ``noise_key``."""
-    before, after = _plain(present), _plain(wanted)
-    for data, configuration in ((before, present), (after, wanted)):
-        _strip(data, configuration)
+def changes_needing_restart(current: Configuration, other: Configuration) -> list[str]:
+    """Return the sorted keys in which two configurations differ and that need a restart, such as ``noise_key``."""
+    before, after = _plain_data(current), _plain_data(other)
+    for data, configuration in ((before, current), (after, other)):
+        _remove_mutable(data, configuration)
     return sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
-def _strip(data: dict[str, Any], configuration: Configuration) -> None:
-    """Leaves out what is mutable, and what differs between processes."""
+def _remove_mutable(data: dict[str, Any], configuration: Configuration) -> None:
+    """Remove the mutable keys, and the sections that may differ between processes."""
     for attribute in data["attributes"].values():
-        for key in OF_ATTRIBUTES:
+        for key in MUTABLE_ATTRIBUTE_KEYS:
             attribute.pop(key, None)
     data["attributes"] = list(data["attributes"].items())
     for key in _mutable_parameters(configuration):
         data["mechanism"].pop(key, None)
-    for section in data.keys() - set(DECIDES_MASKING) | set(SECTIONS):
+    for section in data.keys() - set(MASKING_SECTIONS) | set(MUTABLE_SECTIONS):
         data.pop(section)
 
 
-def _plain(configuration: Configuration) -> dict[str, Any]:
+def _plain_data(configuration: Configuration) -> dict[str, Any]:
     return configuration.model_dump(mode="json", exclude_none=True)
 
 
 def _mutable_parameters(configuration: Configuration) -> frozenset[str]:
-    return OF_MECHANISMS.get(configuration.mechanism.name, frozenset())
+    return MUTABLE_MECHANISM_PARAMETERS.get(configuration.mechanism.name, frozenset())
 
 
-def _chosen(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+def _selected(data: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key in keys}
 
 
-def _replaced(data: Mapping[str, Any], chosen: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
-    """``data`` with other values of the mutable keys; one that is not chosen has its default."""
-    return {**{key: value for key, value in data.items() if key not in keys}, **chosen}
+def _with_values(data: Mapping[str, Any], values: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """Return ``data`` with other values of the mutable keys; keys that are not in ``values`` get their defaults."""
+    return {**{key: value for key, value in data.items() if key not in keys}, **values}
 
 
-def _beyond(settings: Settings, present: Settings, configuration: Configuration) -> Iterator[str]:
-    """What of the settings is not mutable, or not there."""
-    yield from sorted(f"{key}" for key in settings.keys() ^ present.keys())
-    if settings.keys() == present.keys():
-        names, known = settings["attributes"].keys(), present["attributes"].keys()
+def _immutable_keys(settings: Settings, current: Settings, configuration: Configuration) -> Iterator[str]:
+    """Return the keys of the settings that are immutable or unknown."""
+    yield from sorted(f"{key}" for key in settings.keys() ^ current.keys())
+    if settings.keys() == current.keys():
+        names, known = settings["attributes"].keys(), current["attributes"].keys()
         yield from sorted(f"attributes.{name}" for name in names ^ known)
         for name in names & known:
-            yield from sorted(f"attributes.{name}.{key}" for key in settings["attributes"][name].keys() - OF_ATTRIBUTES)
+            yield from sorted(
+                f"attributes.{name}.{key}" for key in settings["attributes"][name].keys() - MUTABLE_ATTRIBUTE_KEYS
+            )
         allowed = _mutable_parameters(configuration)
         yield from sorted(f"mechanism.{key}" for key in settings["mechanism"].keys() - allowed)

@@ -1,4 +1,4 @@
-"""What was given and what is allowed, in words."""
+"""Phrases of configuration error messages: what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -6,106 +6,106 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from stream_masker.service.configuration.schema import resolved
-from stream_masker.service.configuration.types import MEANINGS
+from stream_masker.service.configuration.schema import resolve_reference
+from stream_masker.service.configuration.value_types import PATTERN_MEANINGS
 
-ConfigurationPlace: TypeAlias = tuple[str | int, ...]
-"""Where in the configuration: keys and list indices from the top."""
+ConfigurationLocation: TypeAlias = tuple[str | int, ...]
+"""A location in the configuration: keys and list indices from the top."""
 
-SECRETS: tuple[ConfigurationPlace, ...] = (("secret",), ("kafka", "properties"))
-"""Places whose values are never printed."""
+SECRET_LOCATIONS: tuple[ConfigurationLocation, ...] = (("secret",), ("kafka", "properties"))
+"""Locations whose values are never printed."""
 
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 
-def dotted(place: ConfigurationPlace) -> str:
-    """``attributes.principal.copies[0]``; the empty place is the whole configuration."""
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
+def format_location(location: ConfigurationLocation) -> str:
+    """Format a location, such as ``attributes.principal.copies[0]``; the empty location is the whole configuration."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in location)
     return text.removeprefix(".") or "configuration"
 
 
-def is_secret(place: ConfigurationPlace) -> bool:
-    """Whether a value given at this place may hold (or be mistaken for) a secret."""
-    return any(place[: len(s)] == s[: len(place)] for s in SECRETS)
+def is_secret(location: ConfigurationLocation) -> bool:
+    """Whether a value at this location may contain a secret, or was meant as one."""
+    return any(location[: len(s)] == s[: len(location)] for s in SECRET_LOCATIONS)
 
 
-def refusal(value: Any, place: ConfigurationPlace) -> str:
-    """Says of what stands at a place that it is not allowed; shows the value if it is simple, short and no secret."""
-    return "nothing is given" if value is None else f"{_given(value, place)} is not allowed"
+def not_allowed(value: Any, location: ConfigurationLocation) -> str:
+    """Say that the value at a location is not allowed; show the value only if it is a short scalar and no secret."""
+    return "nothing is given" if value is None else f"{_describe_given(value, location)} is not allowed"
 
 
-def _given(value: Any, place: ConfigurationPlace) -> str:
+def _describe_given(value: Any, location: ConfigurationLocation) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    return "what is given" if is_secret(place) else simple(value)
+    return "what is given" if is_secret(location) else format_scalar(value)
 
 
-def simple(value: str | float) -> str:
-    """A scalar as YAML writes it, cut to 60 characters."""
+def format_scalar(value: str | float) -> str:
+    """Format a scalar as in YAML, truncated to 60 characters."""
     if isinstance(value, bool):
         return str(value).lower()
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def listed_words(options: Iterable[str]) -> str:
-    """``a, b or c``."""
+def join_options(options: Iterable[str]) -> str:
+    """Join options as ``a, b or c``."""
     *most, last = list(options)
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def hint(word: str, options: Iterable[str]) -> str:
-    """``; did you mean 'reject'?`` where one of the options is close, else nothing."""
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Return ``; did you mean 'reject'?`` for a similar option, otherwise an empty text."""
     close = get_close_matches(word, list(options), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def allowed(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
-    """What a schema takes."""
-    schema = resolved(schema, root)
+def allowed_values(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+    """Describe the values that a schema allows."""
+    schema = resolve_reference(schema, root)
     if "anyOf" in schema:
-        return listed_words(allowed(option, root) for option in schema["anyOf"])
+        return join_options(allowed_values(option, root) for option in schema["anyOf"])
     if "oneOf" in schema:
-        return "a mapping with name, and what that mechanism takes"
-    if options := choices(schema):
-        return listed_words(options)
-    if meaning := MEANINGS.get(schema.get("pattern", "")):
+        return "a mapping with name and the parameters of that mechanism"
+    if options := enumeration(schema):
+        return join_options(options)
+    if meaning := PATTERN_MEANINGS.get(schema.get("pattern", "")):
         return meaning
-    return _kind(schema, root)
+    return _describe_type(schema, root)
 
 
-def choices(schema: Mapping[str, Any]) -> list[str]:
-    """The values of an enumeration."""
+def enumeration(schema: Mapping[str, Any]) -> list[str]:
+    """Return the values of an enumeration."""
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return [str(value) for value in values]
 
 
-def _kind(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _describe_type(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     kind = schema["type"]
     if kind in {"integer", "number"}:
-        return f"a {'whole ' if kind == 'integer' else ''}number{bounds(schema)}"
+        return f"a {'whole ' if kind == 'integer' else ''}number{numeric_bounds(schema)}"
     if kind == "object":
-        return f"a mapping{_keys(schema)}"
+        return f"a mapping{_describe_keys(schema)}"
     if kind == "array":
-        return f"a list{_items(schema, root)}"
+        return f"a list{_describe_items(schema, root)}"
     return f"{TYPE_NAMES[kind]}{' that is not empty' if schema.get('minLength') else ''}"
 
 
-def _keys(schema: Mapping[str, Any]) -> str:
-    return f" with {listed_words(schema['properties'])}" if "properties" in schema else ""
+def _describe_keys(schema: Mapping[str, Any]) -> str:
+    return f" with {join_options(schema['properties'])}" if "properties" in schema else ""
 
 
-def _items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
+def _describe_items(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
     parts: Sequence[Mapping[str, Any]] = schema.get("prefixItems", [])
     if parts:
-        return f" of {len(parts)}: each {allowed(parts[0], root)}"
-    return f" of {allowed(schema['items'], root)}" if "items" in schema else ""
+        return f" of {len(parts)}: each {allowed_values(parts[0], root)}"
+    return f" of {allowed_values(schema['items'], root)}" if "items" in schema else ""
 
 
-def bounds(schema: Mapping[str, Any]) -> str:
-    """`` from 0 to 10``, `` of at least 1``, `` above 0 and at most 10``."""
+def numeric_bounds(schema: Mapping[str, Any]) -> str:
+    """Describe numeric bounds: `` from 0 to 10``, `` of at least 1``, `` above 0 and at most 10``."""
     if {"minimum", "maximum"} <= schema.keys():
         return f" from {schema['minimum']} to {schema['maximum']}"
     words = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}

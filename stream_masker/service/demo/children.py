@@ -1,4 +1,4 @@
-"""The service's processes as children of the demonstration: started by the same command line, ended by their id."""
+"""The service's processes as child processes of the demonstration, started through the command line."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ from types import TracebackType
 import stream_masker
 from stream_masker.errors import ServiceError
 
-HERE = Path(stream_masker.__file__).parents[1]
-"""Where this package lies, which may be another one than in the working directory: kernels are compiled for each."""
+PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
+"""The folder that contains this package. Children import it from there, even if another copy is installed."""
 
 TERMINATE_SECONDS = 15.0
 SHOWN_LINES = 5
 
 
-class Children:
-    """Runs ``stream-masker`` commands, each with its log in ``folder``; ends them all when it is left."""
+class ChildProcesses:
+    """Runs ``stream-masker`` commands, each with its log in ``folder``; terminates them all on exit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def __enter__(self) -> Children:
+    def __enter__(self) -> ChildProcesses:
         return self
 
     def start(self, name: str, arguments: Sequence[str]) -> None:
-        """Starts ``stream-masker NAME ARGUMENTS…``."""
+        """Start ``stream-masker NAME ARGUMENTS…``."""
         with self._log(name).open("wb") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own command line
                 [sys.executable, "-P", "-m", "stream_masker", name, *arguments],
                 stdout=log,
                 stderr=log,
-                env=_this_package_first(),
+                env=_child_environment(),
             )
 
     def check(self, *, finished: Sequence[str] = ()) -> None:
-        """Raises ServiceError with the end of its log when a child has stopped; those in ``finished`` may, with 0."""
+        """Raise ServiceError with the end of its log if a child has stopped; ``finished`` ones may exit with 0."""
         for name, process in self._running.items():
             code = process.poll()
             if code is not None and (code != 0 or name not in finished):
                 raise ServiceError(f"{name} stopped with exit code {code}: {self._last_lines(name)}")
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         for process in self._running.values():
             process.terminate()
         for process in self._running.values():
@@ -58,12 +60,12 @@ class Children:
 
     def _last_lines(self, name: str) -> str:
         with self._log(name).open(errors="replace") as lines:
-            return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "it said nothing"
+            return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "no output"
 
 
-def _this_package_first() -> dict[str, str]:
+def _child_environment() -> dict[str, str]:
     path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *([path] if path else [])])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE_PARENT), *([path] if path else [])])}
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

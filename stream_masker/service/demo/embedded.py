@@ -1,4 +1,4 @@
-"""librdkafka's own broker, in this process's memory: for trying out only, nothing is kept."""
+"""librdkafka's mock broker, embedded in this process: for trials only, nothing is stored."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ START_SECONDS = 10.0
 
 
 class EmbeddedBroker:
-    """A context manager; ``address`` is the broker's host:port while it is open.
+    """Context manager that runs the broker; ``address`` is its host:port while it is open.
 
-    It speaks enough of Kafka's protocol for groups and transactions. It has no CreateTopics: topics appear on first
-    use with four partitions. It does not hide aborted transactions from readers.
+    It supports consumer groups and transactions. It has no CreateTopics: topics are created on first use with four
+    partitions. It does not hide aborted transactions from readers.
     """
 
     def __enter__(self) -> EmbeddedBroker:
@@ -27,5 +27,7 @@ class EmbeddedBroker:
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         del self._client

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.demo.children import Children
+from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.embedded import EmbeddedBroker
-from stream_masker.service.demo.setting import DemoSetting, is_served, prepare_demo
-from stream_masker.service.demo.view import DemoView, say, statistics_lines
-from stream_masker.service.demo.watch import POLL_SECONDS, Observed, TopicWatcher
+from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.view import DemoView, print_plain, statistics_lines
+from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up
 
 STALL_SECONDS = 120.0
 SETTLE_SECONDS = 10.0
@@ -26,10 +26,11 @@ SETTLE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What the demonstration is asked for.
+    """The options of the demonstration.
 
-    records: events to generate; rate: events a second, 0 for full speed; bootstrap_servers: a real broker, or none
-    for the embedded one; port: of the calibrator's /metrics, the worker's is the next.
+    records: number of events to generate; rate: events per second, 0 for full speed; correlation and seed: of the
+    generated events; bootstrap_servers: a Kafka cluster, empty for the embedded broker; port: of the calibrator's
+    /metrics (the worker uses the next one).
     """
 
     records: int = 20_000
@@ -41,89 +42,92 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions, console: Console) -> None:
-    """Runs every process of the service on generated events until all are accounted for.
+    """Run all processes of the service on generated events until every event is accounted for.
 
-    Raises ServiceError when a process stops, or when nothing happens for two minutes.
+    Raises ServiceError if a process stops, or if there is no progress for two minutes.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
-        setting = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
-        say(console, "preparing ICD-10-CM and compiled kernels (the first time takes a minute) …")
-        warm_up(setting.configuration)
+        environment = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
+        print_plain(console, "preparing ICD-10-CM and compiling kernels (the first run takes a minute) …")
+        warm_up(environment.configuration)
         if options.bootstrap_servers:
-            prepare_topics(setting.configuration)
-        _watch(options, setting, stack, console)
+            prepare_topics(environment.configuration)
+        _run_processes(options, environment, stack, console)
 
 
 def _embedded(stack: ExitStack, console: Console) -> str:
-    say(console, "no --bootstrap-servers: this uses librdkafka's embedded broker, in memory, for trying out only")
+    print_plain(console, "no --bootstrap-servers: using librdkafka's embedded in-memory broker, for trials only")
     return stack.enter_context(EmbeddedBroker()).address
 
 
-def _watch(options: DemoOptions, setting: DemoSetting, stack: ExitStack, console: Console) -> None:
-    watcher = TopicWatcher(setting.configuration)
+def _run_processes(options: DemoOptions, environment: DemoEnvironment, stack: ExitStack, console: Console) -> None:
+    watcher = TopicWatcher(environment.configuration)
     stack.callback(watcher.close)
-    children = stack.enter_context(Children(setting.folder))
-    _start(options, setting, children)
-    for name, port in (("calibrator", setting.calibrator_port), ("worker", setting.worker_port)):
-        say(console, f"{name}: http://127.0.0.1:{port}/metrics")
+    children = stack.enter_context(ChildProcesses(environment.folder))
+    _start(options, environment, children)
+    for name, port in (("calibrator", environment.calibrator_port), ("worker", environment.worker_port)):
+        print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
     start = time.monotonic()
-    taxonomies = build_taxonomies(setting.configuration)
+    taxonomies = build_taxonomies(environment.configuration)
     with DemoView(console, options.records, taxonomies) as view:
-        _follow(watcher, children, view, options.records)
-    _summarise(watcher.seen, time.monotonic() - start, console)
-    say(console, "\n".join(statistics_lines(watcher.seen, taxonomies)))
+        _watch_until_done(watcher, children, view, options.records)
+    _print_summary(watcher.observations, time.monotonic() - start, console)
+    print_plain(console, "\n".join(statistics_lines(watcher.observations, taxonomies)))
 
 
-def _start(options: DemoOptions, setting: DemoSetting, children: Children) -> None:
-    config = ["--config", str(setting.file)]
+def _start(options: DemoOptions, environment: DemoEnvironment, children: ChildProcesses) -> None:
+    config = ["--config", str(environment.file)]
     children.start("calibrator", config)
-    children.start("worker", [*config, "--http-port", str(setting.worker_port)])
-    _until_served(children, setting)
+    children.start("worker", [*config, "--http-port", str(environment.worker_port)])
+    _await_metrics(children, environment)
     events = ["--records", str(options.records), "--rate", str(options.rate), "--seed", str(options.seed)]
     drift = ["--correlation", str(options.correlation), "--drift-after", str(options.records // 2)]
     children.start("simulate", [*config, *events, *drift])
 
 
-def _until_served(children: Children, setting: DemoSetting) -> None:
-    """Waits until both processes serve their metrics, so that events do not pile up before they start."""
-    waiting = {setting.calibrator_port, setting.worker_port}
+def _await_metrics(children: ChildProcesses, environment: DemoEnvironment) -> None:
+    """Wait until both processes serve their metrics, so that events do not pile up before they start."""
+    waiting = {environment.calibrator_port, environment.worker_port}
     deadline = time.monotonic() + STALL_SECONDS
     while waiting:
         children.check()
         waiting = {port for port in waiting if not is_served(port)}
         if time.monotonic() > deadline:
-            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s at the ports {sorted(waiting)}")
+            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s on the ports {sorted(waiting)}")
         time.sleep(POLL_SECONDS)
 
 
-def _follow(watcher: TopicWatcher, children: Children, view: DemoView, records: int) -> None:
-    """Until every record is masked or rejected and the statistics had time to follow."""
-    seen, progressed, counted = watcher.seen, time.monotonic(), 0
+def _watch_until_done(watcher: TopicWatcher, children: ChildProcesses, view: DemoView, records: int) -> None:
+    """Update the view until every record is masked or rejected and the statistics had time to follow."""
+    observations, progressed, counted = watcher.observations, time.monotonic(), 0
     finished: float | None = None
     while finished is None or time.monotonic() < finished:
         watcher.poll()
         children.check(finished=("simulate",))
-        view.update(seen)
-        if (count := seen.produced + seen.outcomes) > counted:
+        view.update(observations)
+        if (count := observations.produced + observations.outcomes) > counted:
             progressed, counted = time.monotonic(), count
         if time.monotonic() - progressed > STALL_SECONDS:
-            raise ServiceError(f"nothing happened for {STALL_SECONDS:.0f} s; {seen.outcomes:,} records were done")
-        if seen.outcomes >= records and (finished is None or _settled(seen)):
-            finished = time.monotonic() + (0.0 if _settled(seen) else SETTLE_SECONDS)
+            raise ServiceError(
+                f"no progress for {STALL_SECONDS:.0f} s; {observations.outcomes:,} records were processed"
+            )
+        if observations.outcomes >= records and (finished is None or _utility_published(observations)):
+            finished = time.monotonic() + (0.0 if _utility_published(observations) else SETTLE_SECONDS)
 
 
-def _settled(seen: Observed) -> bool:
-    """Whether statistics of masked records, with their utility, have been seen."""
-    return seen.drift is not None and seen.drift.utility is not None
+def _utility_published(observations: Observations) -> bool:
+    """Whether statistics of masked records, with their utility, have been published."""
+    return observations.drift is not None and observations.drift.utility is not None
 
 
-def _summarise(seen: Observed, seconds: float, console: Console) -> None:
-    version = 0 if seen.statistics is None else seen.statistics.version
+def _print_summary(observations: Observations, seconds: float, console: Console) -> None:
+    version = 0 if observations.statistics is None else observations.statistics.version
     lines = [
-        f"{seen.produced:,} events produced, {seen.masked:,} masked, {seen.rejected.total():,} rejected: "
-        f"{seen.outcomes:,} accounted for, in {seconds:.1f} s",
-        f"{version} statistics versions; peak drift from the baseline (Jensen-Shannon) {seen.peak_divergence:.3f}",
+        f"{observations.produced:,} events produced, {observations.masked:,} masked, "
+        f"{observations.rejected.total():,} rejected: {observations.outcomes:,} accounted for, in {seconds:.1f} s",
+        f"{version} statistics versions; "
+        f"peak drift from the baseline (Jensen-Shannon) {observations.peak_divergence:.3f}",
     ]
-    say(console, "\n".join(lines))
+    print_plain(console, "\n".join(lines))

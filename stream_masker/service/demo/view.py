@@ -1,4 +1,4 @@
-"""The demonstration on a terminal (live) or in a file (line by line)."""
+"""The display of the demonstration: live on a terminal, line by line elsewhere."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.service.demo.watch import Observed, ObservedEvent
+from stream_masker.service.demo.watch import Observations, ObservedEvent
 
 PLAIN_SECONDS = 1.0
 SHOWN_SECONDARIES = 2
 
-ShownFigures = Mapping[str, Any]
+ReportedMeasures = Mapping[str, Any]
 
 
-def say(console: Console, text: str) -> None:
-    """Prints text as it is, unwrapped."""
+def print_plain(console: Console, text: str) -> None:
+    """Print text unformatted and unwrapped."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class DemoView:
-    """Shows ``Observed``; a context manager. ``taxonomies``: for the labels of concepts."""
+    """Context manager that displays ``Observations``; ``taxonomies`` provide the labels of concepts."""
 
     def __init__(self, console: Console, records: int, taxonomies: Mapping[str, Taxonomy]) -> None:
         self._console = console
@@ -37,9 +37,9 @@ class DemoView:
         self._taxonomies = taxonomies
         self._live = Live(console=console, refresh_per_second=5) if console.is_terminal else None
         self._start = time.monotonic()
-        self._told = 0.0
-        self._told_version = 0
-        self._told_pair = False
+        self._printed_at = 0.0
+        self._printed_version = 0
+        self._printed_pair = False
 
     def __enter__(self) -> DemoView:
         if self._live is not None:
@@ -50,51 +50,56 @@ class DemoView:
         if self._live is not None:
             self._live.stop()
 
-    def update(self, seen: Observed) -> None:
-        """Shows what was seen by now; on no terminal only what is new."""
+    def update(self, observations: Observations) -> None:
+        """Display the observations; without a terminal, print only what is new."""
         if self._live is not None:
-            self._live.update(self._screen(seen))
+            self._live.update(self._screen(observations))
         else:
-            self._tell(seen)
+            self._print_new(observations)
 
-    def _tell(self, seen: Observed) -> None:
-        if time.monotonic() - self._told >= PLAIN_SECONDS:
-            self._told = time.monotonic()
-            say(
+    def _print_new(self, observations: Observations) -> None:
+        if time.monotonic() - self._printed_at >= PLAIN_SECONDS:
+            self._printed_at = time.monotonic()
+            print_plain(
                 self._console,
-                f"{seen.produced:,} produced, {seen.outcomes:,} masked or rejected, {self._rate(seen):,.0f}/s",
+                f"{observations.produced:,} produced, {observations.outcomes:,} masked or rejected, "
+                f"{self._rate(observations):,.0f}/s",
             )
-        version = 0 if seen.drift is None else seen.drift.version
-        if version > self._told_version:
-            self._told_version = version
-            say(self._console, "\n".join(statistics_lines(seen, self._taxonomies)))
-        if seen.pair is not None and not self._told_pair:
-            self._told_pair = True
-            say(self._console, "\n".join(pair_lines(*seen.pair)))
+        version = 0 if observations.drift is None else observations.drift.version
+        if version > self._printed_version:
+            self._printed_version = version
+            print_plain(self._console, "\n".join(statistics_lines(observations, self._taxonomies)))
+        if observations.pair is not None and not self._printed_pair:
+            self._printed_pair = True
+            print_plain(self._console, "\n".join(pair_lines(*observations.pair)))
 
-    def _rate(self, seen: Observed) -> float:
-        return seen.outcomes / max(time.monotonic() - self._start, 1e-9)
+    def _rate(self, observations: Observations) -> float:
+        return observations.outcomes / max(time.monotonic() - self._start, 1e-9)
 
-    def _screen(self, seen: Observed) -> RenderableType:
+    def _screen(self, observations: Observations) -> RenderableType:
         progress = Table.grid(expand=True, padding=(0, 1))
         progress.add_row(
-            f"{seen.produced:,} produced", f"{seen.outcomes:,} masked or rejected", f"{self._rate(seen):,.0f} records/s"
+            f"{observations.produced:,} produced",
+            f"{observations.outcomes:,} masked or rejected",
+            f"{self._rate(observations):,.0f} records/s",
         )
-        bar = ProgressBar(total=self._records, completed=min(seen.outcomes, self._records))
+        bar = ProgressBar(total=self._records, completed=min(observations.outcomes, self._records))
         parts: list[RenderableType] = [Panel(Group(progress, bar), title="stream-masker demo")]
-        parts.append(Panel(Text("\n".join(statistics_lines(seen, self._taxonomies))), title="calibration window"))
-        if seen.pair is not None:
-            parts.append(Panel(Columns([Text("\n".join(pair_lines(*seen.pair)))]), title="one synthetic event"))
+        parts.append(
+            Panel(Text("\n".join(statistics_lines(observations, self._taxonomies))), title="calibration window")
+        )
+        if observations.pair is not None:
+            parts.append(Panel(Columns([Text("\n".join(pair_lines(*observations.pair)))]), title="one synthetic event"))
         return Group(*parts)
 
 
-def statistics_lines(seen: Observed, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
-    """Version, sMean by label, sVar, sdCor, RMSE and drift, a line each."""
-    if seen.statistics is None:
-        return ["no statistics yet: the worker holds back every record until the first ones are there"]
-    message, statistics = seen.statistics, seen.statistics.statistics
+def statistics_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
+    """Return the lines for the version, sMean with labels, sVar, sdCor, RMSE and drift."""
+    if observations.statistics is None:
+        return ["no statistics yet: the worker holds all records until the first version is published"]
+    message, statistics = observations.statistics, observations.statistics.statistics
     lines = [f"statistics version {message.version} ({message.source}, {statistics.records:,} records)"]
-    utility, drift = (_measures(seen, part) for part in ("utility", "baseline"))
+    utility, drift = (_measures(observations, part) for part in ("utility", "baseline"))
     for name in statistics.attributes:
         concept = statistics.mean[name]
         label = taxonomies[name].label(concept)
@@ -103,12 +108,12 @@ def statistics_lines(seen: Observed, taxonomies: Mapping[str, Taxonomy]) -> list
     return lines + list(_correlations(statistics.attributes, statistics.correlation, utility))
 
 
-def _measures(seen: Observed, part: str) -> ShownFigures:
-    measures = None if seen.drift is None else getattr(seen.drift, part)
+def _measures(observations: Observations, part: str) -> ReportedMeasures:
+    measures = None if observations.drift is None else getattr(observations.drift, part)
     return measures or {"attributes": {}, "pairs": []}
 
 
-def _utility_of(utility: ShownFigures, name: str) -> Iterator[str]:
+def _utility_of(utility: ReportedMeasures, name: str) -> Iterator[str]:
     if figures := utility["attributes"].get(name):
         yield (
             f"masked: sVar {figures['variance']:.4f}, "
@@ -116,7 +121,7 @@ def _utility_of(utility: ShownFigures, name: str) -> Iterator[str]:
         )
 
 
-def _drift_of(drift: ShownFigures, name: str) -> Iterator[str]:
+def _drift_of(drift: ReportedMeasures, name: str) -> Iterator[str]:
     if figures := drift["attributes"].get(name):
         yield (
             f"drift from the baseline: sMean {figures['mean']:.3f}, sVar {figures['variance']:.4f}, "
@@ -124,17 +129,17 @@ def _drift_of(drift: ShownFigures, name: str) -> Iterator[str]:
         )
 
 
-def _correlations(names: tuple[str, ...], correlation: Any, utility: ShownFigures) -> Iterator[str]:
+def _correlations(names: tuple[str, ...], correlation: Any, utility: ReportedMeasures) -> Iterator[str]:
     masked = {tuple(pair["attributes"]): pair["correlation"] for pair in utility["pairs"]}
     for i, first in enumerate(names):
         for j in range(i + 1, len(names)):
             after = masked.get((first, names[j]))
-            told = "not known yet" if after is None else f"{after:.4f}"
-            yield f"  sdCor({first}, {names[j]}): original {correlation[i][j]:.4f}, masked {told}"
+            masked_text = "not known yet" if after is None else f"{after:.4f}"
+            yield f"  sdCor({first}, {names[j]}): original {correlation[i][j]:.4f}, masked {masked_text}"
 
 
 def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:
-    """One event before and after, which may be shown because it was generated."""
+    """Return the lines for one event before and after masking; it may be shown because it is synthetic."""
     lines = [f"synthetic event {before['encounter_id']}, before -> after"]
     lines.append(f"  principal: {_diagnosis(before, 'principal')} -> {_diagnosis(after, 'principal')}")
     both = zip(before["diagnoses"]["secondary"], after["diagnoses"]["secondary"], strict=False)

@@ -1,4 +1,4 @@
-"""What the demonstration sees on the topics: progress, statistics, drift, and one event before and after."""
+"""Observations of the demonstration from the topics: progress, statistics, drift, one event before and after."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from stream_masker.service.configuration.model import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
-REMEMBERED_EVENTS = 500
+MAX_REMEMBERED_EVENTS = 500
 POLL_SECONDS = 0.1
-METADATA_SECONDS = 10.0
+DEMO_METADATA_SECONDS = 10.0
 
-READER = {
+READER_PROPERTIES = {
     "group.id": "stream-masker-demo",
     "enable.auto.commit": False,
     "isolation.level": "read_committed",
@@ -41,8 +41,8 @@ Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 
 
 @dataclass(slots=True)
-class Observed:
-    """Everything seen so far. ``before`` holds the first input events by id, until one of them is seen masked."""
+class Observations:
+    """Everything observed so far. ``before``: the first input events by id, until one of them is found masked."""
 
     produced: int = 0
     masked: int = 0
@@ -60,7 +60,7 @@ class Observed:
 
     def on_input(self, message: Message) -> None:
         self.produced += 1
-        if self.pair is None and len(self.before) < REMEMBERED_EVENTS:
+        if self.pair is None and len(self.before) < MAX_REMEMBERED_EVENTS:
             event = orjson.loads(_value(message))
             self.before[event["encounter_id"]] = event
 
@@ -76,7 +76,7 @@ class Observed:
         self.rejected[decode_rejection(_value(message))[2].reason] += 1
 
     def on_statistics(self, message: Message) -> None:
-        self._newest.offer(message.key(), message.value())
+        self._newest.add(message.key(), message.value())
         for published in self._newest.take()[:1]:
             self.statistics = _newer(self.statistics, decode_statistics(published.value))
 
@@ -88,12 +88,12 @@ class Observed:
 
 
 def _newer(known: Versioned | None, other: Versioned) -> Versioned:
-    """The topics may have several partitions, so that versions may come out of order."""
+    """Return the newer version; topics may have several partitions, so versions may arrive out of order."""
     return other if known is None or other.version > known.version else known
 
 
 def _interesting(before: ObservedEvent, after: ObservedEvent) -> bool:
-    """Whether both the principal and the first secondary diagnosis changed: small noise may keep a code."""
+    """Whether the principal and the first secondary diagnosis both changed; small noise may keep a code."""
     return all(old != new for old, new in zip(_first_codes(before), _first_codes(after), strict=True))
 
 
@@ -107,27 +107,27 @@ def _value(message: Message) -> bytes:
 
 
 class TopicWatcher:
-    """Reads all topics of a configuration from their beginning, without a group."""
+    """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.seen = Observed()
-        self._handlers = _handlers(configuration.topics, self.seen)
-        self._consumer = Consumer({**confluent_properties(configuration), **READER})
+        self.observations = Observations()
+        self._handlers = _handlers(configuration.topics, self.observations)
+        self._consumer = Consumer({**confluent_properties(configuration), **READER_PROPERTIES})
         self._partitions(configuration.topics.calibration)
         self._consumer.assign([part for topic in self._handlers for part in self._partitions(topic)])
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic, which appears by being asked for where the broker is the embedded one."""
-        deadline = time.monotonic() + METADATA_SECONDS
+        """Return the partitions of a topic; on the embedded broker the request creates the topic."""
+        deadline = time.monotonic() + DEMO_METADATA_SECONDS
         while time.monotonic() < deadline:
-            found = self._consumer.list_topics(topic, timeout=METADATA_SECONDS).topics[topic].partitions
+            found = self._consumer.list_topics(topic, timeout=DEMO_METADATA_SECONDS).topics[topic].partitions
             if found:
                 return [TopicPartition(topic, number, 0) for number in found]
             time.sleep(POLL_SECONDS)
-        raise ServiceError(f"topic {topic} has no partitions after {METADATA_SECONDS:.0f} s")
+        raise ServiceError(f"topic {topic} has no partitions after {DEMO_METADATA_SECONDS:.0f} s")
 
     def poll(self) -> None:
-        """Takes in what came, for a tenth of a second at most."""
+        """Process new messages; waits at most ``POLL_SECONDS`` seconds."""
         for message in self._consumer.consume(1_000, POLL_SECONDS):
             error = message.error()
             if error is None:
@@ -139,11 +139,11 @@ class TopicWatcher:
         self._consumer.close()
 
 
-def _handlers(topics: TopicsSection, seen: Observed) -> dict[str, Callable[[Message], None]]:
+def _handlers(topics: TopicsSection, observations: Observations) -> dict[str, Callable[[Message], None]]:
     return {
-        topics.input: seen.on_input,
-        topics.output: seen.on_output,
-        topics.rejected: seen.on_rejected,
-        topics.statistics: seen.on_statistics,
-        topics.drift: seen.on_drift,
+        topics.input: observations.on_input,
+        topics.output: observations.on_output,
+        topics.rejected: observations.on_rejected,
+        topics.statistics: observations.on_statistics,
+        topics.drift: observations.on_drift,
     }

@@ -1,4 +1,4 @@
-"""Events from files: CSV rows mapped to fields, JSON lines as they are; malformed lines are told by their numbers."""
+"""Events from files: CSV rows mapped to fields, or JSON lines as they are; malformed lines are reported by number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import orjson
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.service.configuration.model import ProduceSection
-from stream_masker.service.events.event_builder import NO_FIELD, event_shape, row_builder
+from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 EVENT_SUFFIXES = (".csv", ".jsonl")
@@ -26,7 +26,7 @@ EVENT_SUFFIXES = (".csv", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class FileEvent:
-    """A record to publish."""
+    """An event to publish."""
 
     value: bytes
     key: bytes | None = None
@@ -34,20 +34,20 @@ class FileEvent:
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """A line that is no event: its number, from 1, and why; never what stands in it."""
+    """A line that is not an event: its number, from 1, and the reason, without its content."""
 
     line: int
     reason: str
 
 
 class MalformedError(Exception):
-    """A row that is no event; says why, never what stands in it."""
+    """A row that is not an event; the message is the reason, without the row's content."""
 
 
 class EventFile:
-    """A file of events, ``.csv`` or ``.jsonl``, each also ``.gz``: iterate over ``FileEvent`` and ``MalformedLine``.
+    """A file of events, ``.csv`` or ``.jsonl``, optionally with ``.gz``; iterates over its events and malformed lines.
 
-    Raises ServiceError when it cannot be read, ConfigurationError when the settings of ``produce`` do not fit it.
+    Raises ServiceError if it cannot be read, ConfigurationError if the settings of ``produce`` do not fit it.
     """
 
     def __init__(self, file: File, *, settings: ProduceSection) -> None:
@@ -55,14 +55,16 @@ class EventFile:
         self.name = file.name
         self._settings = settings
         self._key = key_getter(settings.key)
-        self._raw = _opened(file)
+        self._raw = _open(file)
         self._file = gzip.GzipFile(fileobj=self._raw) if file.suffix == ".gz" else self._raw
         self.size = file.stat().st_size
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._raw.close()
 
     def __iter__(self) -> Iterator[FileEvent | MalformedLine]:
@@ -73,7 +75,7 @@ class EventFile:
 
     @property
     def position(self) -> int:
-        """Bytes of the file, as it lies on the disk, that have been read."""
+        """The number of bytes read from the file on disk."""
         return self._raw.tell()
 
     def _lines(self) -> Iterator[FileEvent | MalformedLine]:
@@ -94,7 +96,7 @@ class EventFile:
         text = io.TextIOWrapper(self._file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, strict=True)
         rows = EventRows(_header(reader, self.name), self._settings)
-        while (row := _next(reader)) is not None:
+        while (row := _next_row(reader)) is not None:
             if row:
                 yield self._row(rows, row, reader.line_num)
 
@@ -107,7 +109,7 @@ class EventFile:
 
 
 class EventRows:
-    """Turns the rows of a CSV file with the given header into events. Raises ConfigurationError if they do not fit."""
+    """Converts the rows of a CSV file to events. Raises ConfigurationError if the settings do not fit the header."""
 
     def __init__(self, header: Sequence[str], settings: ProduceSection) -> None:
         self._width = len(header)
@@ -116,14 +118,14 @@ class EventRows:
         _require(header, (*paths, *settings.numbers))
         self._numbers = [header.index(column) for column in settings.numbers]
         flat = {column: Path(column, (NameStep(column),)) for column in header}
-        self._build = row_builder(event_shape(paths or flat), header)
+        self._build = row_builder(event_tree(paths or flat), header)
 
     def event(self, row: Sequence[str] | MalformedError) -> JsonValue:
-        """The event of a row. Raises MalformedError."""
+        """Return the event of a row. Raises MalformedError."""
         if isinstance(row, MalformedError):
             raise row
         if len(row) != self._width:
-            raise MalformedError(f"{len(row)} cells where the header has {self._width}")
+            raise MalformedError(f"{len(row)} cells, but the header has {self._width}")
         cells: list[Any] = [NO_FIELD if cell in self._nulls else cell for cell in row]
         for column in self._numbers:
             cells[column] = cells[column] if cells[column] is NO_FIELD else _number(cells[column], column)
@@ -131,7 +133,7 @@ class EventRows:
 
 
 def key_getter(path: str | None) -> GetKey:
-    """Reads the message key out of an event; None where the event has no value there, and without a path."""
+    """Return a function that reads an event's message key; None if the event has no value there, or without a path."""
     if path is None:
         return lambda _: None
     steps = [_plain(step, path) for step in compile_path(path).steps]
@@ -152,17 +154,17 @@ def _plain(step: object, path: str) -> str | int:
         return step.key
     if isinstance(step, IndexStep):
         return step.position
-    raise ConfigurationError(f"produce.key: {path!r} selects several values: use names and numbers only")
+    raise ConfigurationError(f"produce.key: {path!r} selects several values: use only names and indices")
 
 
 def _kind(file: File) -> str:
     suffix = File(file.stem).suffix if file.suffix == ".gz" else file.suffix
     if suffix not in EVENT_SUFFIXES:
-        raise ServiceError(f"{file.name}: events are read from .csv and .jsonl files, each also .gz")
+        raise ServiceError(f"{file.name}: events are read from .csv and .jsonl files, optionally with .gz")
     return suffix
 
 
-def _opened(file: File) -> BinaryIO:
+def _open(file: File) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
@@ -170,15 +172,15 @@ def _opened(file: File) -> BinaryIO:
 
 
 def _header(reader: Iterator[list[str]], name: str) -> list[str]:
-    header = _next(reader)
+    header = _next_row(reader)
     if not header or isinstance(header, MalformedError):
-        raise ServiceError(f"{name} does not begin with a line of column names")
+        raise ServiceError(f"{name} does not start with a line of column names")
     if len(set(header)) < len(header):
         raise ServiceError(f"{name}: two of its {len(header)} columns have the same name")
     return header
 
 
-def _next(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
+def _next_row(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
     try:
         return next(reader, None)
     except csv.Error:
@@ -188,18 +190,18 @@ def _next(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
 def _require(header: Sequence[str], columns: Sequence[str]) -> None:
     missing = sorted({repr(column) for column in columns if column not in header})
     if missing:
-        raise ConfigurationError(f"produce names columns that the file does not have: {', '.join(missing)}")
+        raise ConfigurationError(f"produce names columns that are not in the file: {', '.join(missing)}")
 
 
 def _number(cell: str, column: int) -> int | float:
-    for read in (int, float):
+    for parse in (int, float):
         try:
-            number = read(cell)
+            number = parse(cell)
         except ValueError:
             continue
         if math.isfinite(number):
             return number
-    raise MalformedError(f"column {column + 1} is no number")
+    raise MalformedError(f"column {column + 1} is not a number")
 
 
 def _encoded(event: JsonValue) -> bytes:

@@ -1,4 +1,4 @@
-"""Synthetic discharges: correlated and skewed like real ones, of nobody, and the same for the same seed."""
+"""Synthetic discharge events: correlated and skewed like real ones, and reproducible from a seed."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.paths import JsonValue, Path, compile_path
 from stream_masker.service.configuration.build import build_taxonomies, numeric_range
-from stream_masker.service.configuration.fieldpaths import POSITION
+from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.model import AttributeSection, Configuration
-from stream_masker.service.events.event_builder import ColumnPath, assemble, event_shape
-from stream_masker.service.events.synthetic_codes import AFTER, BEFORE, Companions, Popularity
+from stream_masker.service.events.event_builder import ColumnValues, assemble, event_tree
+from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
 
-GENERATED_BLOCK = 8_192
-"""Events that are made at once."""
+BLOCK_EVENTS = 8_192
+"""The number of events that are generated together."""
 
-SECONDARY_COUNTS = np.array([0.18, 0.22, 0.25, 0.20, 0.15])
+ELEMENT_COUNT_SHARES = np.array([0.18, 0.22, 0.25, 0.20, 0.15])
 """The shares of events with 1, 2, ... elements in their array attributes."""
 
-RETURNING = 0.3
+RETURNING_SHARE = 0.3
 """The share of events that are another visit of an earlier patient."""
 
 LONGEST_STAY = 60
-PATIENT = "patient.id"
+PATIENT_PATH = "patient.id"
 
-IDENTITY = {name: compile_path(name) for name in ("encounter_id", PATIENT, "patient.name", "age", "sex", "stay_days")}
-"""Every event's fields beside the attributes."""
+IDENTITY_PATHS = {
+    name: compile_path(name) for name in ("encounter_id", PATIENT_PATH, "patient.name", "age", "sex", "stay_days")
+}
+"""The fields of every event besides its attributes."""
 
 
-NO_NUMBERS: Mapping[Path, Numeric] = {}
+NO_NUMERIC_PATHS: Mapping[Path, Numeric] = {}
 
-PERIOD_SPAN = 100.0
-"""How far numbers without bounds spread."""
+UNBOUNDED_SPAN = 100.0
+"""The range of numbers without bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticAttribute:
-    """An attribute to fill: its leaves are drawn and written at ``path`` and ``copies``, their labels at ``label``."""
+    """An attribute to generate: leaves are drawn and written to ``path`` and ``copies``, their labels to ``label``."""
 
     name: str
     taxonomy: Taxonomy
@@ -53,12 +55,12 @@ class SyntheticAttribute:
 
     @property
     def is_array(self) -> bool:
-        """Whether it has 1 to 5 values an event, not one."""
+        """Whether an event has 1 to 5 values of it instead of one."""
         return self.path.arrays > 0
 
     @property
     def columns(self) -> dict[str, Path]:
-        """Everything to be written: columns by name."""
+        """The paths of everything to write, by column name."""
         label = {} if self.label is None else {f"{self.name} label": self.label}
         return {f"{self.name} {i}": path for i, path in enumerate((self.path, *self.copies))} | label
 
@@ -66,11 +68,11 @@ class SyntheticAttribute:
 class SyntheticDischarges:
     """Discharge events as JSON objects. The first scalar attribute is the principal diagnosis.
 
-    Popularity is Zipf-like over the leaves of each taxonomy. Every other attribute's code depends on the principal's
-    with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), the popularity of the
-    chapters changes places and the correlation is halved. Patients return, with the same name, age and sex.
+    The popularity of codes is Zipf-like over the leaves of each taxonomy. The codes of all other attributes depend on
+    the principal code with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), the
+    chapters exchange their popularity and the correlation is halved. Patients return with the same name, age and sex.
 
-    ``patient_paths``: further places for the patient's id. ``numbers``: places of numbers of those kinds. Raises
+    ``patient_paths``: further paths of the patient's id. ``numbers``: paths of numbers, with their ranges. Raises
     ParameterError for parameters out of range, ConfigurationError for paths that cannot be written (filters).
     """
 
@@ -82,7 +84,7 @@ class SyntheticDischarges:
         drift_after: int | None = None,
         seed: int = 0,
         patient_paths: Sequence[Path] = (),
-        numbers: Mapping[Path, Numeric] = NO_NUMBERS,
+        numbers: Mapping[Path, Numeric] = NO_NUMERIC_PATHS,
     ) -> None:
         _require_range(correlation, drift_after, attributes)
         rng = np.random.default_rng(seed)
@@ -90,51 +92,59 @@ class SyntheticDischarges:
         self._attributes = sorted(attributes, key=lambda a: a.is_array)
         known: dict[Taxonomy, Popularity] = {}
         self._codes = [_popularity(a.taxonomy, known, rng) for a in self._attributes]
-        self._companions = [Companions(self._codes[0], own, rng=rng) for own in self._codes[1:]]
+        self._companions = [CompanionCodes(self._codes[0], own, rng=rng) for own in self._codes[1:]]
         self._ids = [np.array(a.taxonomy.ids, dtype=object) for a in self._attributes]
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
-        self._patient_columns = [f"{PATIENT} {i}" for i, _ in enumerate(patient_paths)]
+        self._patient_columns = [f"{PATIENT_PATH} {i}" for i, _ in enumerate(patient_paths)]
         self._numbers = {f"number {i}": kind for i, kind in enumerate(numbers.values())}
-        self._shape = event_shape(
-            IDENTITY
+        self._tree = event_tree(
+            IDENTITY_PATHS
             | dict(zip(self._numbers, numbers, strict=True))
             | dict(zip(self._patient_columns, patient_paths, strict=True))
             | {column: path for a in attributes for column, path in a.columns.items()}
         )
 
     def events(self, records: int | None = None) -> Iterator[JsonValue]:
-        """So many events (None: without end), always from the first one."""
+        """Yield this number of events (None: unlimited), always from the first one."""
         return islice((event for block in self._blocks() for event in block), records)
 
     def _blocks(self) -> Iterator[list[JsonValue]]:
         patients = 0
         for number in count():
-            who, patients = _patients(GENERATED_BLOCK, patients, np.random.default_rng([self._seed, number, 1]))
-            yield self._block(number, who)
+            patients_of_block, patients = _patients(
+                BLOCK_EVENTS, patients, np.random.default_rng([self._seed, number, 1])
+            )
+            yield self._block(number, patients_of_block)
 
-    def _block(self, number: int, who: Int64Array) -> list[JsonValue]:
-        """A block before the drift, after it, or cut where it begins."""
-        start = number * GENERATED_BLOCK
-        cut = GENERATED_BLOCK if self._drift_after is None else max(0, min(self._drift_after - start, GENERATED_BLOCK))
-        before = self._made(number, who, BEFORE, self._correlation)[:cut] if cut else []
-        return before + (self._made(number, who, AFTER, self._correlation / 2)[cut:] if cut < GENERATED_BLOCK else [])
+    def _block(self, number: int, patients_of_block: Int64Array) -> list[JsonValue]:
+        """Return a block of events, which may contain the beginning of the drift."""
+        start = number * BLOCK_EVENTS
+        cut = BLOCK_EVENTS if self._drift_after is None else max(0, min(self._drift_after - start, BLOCK_EVENTS))
+        before = self._generate(number, patients_of_block, BEFORE_DRIFT, self._correlation)[:cut] if cut else []
+        return before + (
+            self._generate(number, patients_of_block, AFTER_DRIFT, self._correlation / 2)[cut:]
+            if cut < BLOCK_EVENTS
+            else []
+        )
 
-    def _made(self, number: int, who: Int64Array, regime: int, correlation: float) -> list[JsonValue]:
+    def _generate(self, number: int, patients_of_block: Int64Array, period: int, correlation: float) -> list[JsonValue]:
         rng = np.random.default_rng([self._seed, number, 2])
-        identity = self._identity(who, number * GENERATED_BLOCK, rng)
-        return assemble(self._shape, identity | self._coded(len(who), regime, correlation, rng))
+        identity = self._identity(patients_of_block, number * BLOCK_EVENTS, rng)
+        return assemble(self._tree, identity | self._code_columns(len(patients_of_block), period, correlation, rng))
 
-    def _coded(self, size: int, regime: int, correlation: float, rng: np.random.Generator) -> dict[str, ColumnPath]:
-        counts = rng.choice(len(SECONDARY_COUNTS), size, p=SECONDARY_COUNTS) + 1
-        principal = self._codes[0].draw(rng.random(size), regime)
-        columns = self._written(0, principal[:, None], counts)
+    def _code_columns(
+        self, size: int, period: int, correlation: float, rng: np.random.Generator
+    ) -> dict[str, ColumnValues]:
+        counts = rng.choice(len(ELEMENT_COUNT_SHARES), size, p=ELEMENT_COUNT_SHARES) + 1
+        principal = self._codes[0].draw(rng.random(size), period)
+        columns = self._attribute_columns(0, principal[:, None], counts)
         for i, companions in enumerate(self._companions, 1):
-            width = len(SECONDARY_COUNTS) if self._attributes[i].is_array else 1
-            codes = companions.draw(principal, width, correlation=correlation, regime=regime, rng=rng)
-            columns |= self._written(i, codes, counts)
+            width = len(ELEMENT_COUNT_SHARES) if self._attributes[i].is_array else 1
+            codes = companions.draw(principal, width, correlation=correlation, period=period, rng=rng)
+            columns |= self._attribute_columns(i, codes, counts)
         return columns
 
-    def _written(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnPath]:
+    def _attribute_columns(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnValues]:
         attribute = self._attributes[i]
         used, offsets = codes[:, 0], None
         if attribute.is_array:
@@ -143,16 +153,16 @@ class SyntheticDischarges:
         positions = self._codes[i].positions[used]
         ids, labels = self._ids[i][positions].tolist(), self._labels[i][positions].tolist()
         return {
-            column: ColumnPath(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns
+            column: ColumnValues(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns
         }
 
-    def _identity(self, patients: Int64Array, made: int, rng: np.random.Generator) -> dict[str, ColumnPath]:
+    def _identity(self, patients: Int64Array, first: int, rng: np.random.Generator) -> dict[str, ColumnValues]:
         ids = [f"syn-{number:07d}" for number in patients.tolist()]
         age, female = _person(patients, self._seed)
         stay = np.minimum(np.floor(rng.gamma(1.6, 2.6, len(patients))) + 1, LONGEST_STAY).astype(np.int64)
         fields = {
-            "encounter_id": [f"enc-{number:09d}" for number in range(made, made + len(ids))],
-            PATIENT: ids,
+            "encounter_id": [f"enc-{number:09d}" for number in range(first, first + len(ids))],
+            PATIENT_PATH: ids,
             "patient.name": [f"Synthetic Patient {number}" for number in patients.tolist()],
             "age": age.tolist(),
             "sex": np.where(female, "female", "male").tolist(),
@@ -160,32 +170,32 @@ class SyntheticDischarges:
             **dict.fromkeys(self._patient_columns, ids),
             **{column: _numbers(kind, len(ids), rng) for column, kind in self._numbers.items()},
         }
-        return {name: ColumnPath(values) for name, values in fields.items()}
+        return {name: ColumnValues(values) for name, values in fields.items()}
 
 
 def synthetic_discharges(
     configuration: Configuration, *, correlation: float = 0.6, drift_after: int | None = None, seed: int = 0
 ) -> SyntheticDischarges:
-    """Events that the configuration can read; the patient's id stands at its ``noise_key`` too. Loads the ontologies.
+    """Return events for a configuration, with the patient's id also at its ``noise_key``. Loads the ontologies.
 
     Raises like ``SyntheticDischarges``.
     """
     taxonomies = build_taxonomies(configuration)
     attributes = [_attribute(name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
-    taken = {*IDENTITY.values(), *(path for a in attributes for path in a.columns.values())}
+    used_paths = {*IDENTITY_PATHS.values(), *(path for a in attributes for path in a.columns.values())}
     key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
     return SyntheticDischarges(
         attributes,
         correlation=correlation,
         drift_after=drift_after,
         seed=seed,
-        patient_paths=[key] if key is not None and key not in taken else [],
-        numbers={path: kind for path, kind in _kinds(configuration).items() if path not in taken},
+        patient_paths=[key] if key is not None and key not in used_paths else [],
+        numbers={path: kind for path, kind in _numeric_ranges(configuration).items() if path not in used_paths},
     )
 
 
-def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
-    """The numbers that the configuration masks, by place."""
+def _numeric_ranges(configuration: Configuration) -> dict[Path, Numeric]:
+    """Return the ranges of the configuration's numeric attributes, by path."""
     return {
         compile_path(attribute.path): numeric_range(configuration, name)
         for name, attribute in configuration.numeric.items()
@@ -193,9 +203,9 @@ def _kinds(configuration: Configuration) -> dict[Path, Numeric]:
 
 
 def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
-    """Numbers that the attribute takes, most of them small; within ``PERIOD_SPAN`` of its one bound, or of 0."""
-    low = kind.minimum if kind.minimum is not None else (kind.maximum or PERIOD_SPAN) - PERIOD_SPAN
-    high = kind.maximum if kind.maximum is not None else low + PERIOD_SPAN
+    """Draw numbers in the attribute's range, mostly small; the range is ``UNBOUNDED_SPAN`` wide if it is unbounded."""
+    low = kind.minimum if kind.minimum is not None else (kind.maximum or UNBOUNDED_SPAN) - UNBOUNDED_SPAN
+    high = kind.maximum if kind.maximum is not None else low + UNBOUNDED_SPAN
     values = low + (high - low) * rng.beta(2, 5, size)
     found: list[float] = (np.floor(values).astype(np.int64) if kind.integer else values).tolist()
     return found
@@ -217,7 +227,7 @@ def _require_range(correlation: float, drift_after: int | None, attributes: Sequ
     if drift_after is not None and drift_after < 0:
         raise ParameterError(f"drift_after must be at least 0, not {drift_after}")
     if not any(not a.is_array for a in attributes):
-        raise ParameterError("synthetic events need an attribute with one value an event, for the principal diagnosis")
+        raise ParameterError("synthetic events need an attribute with one value per event, as the principal diagnosis")
 
 
 def _popularity(taxonomy: Taxonomy, known: dict[Taxonomy, Popularity], rng: np.random.Generator) -> Popularity:
@@ -227,16 +237,16 @@ def _popularity(taxonomy: Taxonomy, known: dict[Taxonomy, Popularity], rng: np.r
 
 
 def _patients(size: int, before: int, rng: np.random.Generator) -> tuple[Int64Array, int]:
-    """Patients' numbers of so many events, and how many patients there are by then."""
-    new = rng.random(size) >= RETURNING
+    """Return the patient numbers of a block of events, and the total number of patients afterwards."""
+    new = rng.random(size) >= RETURNING_SHARE
     new[0] |= before == 0
-    there = before + np.cumsum(new)
-    earlier = np.floor(rng.random(size) * there).astype(np.int64)
-    return np.where(new, there - 1, earlier), int(there[-1])
+    totals = before + np.cumsum(new)
+    earlier = np.floor(rng.random(size) * totals).astype(np.int64)
+    return np.where(new, totals - 1, earlier), int(totals[-1])
 
 
 def _person(patients: Int64Array, seed: int) -> tuple[Int64Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Age in years, most of them old, and whether female: a function of the patient's number."""
+    """Return age in years, skewed to old age, and whether female; both are functions of the patient number."""
     mixed = (patients.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

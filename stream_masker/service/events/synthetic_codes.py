@@ -1,4 +1,4 @@
-"""Drawing codes as hospitals use them: a few very often, most hardly ever, related ones together."""
+"""Random codes distributed as in hospitals: a few are very frequent, most are rare, related ones occur together."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stream_masker.core.ontology import Taxonomy
 
 CHAPTER_DEPTH, BLOCK_DEPTH = 2, 3
 
-EXPONENT, OFFSET = 2.0, 1.0
+ZIPF_EXPONENT, ZIPF_OFFSET = 2.0, 1.0
 """The share of rank r, from 1, is proportional to (r + OFFSET) ** -EXPONENT (Zipf–Mandelbrot).
 
-So the blocks of a chapter share the events of the chapter, and the codes of a block those of the block; ranks are
-random. With correlation 0.6 on ICD-10-CM, sdCor is about 0.29 and sdVar 0.09; of real discharges on ICD-9-CM they are
-0.26 and 0.14.
+Blocks share the events of their chapter by this law, and codes share those of their block; ranks are random. With
+correlation 0.6 on ICD-10-CM, sdCor is about 0.29 and sdVar 0.09; on real discharges with ICD-9-CM they are 0.26 and
+0.14.
 """
 
 ICD10CM_CHAPTERS = dict(
@@ -30,25 +30,25 @@ ICD10CM_CHAPTERS = dict(
 )
 """Weights of the chapters of ICD-10-CM, roughly as in hospital stays: circulation, pregnancy, respiration, ..."""
 
-COMPANIONS = 8
-"""Codes in a block's profile of co-morbidities, each half as likely as the one before."""
+PROFILE_CODES = 8
+"""The number of codes in a block's profile of comorbidities; each has half the probability of the one before."""
 
-SAME_BLOCK, SAME_CHAPTER = 0.35, 0.25
-"""Of the secondary codes that depend on the principal: the shares from its block and its chapter; else its profile."""
+SAME_BLOCK_SHARE, SAME_CHAPTER_SHARE = 0.35, 0.25
+"""The shares of correlated secondary codes from the principal's block and chapter; the rest are from its profile."""
 
-BEFORE, AFTER = 0, 1
+BEFORE_DRIFT, AFTER_DRIFT = 0, 1
 
 
 class Popularity:
-    """How often each leaf of a taxonomy is coded, before and after a drift in which the chapters change places.
+    """The frequency of each leaf of a taxonomy, before and after a drift in which chapters exchange their frequencies.
 
-    Leaves have numbers 0 … k-1, ordered by chapter, then block, then position, so that each chapter and block is a
-    contiguous range of numbers. ``positions``: (k,) their positions in the taxonomy.
+    Leaves have numbers 0 … k-1, ordered by chapter, block and position, so that each chapter and block is a contiguous
+    range of numbers. ``positions``: (k,) their positions in the taxonomy.
     """
 
     def __init__(self, taxonomy: Taxonomy, *, rng: np.random.Generator) -> None:
         leaves = np.flatnonzero(taxonomy.leaf)
-        chapter, block = (_generalised(taxonomy, leaves, depth) for depth in (CHAPTER_DEPTH, BLOCK_DEPTH))
+        chapter, block = (_ancestors_at_depth(taxonomy, leaves, depth) for depth in (CHAPTER_DEPTH, BLOCK_DEPTH))
         order = np.lexsort((leaves, block, chapter))
         self.positions = leaves[order]
         self._chapters, self._blocks = _Ranges.of(chapter[order]), _Ranges.of(block[order])
@@ -64,23 +64,23 @@ class Popularity:
         return self._blocks.count
 
     def block_of(self, numbers: Int64Array) -> Int64Array:
-        """The blocks, from 0, of leaves."""
+        """Return the blocks, numbered from 0, of leaves."""
         return self._blocks.owner[numbers]
 
     def block_range(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The first and the last plus one of the leaves in the blocks of the given leaves."""
+        """Return the half-open ranges of leaves in the blocks of the given leaves."""
         return self._blocks.around(numbers)
 
     def chapter_range(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The first and the last plus one of the leaves in the chapters of the given leaves."""
+        """Return the half-open ranges of leaves in the chapters of the given leaves."""
         return self._chapters.around(numbers)
 
     def draw(
-        self, uniform: Float64Array, regime: int, within: tuple[Int64Array, Int64Array] | None = None
+        self, uniform: Float64Array, period: int, within: tuple[Int64Array, Int64Array] | None = None
     ) -> Int64Array:
-        """Leaves by their popularity, one for each uniform number, from all or from the half-open ranges ``within``."""
+        """Draw a leaf by frequency for each uniform number, from all leaves or from the half-open ranges ``within``."""
         low, high = within or (np.int64(0), np.int64(len(self)))
-        cumulative = self._cumulative[regime]
+        cumulative = self._cumulative[period]
         target = cumulative[low] + uniform * (cumulative[high] - cumulative[low])
         return np.clip(np.searchsorted(cumulative, target, side="right") - 1, low, high - 1)
 
@@ -92,7 +92,7 @@ class Popularity:
         return _accumulated(within * before[self._chapters.owner]), _accumulated(within * after[self._chapters.owner])
 
     def _chapter_shares(self, rng: np.random.Generator) -> Float64Array:
-        """As in hospital stays where the chapters are ICD-10-CM's, else by random ranks."""
+        """Return the shares of hospital stays if the chapters are those of ICD-10-CM, otherwise of random ranks."""
         if set(self._chapter_ids) <= ICD10CM_CHAPTERS.keys():
             return np.array([ICD10CM_CHAPTERS[chapter] for chapter in self._chapter_ids], np.float64)
         return _shares(np.zeros(self._chapters.count, np.int64), rng)
@@ -100,7 +100,7 @@ class Popularity:
 
 @dataclass(frozen=True, slots=True)
 class _Ranges:
-    """Contiguous groups: ``owner`` (k,) is each leaf's; group g is the leaves ``starts[g]`` to ``starts[g + 1]``."""
+    """Contiguous groups. ``owner`` (k,): group of each leaf. Group g: leaves ``starts[g]`` to ``starts[g + 1]``."""
 
     owner: Int64Array
     starts: Int64Array
@@ -120,49 +120,61 @@ class _Ranges:
         return self.starts[group], self.starts[group + 1]
 
 
-class Companions:
-    """Codes beside a principal code: with probability ``correlation`` they depend on it, else on popularity alone.
+class CompanionCodes:
+    """Codes that accompany a principal code; with probability ``correlation`` they depend on it.
 
-    A dependent one comes from the principal's block, its chapter or its block's profile of co-morbidities; where the
+    A dependent code comes from the principal code's block, its chapter, or its block's profile of comorbidities; if the
     two attributes have different taxonomies, always from the profile.
     """
 
     def __init__(self, principal: Popularity, own: Popularity, *, rng: np.random.Generator) -> None:
         self._principal, self._own = principal, own
-        self._profile = own.draw(rng.random((principal.blocks, COMPANIONS)), BEFORE)
+        self._profile = own.draw(rng.random((principal.blocks, PROFILE_CODES)), BEFORE_DRIFT)
 
     @cached_property
     def _related(self) -> bool:
         return self._principal is self._own
 
     def draw(
-        self, principal: Int64Array, per_event: int, *, correlation: float, regime: int, rng: np.random.Generator
+        self, principal: Int64Array, per_event: int, *, correlation: float, period: int, rng: np.random.Generator
     ) -> Int64Array:
-        """(n, per_event) leaves beside n principal ones, none the principal nor twice in an event where avoidable."""
+        """Return (n, per_event) leaves for n principal ones, without repetitions in an event as far as possible."""
         shape = (len(principal), per_event)
-        how = rng.random(shape)
-        codes = self._own.draw(rng.random(shape), regime, self._ranges(principal, how, correlation))
-        self._set_profile(codes, principal, how, correlation, rng)
+        uniform = rng.random(shape)
+        codes = self._own.draw(rng.random(shape), period, self._ranges(principal, uniform, correlation))
+        self._set_profile(codes, principal, uniform, correlation, rng)
         for _ in range(3):
-            again = self._repeated(principal, codes)
-            codes[again] = self._own.draw(rng.random(int(again.sum())), regime)
+            repeated_codes = self._repeated(principal, codes)
+            codes[repeated_codes] = self._own.draw(rng.random(int(repeated_codes.sum())), period)
         return codes
 
-    def _ranges(self, principal: Int64Array, how: Float64Array, correlation: float) -> tuple[Int64Array, Int64Array]:
-        """Where each code is drawn from: the principal's block, its chapter, or everywhere."""
-        low, high = np.zeros(how.shape, np.int64), np.full(how.shape, len(self._own))
+    def _ranges(
+        self, principal: Int64Array, uniform: Float64Array, correlation: float
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return the range to draw each code from: the principal's block, its chapter, or all leaves."""
+        low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._own))
         if self._related:
-            _narrow(low, high, self._own.chapter_range(principal), how < correlation * (SAME_BLOCK + SAME_CHAPTER))
-            _narrow(low, high, self._own.block_range(principal), how < correlation * SAME_BLOCK)
+            _narrow(
+                low,
+                high,
+                self._own.chapter_range(principal),
+                uniform < correlation * (SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE),
+            )
+            _narrow(low, high, self._own.block_range(principal), uniform < correlation * SAME_BLOCK_SHARE)
         return low, high
 
     def _set_profile(
-        self, codes: Int64Array, principal: Int64Array, how: Float64Array, correlation: float, rng: np.random.Generator
+        self,
+        codes: Int64Array,
+        principal: Int64Array,
+        uniform: Float64Array,
+        correlation: float,
+        rng: np.random.Generator,
     ) -> None:
-        near = SAME_BLOCK + SAME_CHAPTER if self._related else 0.0
-        rows, columns = np.nonzero((how >= near * correlation) & (how < correlation))
+        near = SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE if self._related else 0.0
+        rows, columns = np.nonzero((uniform >= near * correlation) & (uniform < correlation))
         halvings = np.floor(-np.log2(1.0 - rng.random(len(rows)))).astype(np.int64)
-        codes[rows, columns] = self._profile[self._principal.block_of(principal[rows]), halvings % COMPANIONS]
+        codes[rows, columns] = self._profile[self._principal.block_of(principal[rows]), halvings % PROFILE_CODES]
 
     def _repeated(self, principal: Int64Array, codes: Int64Array) -> NDArray[np.bool_]:
         same = codes[:, :, None] == codes[:, None, :]
@@ -176,8 +188,8 @@ def _narrow(low: Int64Array, high: Int64Array, bounds: tuple[Int64Array, Int64Ar
         np.copyto(side, bound[:, None], where=where)
 
 
-def _generalised(taxonomy: Taxonomy, positions: Int64Array, depth: int) -> Int64Array:
-    """Each position's ancestor at a depth, by first parents; itself where it is no deeper."""
+def _ancestors_at_depth(taxonomy: Taxonomy, positions: Int64Array, depth: int) -> Int64Array:
+    """Return each position's ancestor at a depth, along first parents; the position itself if it is not deeper."""
     first_parent = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
     above = positions.astype(np.int64)
     while (deeper := taxonomy.depth[above] > depth).any():
@@ -186,7 +198,7 @@ def _generalised(taxonomy: Taxonomy, positions: Int64Array, depth: int) -> Int64
 
 
 def _exchanged(shares: Float64Array) -> Float64Array:
-    """Each member's new share: that of the member half the ranks away, so that what was rare is popular."""
+    """Return new shares: each member gets that of the member half the ranks away, so rare ones become frequent."""
     order = np.argsort(-shares, kind="stable")
     moved = np.empty_like(shares)
     moved[order] = shares[np.roll(order, -(len(order) // 2))]
@@ -194,12 +206,12 @@ def _exchanged(shares: Float64Array) -> Float64Array:
 
 
 def _shares(groups: Int64Array, rng: np.random.Generator) -> Float64Array:
-    """Every member's share of its group, by a random rank in it; groups are contiguous."""
+    """Return each member's share of its group, by a random rank in the group; groups are contiguous."""
     order = np.lexsort((rng.random(len(groups)), groups))
     starts = np.searchsorted(groups, groups)
     ranks = np.empty(len(groups))
     ranks[order] = np.arange(len(groups)) - starts + 1
-    weights = (ranks + OFFSET) ** -EXPONENT
+    weights = (ranks + ZIPF_OFFSET) ** -ZIPF_EXPONENT
     return weights / np.bincount(groups, weights)[groups]
 
 

@@ -1,6 +1,6 @@
-"""Clients from the configuration: librdkafka properties as they are, and translated for kafka-python.
+"""Kafka clients from the configuration: librdkafka properties as they are, and translated for kafka-python.
 
-kafka-python is imported where a client of it is made: workers start without it.
+kafka-python is imported where its clients are created, so that workers start without it.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ log = logging.getLogger(__name__)
 AnyClient = TypeVar("AnyClient")
 PropertyValue: TypeAlias = str | bool | int | float
 
-PROBE_MS = 10_000
-"""How long a kafka-python client looks for a broker, in milliseconds."""
+BROKER_PROBE_MS = 10_000
+"""The time that a kafka-python client looks for a broker, in milliseconds."""
 
 
 def confluent_properties(configuration: Configuration, **extra: PropertyValue) -> dict[str, Any]:
-    """The properties of a confluent-kafka client: the configuration's, and over them the caller's own.
+    """Return the properties of a confluent-kafka client: the configuration's, overridden by ``extra``.
 
-    ``extra`` may be written with underscores: ``group_id="x"`` is ``group.id``.
+    ``extra`` may use underscores instead of dots: ``group_id="x"`` is ``group.id``.
     """
-    own = {name.replace("_", "."): value for name, value in extra.items()}
+    overrides = {name.replace("_", "."): value for name, value in extra.items()}
     servers = configuration.kafka.bootstrap_servers
-    return {**configuration.kafka.properties, "bootstrap.servers": servers, **own}
+    return {**configuration.kafka.properties, "bootstrap.servers": servers, **overrides}
 
 
 class Transactional(Protocol):
-    """What is used of ``confluent_kafka.Producer``."""
+    """The part of ``confluent_kafka.Producer`` that ``fatal_errors`` uses."""
 
     def begin_transaction(self) -> None: ...
 
 
 @contextmanager
 def fatal_errors(client: Transactional) -> Iterator[None]:
-    """Where a client serves callbacks: raises its fatal error as the KafkaException that it is.
+    """Raise a client's fatal error as KafkaException while the client serves callbacks.
 
-    confluent-kafka leaves that exception pending while it calls back for what comes at the same time, failed deliveries
-    and log lines, whose Python code may clear it or raise over it: a SystemError is then all that is left. A client
-    with a fatal error gives it again for whatever else is asked of its transactions.
+    confluent-kafka leaves the exception pending while it calls the callbacks for failed deliveries and log lines. Their
+    Python code may clear or override it, and only a SystemError remains. A client with a fatal error reports it again
+    on any later transactional call.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def fatal_errors(client: Transactional) -> Iterator[None]:
 
 
 def _raise_fatal(client: Transactional) -> None:
-    """Raises the fatal error of a client that has one."""
+    """Raise the client's fatal error, if it has one."""
     try:
         client.begin_transaction()
     except KafkaException as failure:
@@ -68,25 +68,25 @@ def _raise_fatal(client: Transactional) -> None:
 
 
 def kafka_python_arguments(kafka: KafkaSection, known: Mapping[str, Any]) -> dict[str, Any]:
-    """kafka-python's arguments for librdkafka properties; of those only what the client knows.
+    """Translate librdkafka properties to the arguments that a kafka-python client accepts.
 
-    Properties without a counterpart are left out; a debug log names them. Raises ConfigurationError for a value that
-    cannot be read.
+    Properties without a counterpart are ignored and named in a debug log. Raises ConfigurationError for a value that
+    cannot be parsed.
     """
     arguments = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
     for name, value in kafka.properties.items():
-        argument, read = TRANSLATION.get(name, ("", _text))
+        argument, parse = PROPERTY_TRANSLATIONS.get(name, ("", _text))
         if argument in known:
-            arguments[argument] = _reading(name, value, read)
+            arguments[argument] = _parsed(name, value, parse)
         else:
-            log.debug("kafka.properties.%s has no counterpart in kafka-python's client: left out", name)
+            log.debug("ignoring kafka.properties.%s: kafka-python's client has no counterpart", name)
     return arguments
 
 
 def kafka_python_producer(configuration: Configuration, **defaults: Any) -> KafkaProducer:
-    """A producer for ``configuration.kafka``, whose properties win over ``defaults``.
+    """Connect a producer for ``configuration.kafka``, whose properties override ``defaults``.
 
-    Raises ServiceError when no broker answers, ConfigurationError for properties that cannot be used.
+    Raises ServiceError if no broker is reachable, ConfigurationError for properties that cannot be used.
     """
     from kafka import KafkaProducer
 
@@ -94,7 +94,7 @@ def kafka_python_producer(configuration: Configuration, **defaults: Any) -> Kafk
 
 
 def kafka_python_admin(configuration: Configuration) -> KafkaAdminClient:
-    """An admin client for ``configuration.kafka``. Raises like ``kafka_python_producer``."""
+    """Connect an admin client for ``configuration.kafka``. Raises like ``kafka_python_producer``."""
     from kafka import KafkaAdminClient
 
     return _connected(KafkaAdminClient, configuration.kafka, {})
@@ -105,17 +105,17 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
 
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
     try:
-        with _unlogged("kafka"):  # every attempt is logged as an error; what counts is how it ends
-            return client(**{"api_version_auto_timeout_ms": PROBE_MS, **defaults, **arguments})
+        with _silenced("kafka"):  # it logs every failed attempt as an error, even if a later one succeeds
+            return client(**{"api_version_auto_timeout_ms": BROKER_PROBE_MS, **defaults, **arguments})
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error
     except KafkaError as error:
         reason = type(error).__name__
-        raise ServiceError(f"no connection to Kafka at {kafka.bootstrap_servers}: {reason}") from error
+        raise ServiceError(f"cannot connect to Kafka at {kafka.bootstrap_servers}: {reason}") from error
 
 
 @contextmanager
-def _unlogged(name: str) -> Iterator[None]:
+def _silenced(name: str) -> Iterator[None]:
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -125,11 +125,11 @@ def _unlogged(name: str) -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _reading(name: str, value: PropertyValue, read: Callable[[PropertyValue], Any]) -> Any:
+def _parsed(name: str, value: PropertyValue, parse: Callable[[PropertyValue], Any]) -> Any:
     try:
-        return read(value)
+        return parse(value)
     except ValueError:
-        raise ConfigurationError(f"kafka.properties.{name} is of the wrong kind") from None
+        raise ConfigurationError(f"kafka.properties.{name} has a value of the wrong type") from None
 
 
 def _text(value: PropertyValue) -> str:
@@ -140,7 +140,7 @@ def _upper(value: PropertyValue) -> str:
     return str(value).upper()
 
 
-def _whole(value: PropertyValue) -> int:
+def _integer(value: PropertyValue) -> int:
     return int(float(value))
 
 
@@ -160,25 +160,25 @@ def _checks_name(value: PropertyValue) -> bool:
     return str(value).lower() == "https"
 
 
-TRANSLATION: Mapping[str, tuple[str, Callable[[PropertyValue], Any]]] = {
+PROPERTY_TRANSLATIONS: Mapping[str, tuple[str, Callable[[PropertyValue], Any]]] = {
     "acks": ("acks", _acks),
-    "batch.size": ("batch_size", _whole),
+    "batch.size": ("batch_size", _integer),
     "client.id": ("client_id", _text),
     "compression.codec": ("compression_type", _codec),
     "compression.type": ("compression_type", _codec),
-    "connections.max.idle.ms": ("connections_max_idle_ms", _whole),
-    "delivery.timeout.ms": ("delivery_timeout_ms", _whole),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _integer),
+    "delivery.timeout.ms": ("delivery_timeout_ms", _integer),
     "enable.idempotence": ("enable_idempotence", _flag),
-    "linger.ms": ("linger_ms", _whole),
-    "message.max.bytes": ("max_request_size", _whole),
-    "message.timeout.ms": ("delivery_timeout_ms", _whole),
-    "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
-    "queue.buffering.max.ms": ("linger_ms", _whole),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
+    "linger.ms": ("linger_ms", _integer),
+    "message.max.bytes": ("max_request_size", _integer),
+    "message.timeout.ms": ("delivery_timeout_ms", _integer),
+    "metadata.max.age.ms": ("metadata_max_age_ms", _integer),
+    "queue.buffering.max.ms": ("linger_ms", _integer),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _integer),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _integer),
     "request.required.acks": ("acks", _acks),
-    "request.timeout.ms": ("request_timeout_ms", _whole),
-    "retry.backoff.ms": ("retry_backoff_ms", _whole),
+    "request.timeout.ms": ("request_timeout_ms", _integer),
+    "retry.backoff.ms": ("retry_backoff_ms", _integer),
     "sasl.kerberos.service.name": ("sasl_kerberos_service_name", _text),
     "sasl.mechanism": ("sasl_mechanism", _upper),
     "sasl.mechanisms": ("sasl_mechanism", _upper),
@@ -193,4 +193,4 @@ TRANSLATION: Mapping[str, tuple[str, Callable[[PropertyValue], Any]]] = {
     "ssl.key.location": ("ssl_keyfile", _text),
     "ssl.key.password": ("ssl_password", _text),
 }
-"""librdkafka's property: kafka-python's argument, and how its value is read. Also the aliases of librdkafka."""
+"""librdkafka properties, including aliases: the kafka-python argument and the parser of its value."""

@@ -1,4 +1,4 @@
-"""Consumers and producers of librdkafka, made from properties; refused properties are configuration errors."""
+"""Construction of librdkafka consumers and producers; properties that librdkafka refuses are configuration errors."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from stream_masker.errors import ConfigurationError
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
-"""librdkafka's own log, without its remarks on properties that are for other kinds of clients."""
+"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients."""
 
 ClientProperties: TypeAlias = dict[str, Any]
 
 
 def connect_consumer(properties: ClientProperties) -> Consumer:
-    """Raises ConfigurationError for properties that librdkafka refuses."""
-    return _made(Consumer, {"error_cb": _log_error, **properties})
+    """Make a consumer. Raises ConfigurationError for properties that librdkafka refuses."""
+    return _client(Consumer, {"error_cb": _log_error, **properties})
 
 
 def connect_producer(properties: ClientProperties) -> Producer:
-    """A producer without delivery reports: a failed delivery fails its transaction, whose error names the topic.
+    """Make a producer without delivery reports: a failed delivery fails its transaction, and the error names the topic.
 
-    Raises ConfigurationError like the consumer.
+    Raises ConfigurationError for properties that librdkafka refuses.
     """
-    return _made(Producer, {"error_cb": _log_error, **properties})
+    return _client(Producer, {"error_cb": _log_error, **properties})
 
 
-def _made(client: type[Any], properties: ClientProperties) -> Any:
+def _client(kind: type[Any], properties: ClientProperties) -> Any:
     try:
-        return client(properties, logger=log)
+        return kind(properties, logger=log)
     except KafkaException as failure:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
 

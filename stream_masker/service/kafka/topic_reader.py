@@ -1,4 +1,4 @@
-"""The calibrator's own reading of topics: one partition from an offset to its end, committed records only."""
+"""Readers of topics: one partition from an offset to its end, committed records only, without a consumer group."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer
 
 SINGLE_PARTITION = 0
-"""The only partition of the calibration, statistics and drift topics; whatever else a broker gave them is unused."""
+"""The only partition of the calibration, statistics and drift topics; any further partitions are unused."""
 
 POLL_TIMEOUT_SECONDS = 10.0
-"""Seconds that a request to the broker may take."""
+"""The timeout of a request to the broker."""
 
-METADATA_TIMEOUT_SECONDS = 3.0
-"""Seconds to look for a broker."""
+BROKER_PROBE_SECONDS = 3.0
+"""The timeout of the first metadata request."""
 
-READ_BATCH_MESSAGES = 0.2
-"""Seconds to wait for records at a time."""
+READ_POLL_SECONDS = 0.2
+"""The timeout of one poll for records, in seconds."""
 
 
 class StoppedError(ServiceError):
-    """Reading ended early because it is no longer wanted."""
+    """Reading was stopped early because its result is no longer needed."""
 
 
 @contextmanager
 def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
-    """A consumer of committed records that joins no group: it is assigned what it reads, and commits nothing.
+    """Connect a consumer of committed records that joins no group, is assigned explicitly, and commits nothing.
 
-    Raises ConfigurationError for properties that librdkafka refuses.
+    Raises ConfigurationError for properties that librdkafka rejects.
     """
-    own = {
+    overrides = {
         "group.id": "stream-masker-reader",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -45,7 +45,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
     }
-    consumer = connect_consumer(confluent_properties(configuration) | own)
+    consumer = connect_consumer(confluent_properties(configuration) | overrides)
     try:
         yield consumer
     finally:
@@ -54,14 +54,14 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The offsets of a partition: ``low`` is the first there is, ``high`` what the next record gets."""
+    """The offsets of a partition: ``low`` is the first one, ``high`` is the offset of the next record."""
 
     low: int
     high: int
 
 
-def extent(consumer: Consumer, topic: str) -> OffsetRange:
-    """The extent of the topic's partition. Raises KafkaException."""
+def offset_range(consumer: Consumer, topic: str) -> OffsetRange:
+    """Return the offset range of the topic's single partition. Raises KafkaException."""
     low, high = consumer.get_watermark_offsets(
         TopicPartition(topic, SINGLE_PARTITION), timeout=POLL_TIMEOUT_SECONDS, cached=False
     )
@@ -77,35 +77,35 @@ def read_to_end(
     stopped: Callable[[], bool] = lambda: False,
     patience: float = math.inf,
 ) -> Iterator[Message]:
-    """Every committed record of a partition from ``start`` to the present end, however busily others go on writing.
+    """Yield every committed record of a partition from ``start`` to its present end, even while others write to it.
 
-    Raises StoppedError once ``stopped``, asked all the while, says so; ServiceError when nothing comes for ``patience``
-    seconds; KafkaException when the topic cannot be read.
+    Raises StoppedError as soon as ``stopped`` returns True; ServiceError if nothing arrives for ``patience`` seconds;
+    KafkaException if the topic cannot be read.
     """
-    there = TopicPartition(topic, partition, start)
-    consumer.assign([there])
-    silent, end = 0.0, math.inf
-    while silent < patience:
+    assigned = TopicPartition(topic, partition, start)
+    consumer.assign([assigned])
+    idle_seconds, end = 0.0, math.inf
+    while idle_seconds < patience:
         if stopped():
             raise StoppedError(f"reading {topic} was stopped")
-        messages = consumer.consume(1_000, timeout=READ_BATCH_MESSAGES)
-        silent = 0.0 if messages else silent + READ_BATCH_MESSAGES
-        end = min(end, _known_end(consumer, there))
+        messages = consumer.consume(1_000, timeout=READ_POLL_SECONDS)
+        idle_seconds = 0.0 if messages else idle_seconds + READ_POLL_SECONDS
+        end = min(end, _known_end(consumer, assigned))
         for message in messages:
             if _is_end(message, end):
                 return
             yield message
-    raise ServiceError(f"{topic}, partition {partition}, cannot be read: no answer for {patience:.0f} s")
+    raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
 
 
-def _known_end(consumer: Consumer, there: TopicPartition) -> float:
-    """The partition's end as the broker told it last; infinite as long as it did not."""
-    known = consumer.get_watermark_offsets(there, cached=True)
-    return known[1] if known and known[1] >= 0 else math.inf
+def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
+    """Return the last known end of the partition; infinity while it is unknown."""
+    offsets = consumer.get_watermark_offsets(assigned, cached=True)
+    return offsets[1] if offsets and offsets[1] >= 0 else math.inf
 
 
 def _is_end(message: Message, end: float) -> bool:
-    """Whether a message is none any more that stood there before ``end`` was told."""
+    """Whether a message lies at or beyond ``end``."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
@@ -113,10 +113,10 @@ def _is_end(message: Message, end: float) -> bool:
 
 
 def missing_topics(configuration: Configuration, names: list[str]) -> list[str]:
-    """Those of the topics that there are not. Raises KafkaException when no broker answers."""
+    """Return the topics that do not exist. Raises KafkaException if no broker is reachable."""
     with connect_reader(configuration) as consumer:
         return [
             name
             for name in names
-            if consumer.list_topics(name, timeout=METADATA_TIMEOUT_SECONDS).topics[name].error is not None
+            if consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error is not None
         ]

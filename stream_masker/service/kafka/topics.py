@@ -1,4 +1,4 @@
-"""The topics of a configuration: which there must be, whether those that exist will do, and making the others."""
+"""The topics of a configuration: the required ones, checks of existing ones, and creation of missing ones."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import kafka_python_admin
 
-PARTITIONS = 4
-BROKERS_DEFAULT = -1
-"""The replication factor that asks for the broker's default."""
+DEFAULT_PARTITIONS = 4
+BROKER_DEFAULT_REPLICATION = -1
+"""The replication factor that selects the broker's default."""
 
-KNOWN_SECONDS = 30.0
-"""How long it may take until a broker knows the new topics."""
+TOPIC_WAIT_SECONDS = 30.0
+"""The time limit until a broker knows new topics."""
 
 WEEK_MS = 7 * 24 * 3600 * 1000
-SUMMARY_BYTES = 8 * 1024 * 1024
-"""The largest calibration block or statistics message, in bytes; Kafka's default of 1 MiB is tight for big windows."""
+MAX_SUMMARY_BYTES = 8 * 1024 * 1024
+"""The maximum size of a calibration block or statistics message; Kafka's default of 1 MiB is tight for big windows."""
 
-CLEANUP, RETENTION, LARGEST = "cleanup.policy", "retention.ms", "max.message.bytes"
+CLEANUP_POLICY, RETENTION_MS, MAX_BYTES = "cleanup.policy", "retention.ms", "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingTopic:
-    """A topic as the broker has it. ``retention_ms``: -1 is for ever."""
+    """A topic on the broker. ``retention_ms`` of -1 is unlimited."""
 
     partitions: int
     cleanup: str
@@ -41,11 +41,11 @@ class ExistingTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTopic:
+class RequiredTopic:
     """A topic that the configuration needs.
 
-    ``partitions``: when it is created. ``exactly``, ``at_least``, ``cleanup``, ``retention_ms``: what an existing one
-    must have, None where anything will do. ``settings``: the topic's own, when it is created.
+    ``partitions``: the number for a new topic. ``exactly``, ``at_least``, ``cleanup``, ``retention_ms``: requirements
+    on an existing topic, None for no requirement. ``settings``: the topic configuration of a new topic.
     """
 
     role: str
@@ -58,15 +58,15 @@ class WantedTopic:
     retention_ms: int = 0
 
     def problems(self, existing: ExistingTopic) -> list[str]:
-        """What is wrong with an existing topic of this name, each with what to do about it."""
-        found = (self._partition_count(existing), self._cleanup(existing), self._retention(existing))
-        return [problem for problem in found if problem]
+        """Return the problems of an existing topic of this name, each with its remedy."""
+        entries = (self._partition_count(existing), self._cleanup(existing), self._retention(existing))
+        return [problem for problem in entries if problem]
 
     def _partition_count(self, existing: ExistingTopic) -> str:
         if self.exactly is not None and existing.partitions != self.exactly:
             return (
-                f"{existing.partitions} partitions where exactly {self.exactly} is due: "
-                f"delete the topic, or name another one under topics.{self.role}"
+                f"{existing.partitions} partitions instead of exactly {self.exactly}: "
+                f"delete the topic, or use another name in topics.{self.role}"
             )
         if existing.partitions < self.at_least:
             return (
@@ -78,19 +78,19 @@ class WantedTopic:
     def _cleanup(self, existing: ExistingTopic) -> str:
         if self.cleanup in {None, existing.cleanup}:
             return ""
-        return f"{CLEANUP}={existing.cleanup}: {self._alter(CLEANUP, self.cleanup)}"
+        return f"{CLEANUP_POLICY}={existing.cleanup}: {self._alter(CLEANUP_POLICY, self.cleanup)}"
 
     def _retention(self, existing: ExistingTopic) -> str:
         if existing.retention_ms < 0 or existing.retention_ms >= self.retention_ms:
             return ""
-        return f"{RETENTION}={existing.retention_ms}: {self._alter(RETENTION, self.retention_ms)}"
+        return f"{RETENTION_MS}={existing.retention_ms}: {self._alter(RETENTION_MS, self.retention_ms)}"
 
     def _alter(self, name: str, value: object) -> str:
         return f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} --add-config {name}={value}"
 
 
-class TopicAction(StrEnum):
-    """What becomes of a wanted topic."""
+class TopicStatus(StrEnum):
+    """The status of a topic after its check or creation."""
 
     CREATE = "create"
     CREATED = "created"
@@ -100,55 +100,58 @@ class TopicAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """One topic of the report: ``detail`` says with what it is created, or what is wrong with it."""
+    """One topic of the report; ``detail``: its configuration, or its problems."""
 
-    fate: TopicAction
+    status: TopicStatus
     name: str
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.fate:8} {self.name:36} {self.detail}".rstrip()
+        return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
-def wanted_topics(configuration: Configuration, *, partitions: int = PARTITIONS) -> tuple[WantedTopic, ...]:
-    """The topics of a configuration whose input has so many partitions.
+def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS) -> tuple[RequiredTopic, ...]:
+    """Return the topics of a configuration whose input topic has this number of partitions.
 
-    The output has as many as the input, for a masked record keeps its partition. Counts have one partition, whose
-    order is the order of the window, and are kept at least twice as long as the window. Statistics are compacted.
+    The output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
+    has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
+    The statistics topic is compacted.
     """
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names = configuration.topics
     kept = round(2_000 * configuration.calibration.window_age)
-    whole = {LARGEST: str(SUMMARY_BYTES)}
-    counts = {CLEANUP: "delete", RETENTION: str(max(kept, WEEK_MS)), **whole}
-    masked = {LARGEST: str(largest_masked(configuration))}
+    large_messages = {MAX_BYTES: str(MAX_SUMMARY_BYTES)}
+    counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **large_messages}
+    masked = {MAX_BYTES: str(max_masked_bytes(configuration))}
     return (
-        WantedTopic("input", names.input, partitions, {}),
-        WantedTopic("output", names.output, partitions, masked, at_least=partitions),
-        WantedTopic("rejected", names.rejected, partitions, {}),
-        WantedTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
-        WantedTopic("statistics", names.statistics, 1, {CLEANUP: "compact", **whole}, cleanup="compact"),
-        WantedTopic("drift", names.drift, 1, {CLEANUP: "delete"}),
+        RequiredTopic("input", names.input, partitions, {}),
+        RequiredTopic("output", names.output, partitions, masked, at_least=partitions),
+        RequiredTopic("rejected", names.rejected, partitions, {}),
+        RequiredTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
+        RequiredTopic(
+            "statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **large_messages}, cleanup="compact"
+        ),
+        RequiredTopic("drift", names.drift, 1, {CLEANUP_POLICY: "delete"}),
     )
 
 
-def largest_masked(configuration: Configuration) -> int:
-    """Bytes that a masked record may have: labels make it longer than its original, at most twice, and its headers."""
+def max_masked_bytes(configuration: Configuration) -> int:
+    """Return the maximum size of a masked record in bytes: labels may double its length, plus headers."""
     return 2 * configuration.limits.record_bytes + 65_536
 
 
 def prepare_topics(
     configuration: Configuration,
     *,
-    partitions: int = PARTITIONS,
-    replication_factor: int = BROKERS_DEFAULT,
+    partitions: int = DEFAULT_PARTITIONS,
+    replication_factor: int = BROKER_DEFAULT_REPLICATION,
     dry_run: bool = False,
 ) -> list[TopicLine]:
-    """Creates the topics that are missing and checks the others; with ``dry_run`` creates nothing.
+    """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
-    Gives one line for each topic. Nothing is created while an existing topic is wrong. Raises ServiceError when the
-    broker refuses.
+    Returns one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
+    rejects a request.
     """
     with closing(kafka_python_admin(configuration)) as admin:
         return _prepare(admin, configuration, partitions, replication_factor, dry_run)
@@ -158,69 +161,71 @@ def _prepare(
     admin: KafkaAdminClient, configuration: Configuration, partitions: int, replication_factor: int, dry_run: bool
 ) -> list[TopicLine]:
     existing = existing_topics(admin, configuration.topics.model_dump().values())
-    source = existing.get(configuration.topics.input)
-    wanted = wanted_topics(configuration, partitions=source.partitions if source else partitions)
-    lines = plan(wanted, existing)
-    if dry_run or any(line.fate is TopicAction.WRONG for line in lines):
+    input_topic = existing.get(configuration.topics.input)
+    required = required_topics(configuration, partitions=input_topic.partitions if input_topic else partitions)
+    lines = plan_topics(required, existing)
+    if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
         return lines
-    created = create(admin, [topic for topic in wanted if topic.name not in existing], replication_factor)
-    settled = plan(wanted, await_topics(admin, [topic.name for topic in wanted]))
-    return [_told(before, after, created) for before, after in zip(lines, settled, strict=True)]
+    created = create_topics(admin, [topic for topic in required if topic.name not in existing], replication_factor)
+    checked = plan_topics(required, await_topics(admin, [topic.name for topic in required]))
+    return [_result_line(before, after, created) for before, after in zip(lines, checked, strict=True)]
 
 
-def plan(wanted: Sequence[WantedTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
-    """What is to be done for each topic."""
-    return [_line(topic, existing.get(topic.name)) for topic in wanted]
+def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
+    """Return the planned status of each topic."""
+    return [_line(topic, existing.get(topic.name)) for topic in required]
 
 
-def _line(topic: WantedTopic, existing: ExistingTopic | None) -> TopicLine:
+def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
     if existing is None:
-        return TopicLine(TopicAction.CREATE, topic.name, _described(topic.partitions, topic.settings))
+        return TopicLine(TopicStatus.CREATE, topic.name, _describe(topic.partitions, topic.settings))
     problems = topic.problems(existing)
     if problems:
-        return TopicLine(TopicAction.WRONG, topic.name, "; ".join(problems))
-    return TopicLine(TopicAction.EXISTS, topic.name, _described(existing.partitions, {CLEANUP: existing.cleanup}))
+        return TopicLine(TopicStatus.WRONG, topic.name, "; ".join(problems))
+    return TopicLine(TopicStatus.EXISTS, topic.name, _describe(existing.partitions, {CLEANUP_POLICY: existing.cleanup}))
 
 
-def _told(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
-    well_made = before.name in created and after.fate is TopicAction.EXISTS
-    return replace(before, fate=TopicAction.CREATED) if well_made else after
+def _result_line(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
+    created_correctly = before.name in created and after.status is TopicStatus.EXISTS
+    return replace(before, status=TopicStatus.CREATED) if created_correctly else after
 
 
-def _described(partitions: int, settings: Mapping[str, str]) -> str:
+def _describe(partitions: int, settings: Mapping[str, str]) -> str:
     count = f"{partitions} partition{'s' if partitions > 1 else ''}"
     return " ".join([count, *(f"{name}={value}" for name, value in settings.items())])
 
 
 def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, ExistingTopic]:
-    """Those of the named topics that there are. Raises ServiceError."""
-    wanted = set(names)
+    """Return the named topics that exist. Raises ServiceError."""
+    required = set(names)
     try:
-        counts = {t["topic"]: len(t["partitions"]) for t in admin.describe_topics() if t["topic"] in wanted}
+        counts = {t["topic"]: len(t["partitions"]) for t in admin.describe_topics() if t["topic"] in required}
         settings = _settings(admin, counts)
     except KafkaError as error:
-        raise ServiceError(f"the topics cannot be looked up: {_reason(error)}") from error
+        raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
     except ValueError as error:
-        raise ServiceError("the topics cannot be looked up: this broker answers as Apache Kafka does not") from error
-    return {name: _existing(counts[name], found) for name, found in settings.items()}
+        raise ServiceError(
+            "the topics cannot be described: the broker's response is not that of Apache Kafka"
+        ) from error
+    return {name: _existing(counts[name], entries) for name, entries in settings.items()}
 
 
 def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, ExistingTopic]:
-    """The named topics, once the broker knows them. Raises ServiceError when it does not within ``KNOWN_SECONDS``."""
-    deadline = time.monotonic() + KNOWN_SECONDS
+    """Wait until the broker knows the named topics. Raises ServiceError after ``TOPIC_WAIT_SECONDS``."""
+    deadline = time.monotonic() + TOPIC_WAIT_SECONDS
     while len(existing := existing_topics(admin, names)) < len(names):
         if time.monotonic() > deadline:
-            raise ServiceError(f"the broker does not know the new topics after {KNOWN_SECONDS:.0f} s")
+            raise ServiceError(f"the broker does not know the new topics after {TOPIC_WAIT_SECONDS:.0f} s")
         time.sleep(0.1)
     return existing
 
 
 def _existing(partitions: int, settings: Mapping[str, str]) -> ExistingTopic:
-    return ExistingTopic(partitions, settings[CLEANUP], int(settings[RETENTION]))
+    return ExistingTopic(partitions, settings[CLEANUP_POLICY], int(settings[RETENTION_MS]))
 
 
 def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    keys = {CLEANUP: None, RETENTION: None}
+    keys = {CLEANUP_POLICY: None, RETENTION_MS: None}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names]
     answers = admin.describe_configs(resources) if resources else []
     rows = [row for answer in answers for row in answer.to_object()["resources"]]
@@ -228,7 +233,7 @@ def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[s
 
 
 def _is_known(row: Mapping[str, Any]) -> bool:
-    """False where the broker that was asked has not heard of the topic yet."""
+    """Whether the broker knows the topic yet."""
     error = for_code(row["error_code"])
     if error in {NoError, UnknownTopicOrPartitionError}:
         return error is NoError
@@ -239,15 +244,15 @@ def _entries(row: Mapping[str, Any]) -> dict[str, str]:
     return {entry["config_names"]: entry["config_value"] for entry in row["config_entries"]}
 
 
-def create(admin: KafkaAdminClient, topics: Iterable[WantedTopic], replication_factor: int) -> set[str]:
-    """Creates topics one by one, so that an error names its topic; gives the names of the new ones.
+def create_topics(admin: KafkaAdminClient, topics: Iterable[RequiredTopic], replication_factor: int) -> set[str]:
+    """Create topics one by one, so that an error names its topic; return the names of the created ones.
 
-    A topic that another process has made meanwhile is left alone. Raises ServiceError.
+    Topics that another process has created in the meantime are skipped. Raises ServiceError.
     """
     return {topic.name for topic in topics if _create(admin, topic, replication_factor)}
 
 
-def _create(admin: KafkaAdminClient, topic: WantedTopic, replication_factor: int) -> bool:
+def _create(admin: KafkaAdminClient, topic: RequiredTopic, replication_factor: int) -> bool:
     new = NewTopic(topic.name, topic.partitions, replication_factor, topic_configs=dict(topic.settings))
     try:
         admin.create_topics([new])

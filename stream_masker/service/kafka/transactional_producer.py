@@ -1,10 +1,12 @@
-"""The transactional producer: all of a batch in one transaction, and what to do when one fails.
+"""A producer that writes each batch in one transaction and recovers from failed ones.
 
-librdkafka says of each error whether to try again, to abort, or to give the producer up. It has no KIP-890, so a
-commit without a known result leaves a producer that cannot be trusted: it is dropped, and a new one under the same
-transactional id first has the coordinator settle the old transaction. Which offsets were committed then decides.
+librdkafka flags each error: retry the step, abort the transaction, or replace the producer. librdkafka does not
+implement KIP-890, so a producer whose commit ends without a known result cannot be trusted. It is replaced by a new one
+with the same transactional id, whose initialisation makes the coordinator complete or abort the old transaction. The
+committed offsets then tell which of the two happened.
 
-A commit's round trip is hidden by a second producer: see ``Lanes``.
+One transaction at a time per producer: ``worker.commit_pipeline`` alternates two producers to hide the round trip of a
+commit.
 """
 
 from __future__ import annotations
@@ -24,32 +26,35 @@ from stream_masker.service.kafka.clients import fatal_errors
 
 log = logging.getLogger(__name__)
 
-Headers = list[tuple[str, bytes | None]]
+MessageHeaders = list[tuple[str, bytes | None]]
 
-OutgoingMessage: TypeAlias = tuple[bytes | None, bytes | None, int, Headers]
+OutgoingMessage: TypeAlias = tuple[bytes | None, bytes | None, int, MessageHeaders]
 """A message: value, key, timestamp in milliseconds (0: now), headers."""
 
 ATTEMPT_SECONDS = 2.0
-"""Seconds of one attempt at a step."""
+"""Timeout of one attempt at a step, in seconds."""
 
 STEP_PATIENCE_SECONDS = 20.0
-"""Seconds after which retried steps have failed; ``EXPEDITED_PATIENCE_SECONDS`` when expedited.
+"""Seconds after which a step that is retried has failed.
 
-A dead transaction of ours keeps readers waiting for as long (``TRANSACTION_MS``): later there is nothing to commit.
+The same as the worker's default of ``transaction.timeout.ms``: later there is no transaction left to commit.
 """
 
 EXPEDITED_PATIENCE_SECONDS = 4.0
-"""While stopping, and while partitions wait to be given up: a pod has 30 seconds to end, and a transaction that has
-to be given up takes two steps of at most ``HURRY + SLICE``, one that is merely filled a third."""
+"""The same limit while the process stops or partitions are being revoked.
+
+A pod has 30 seconds to end. A failing commit takes two steps of at most ``EXPEDITED_PATIENCE_SECONDS`` and
+``ATTEMPT_SECONDS`` each; a transaction that is still being written takes a third one.
+"""
 
 MAX_FENCINGS = 3
-"""So many fencings within ``FENCING_SECONDS`` are no accident: another process uses the same transactional id."""
+"""This many fencings within ``FENCING_SECONDS`` mean that another process uses the same transactional id."""
 
 FENCING_SECONDS = 60.0
 
 
 class RecoveryAction(Enum):
-    """What an error asks for."""
+    """The action that an error calls for: retry the step, abort the transaction, or replace the producer."""
 
     RETRY = "retry"
     ABORT = "abort"
@@ -57,7 +62,7 @@ class RecoveryAction(Enum):
 
 
 class TransactionOutcome(StrEnum):
-    """What became of a transaction. After anything but ``COMMITTED`` the input is read again from what is committed."""
+    """The end of a transaction. If it is not ``COMMITTED``, the input is read again from the committed offsets."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -65,7 +70,7 @@ class TransactionOutcome(StrEnum):
 
 
 class ProducerClient(Protocol):
-    """What is used of ``confluent_kafka.Producer``."""
+    """The methods of ``confluent_kafka.Producer`` that the worker calls."""
 
     def init_transactions(self, timeout: float) -> None: ...
     def begin_transaction(self) -> None: ...
@@ -78,20 +83,20 @@ class ProducerClient(Protocol):
 
 
 SendMessages: TypeAlias = Callable[[str, int, Iterable[OutgoingMessage]], list[int]]
-"""``send(topic, partition, messages)``: sends them, and gives the indices of those too large for Kafka, left out."""
+"""``send(topic, partition, messages)`` sends messages and returns the indices of those too large to be sent."""
 
 
 class TransactionStepError(Exception):
-    """A step of a transaction failed for good; ``verdict`` says what now (never ``RETRY``)."""
+    """A step of a transaction has failed and is not retried; ``action``: how to recover (never ``RETRY``)."""
 
-    def __init__(self, step: str, verdict: RecoveryAction, error: KafkaError) -> None:
+    def __init__(self, step: str, action: RecoveryAction, error: KafkaError) -> None:
         super().__init__(f"{step}: {error.str()}")
-        self.verdict = verdict
+        self.action = action
         self.fenced = error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
 def recovery_for(error: KafkaError) -> RecoveryAction:
-    """What librdkafka's flags ask for; an error without any of them is to be treated as fatal."""
+    """Map librdkafka's error flags to a recovery action. An error without a flag is treated as fatal."""
     if error.fatal():
         return RecoveryAction.RENEW
     if error.txn_requires_abort():
@@ -100,10 +105,11 @@ def recovery_for(error: KafkaError) -> RecoveryAction:
 
 
 class TransactionalProducer:
-    """Writes batches, each in one transaction, under one transactional id: ``fill`` and then ``commit`` or ``abort``.
+    """Writes batches under one transactional id: ``begin``, then ``commit`` or ``abort``.
 
-    Different threads may take these steps, one after the other. ``connect`` makes a new client; ``turn`` says whether
-    to go on (False: stopping); ``expiry``: seconds after which the brokers end an open transaction by themselves.
+    The steps of a transaction may run on different threads, one after the other. ``connect`` makes a new client.
+    ``running`` returns False when the process stops. ``expiry``: seconds after which the brokers abort an open
+    transaction.
     """
 
     def __init__(
@@ -111,116 +117,122 @@ class TransactionalProducer:
         *,
         connect: Callable[[], ProducerClient],
         transactional_id: str,
-        turn: Callable[[], bool],
+        running: Callable[[], bool],
         expiry: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._id = transactional_id
-        self._turn = turn
+        self._running = running
         self._expiry = expiry
         self._clock = clock
         self._client: ProducerClient | None = None
-        self._begun = False
-        self._hurried = False
-        self._since = 0.0
-        self._start = 0.0
+        self._in_transaction = False
+        self._expedited = False
+        self._attempts_start = 0.0
+        self._transaction_start = 0.0
         self._fencings: deque[float] = deque(maxlen=MAX_FENCINGS)
 
     @property
     def ready(self) -> bool:
-        """Whether there is a client to write with; after ``UNKNOWN`` there is none until ``open``."""
+        """Whether there is a client to write with. After the outcome ``UNKNOWN`` there is none until ``open``."""
         return self._client is not None
 
     def successor(self) -> TransactionalProducer:
-        """A producer of the same transactional id without a client: opening it shuts this one out."""
+        """Return an unopened producer with the same transactional id; opening it fences this one."""
         return TransactionalProducer(
             connect=self._connect,
             transactional_id=self._id,
-            turn=self._turn,
+            running=self._running,
             expiry=self._expiry,
             clock=self._clock,
         )
 
     def open(self) -> bool:
-        """Gets a client whose transactions are settled; waits for the brokers. False: stopping.
+        """Connect a client and initialise its transactions; wait for the brokers. Return False when stopping.
 
-        Raises ServiceError when Kafka refuses the transactional id.
+        Raises ServiceError if Kafka refuses the transactional id.
         """
         self._client = None
         client = self._connect()
-        while self._turn():
+        while self._running():
             try:
                 client.init_transactions(ATTEMPT_SECONDS)
             except KafkaException as failure:
-                self._judge_opening(failure.args[0])
+                self._check_retriable(failure.args[0])
             else:
                 self._client = client
                 return True
         return False
 
-    def fill(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
-        """Begins a transaction with what ``produce`` sends; None: it is open, else what became of it."""
-        client = self._opened()
-        self._hurried, self._since = False, self._clock()
-        self._start = self._since
+    def begin(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
+        """Begin a transaction with the messages that ``produce`` sends.
+
+        Returns None if the transaction is open, or the outcome of the failed one.
+        """
+        client = self._connected_client()
+        self._expedited, self._attempts_start = False, self._clock()
+        self._transaction_start = self._attempts_start
         try:
-            self._step("begin", lambda _: client.begin_transaction(), late=RecoveryAction.RENEW)
-            self._begun = True
+            self._step("begin", lambda _: client.begin_transaction(), on_timeout=RecoveryAction.RENEW)
+            self._in_transaction = True
             produce(self.send)
         except TransactionStepError as failure:
             return self._recover(failure)
         return None
 
-    def commit(self, offsets: list[TopicPartition], group: object, in_log: Callable[[], None]) -> TransactionOutcome:
-        """Commits what was filled, with the input's offsets, which only the group's member may set.
+    def commit(self, offsets: list[TopicPartition], group: object, on_logged: Callable[[], None]) -> TransactionOutcome:
+        """Commit the open transaction together with the offsets of the input.
 
-        ``in_log`` is called as soon as every record stands in its partition's log, not yet committed.
+        ``group``: the consumer group's metadata, which fences former members. ``on_logged`` is called when all records
+        are in the logs of their partitions; they are not committed yet.
         """
-        client, self._since = self._opened(), self._clock()
+        client, self._attempts_start = self._connected_client(), self._clock()
         try:
-            self._step("flush", lambda t: _flush(client, t), late=RecoveryAction.ABORT)
-            in_log()
+            self._step("flush", lambda t: _flush(client, t), on_timeout=RecoveryAction.ABORT)
+            on_logged()
             self._step(
-                "offsets", lambda t: client.send_offsets_to_transaction(offsets, group, t), late=RecoveryAction.ABORT
+                "offsets",
+                lambda t: client.send_offsets_to_transaction(offsets, group, t),
+                on_timeout=RecoveryAction.ABORT,
             )
-            self._step("commit", client.commit_transaction, late=RecoveryAction.RENEW)
+            self._step("commit", client.commit_transaction, on_timeout=RecoveryAction.RENEW)
         except TransactionStepError as failure:
             return self._recover(failure)
-        self._begun = False
+        self._in_transaction = False
         return TransactionOutcome.COMMITTED
 
     def abort(self) -> TransactionOutcome:
-        """Aborts what was filled, if anything was."""
-        return TransactionOutcome.ABORTED if not self._begun or self._aborted() else self._lost()
+        """Abort the open transaction, if there is one."""
+        return TransactionOutcome.ABORTED if not self._in_transaction or self._abort() else self._drop_client()
 
-    def hurry(self) -> None:
-        """Has the steps of the open transaction give up soon; to be called from any thread."""
-        self._hurried = True
+    def expedite(self) -> None:
+        """Shorten the time limit of the open transaction's steps. May be called from any thread."""
+        self._expedited = True
 
     def send(self, topic: str, partition: int, messages: Iterable[OutgoingMessage]) -> list[int]:
-        """Puts messages into the open transaction; the indices of those, not sent, that are larger than Kafka takes.
+        """Add messages to the open transaction; return the indices of those that are too large, which are not sent.
 
-        A call of ``produce`` by place takes three quarters of the time of one by name; two places are of callbacks.
+        ``produce`` takes three quarters of the time with positional arguments; two of them are callbacks.
         """
-        produce, too_large = self._opened().produce, []
+        produce, too_large = self._connected_client().produce, []
         for index, (value, key, timestamp, headers) in enumerate(messages):
             try:
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except (BufferError, KafkaException) as failure:
-                again = partial(produce, topic, value, key, partition, None, None, timestamp, headers)
-                if not self._insist(failure, again):
+                retry = partial(produce, topic, value, key, partition, None, None, timestamp, headers)
+                if not self._send_when_room(failure, retry):
                     too_large.append(index)
         return too_large
 
     def close(self) -> None:
-        """Lets the client go; aborts what is open."""
+        """Abort the open transaction and release the client."""
         self.abort()
         self._client = None
 
-    def _insist(self, failure: BufferError | KafkaException, produce: Callable[[], None]) -> bool:
-        """Sends a message as soon as the client's queue has room; False if it is too large."""
-        client = self._opened()
+    def _send_when_room(self, failure: BufferError | KafkaException, produce: Callable[[], None]) -> bool:
+        """Send a message when the client's queue has room. Return False if the message is too large."""
+        client = self._connected_client()
         while isinstance(failure, BufferError):
             with fatal_errors(client):
                 client.poll(0.1)
@@ -230,74 +242,80 @@ class TransactionalProducer:
                 failure = another
             else:
                 return True
-        return _too_large(failure.args[0])
+        return _check_too_large(failure.args[0])
 
-    def _opened(self) -> ProducerClient:
+    def _connected_client(self) -> ProducerClient:
         if self._client is None:
             raise ServiceError("the producer is not open")
         return self._client
 
-    def _step(self, name: str, attempt: Callable[[float], None], *, late: RecoveryAction) -> None:
-        """Tries until it works, or raises StepError; ``late``: the verdict when time is up."""
+    def _step(self, name: str, attempt: Callable[[float], None], *, on_timeout: RecoveryAction) -> None:
+        """Retry a step until it succeeds. Raises TransactionStepError; ``on_timeout``: its action at the time limit."""
         while True:
             try:
-                with fatal_errors(self._opened()):
+                with fatal_errors(self._connected_client()):
                     return attempt(ATTEMPT_SECONDS)
             except KafkaException as failure:
                 error = failure.args[0]
-            if (verdict := recovery_for(error)) is not RecoveryAction.RETRY:
-                raise TransactionStepError(name, verdict, error)
-            if self._clock() - self._since > (
-                STEP_PATIENCE_SECONDS if self._turn() and not self._hurried else EXPEDITED_PATIENCE_SECONDS
-            ):
-                raise TransactionStepError(name, late, error)
+            if (action := recovery_for(error)) is not RecoveryAction.RETRY:
+                raise TransactionStepError(name, action, error)
+            if self._clock() - self._attempts_start > self._patience():
+                raise TransactionStepError(name, on_timeout, error)
+
+    def _patience(self) -> float:
+        """The time limit of the steps, in seconds."""
+        return STEP_PATIENCE_SECONDS if self._running() and not self._expedited else EXPEDITED_PATIENCE_SECONDS
 
     def _recover(self, failure: TransactionStepError) -> TransactionOutcome:
-        log.warning("transaction failed (%s), %s", failure, failure.verdict.value)
-        if failure.verdict is RecoveryAction.ABORT:
-            return TransactionOutcome.ABORTED if self._aborted() else self._lost()
-        self._note_fencing(failure)
-        return self._lost()
+        log.warning("transaction failed (%s), recovery: %s", failure, failure.action.value)
+        if failure.action is RecoveryAction.ABORT:
+            return TransactionOutcome.ABORTED if self._abort() else self._drop_client()
+        self._count_fencing(failure)
+        return self._drop_client()
 
-    def _lost(self) -> TransactionOutcome:
-        self._client, self._begun = None, False
+    def _drop_client(self) -> TransactionOutcome:
+        self._client, self._in_transaction = None, False
         return TransactionOutcome.UNKNOWN
 
-    def _aborted(self) -> bool:
-        self._since = self._clock()
+    def _abort(self) -> bool:
+        """Abort the open transaction. Return False if the result is not known."""
+        self._attempts_start = self._clock()
         try:
-            self._step("abort", self._opened().abort_transaction, late=RecoveryAction.RENEW)
+            self._step("abort", self._connected_client().abort_transaction, on_timeout=RecoveryAction.RENEW)
         except TransactionStepError as failure:
-            log.warning("transaction not aborted (%s), renew", failure)
-            self._note_fencing(failure)
+            log.warning("transaction could not be aborted (%s), recovery: renew", failure)
+            self._count_fencing(failure)
             return False
-        self._begun = False
+        self._in_transaction = False
         return True
 
-    def _judge_opening(self, error: KafkaError) -> None:
+    def _check_retriable(self, error: KafkaError) -> None:
         if recovery_for(error) is not RecoveryAction.RETRY:
             raise ServiceError(f"transactional id {self._id!r} cannot be used: {error.str()}")
         log.warning("waiting for the transaction coordinator: %s", error.str())
 
-    def _note_fencing(self, failure: TransactionStepError) -> None:
-        """Counts the fencings that another process alone explains: a transaction that expired fences us itself."""
-        if not failure.fenced or self._clock() - self._start >= self._expiry:
+    def _count_fencing(self, failure: TransactionStepError) -> None:
+        """Count fencings by another process. An expired transaction fences its own producer and is not counted.
+
+        Raises ServiceError if there are too many.
+        """
+        if not failure.fenced or self._clock() - self._transaction_start >= self._expiry:
             return
         self._fencings.append(self._clock())
         if len(self._fencings) == MAX_FENCINGS and self._fencings[-1] - self._fencings[0] < FENCING_SECONDS:
             raise ServiceError(
-                f"another process uses the transactional id {self._id!r}; give each worker a worker.instance of its own"
+                f"another process uses the transactional id {self._id!r}; give each worker its own worker.instance"
             )
 
 
-def _too_large(error: KafkaError) -> bool:
-    """False for a message that is too large; any other error ends the transaction."""
+def _check_too_large(error: KafkaError) -> bool:
+    """Return False if a message is too large. Raises TransactionStepError for any other error."""
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return False
     raise TransactionStepError("produce", RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
 
 
 def _flush(client: ProducerClient, timeout: float) -> None:
-    """Waits until nothing is left to send; what could not be written fails the transaction's next step."""
+    """Wait until all records are delivered. A failed delivery makes the transaction's next step fail."""
     if client.flush(timeout):
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "records are still to be written", False, True, False))
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "records are not delivered yet", False, True, False))

@@ -1,0 +1,1 @@
+"""Masking and calibration of files, without a broker: ``files``, with ``groups`` for mechanisms that need groups."""

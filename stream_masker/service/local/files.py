@@ -1,4 +1,4 @@
-"""Masking without a broker: JSON lines in, JSON lines out, calibrated on the first window."""
+"""Masking of files without a broker: JSON lines in, JSON lines out, calibrated on the first window."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 
-FILE_BATCH = 5_000
-STANDARD = "-"
+FILE_BATCH_RECORDS = 5_000
+STANDARD_STREAM = "-"
 
 NumberedLine = tuple[int, bytes]
 WriteLine = Callable[[bytes], object]
@@ -36,34 +36,34 @@ WriteLine = Callable[[bytes], object]
 
 @dataclass(slots=True)
 class FileTotals:
-    """What became of the records of a run: how many were masked, and the rejected ones by reason."""
+    """The outcomes of a run: the number of masked records, and of rejected ones by reason."""
 
     masked: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
-        """All records of the run."""
+        """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
     def add(self, result: Result) -> None:
-        """Counts what became of more records."""
+        """Add the outcomes of a batch."""
         self.masked += len(result.offsets) - len(result.rejected)
-        self.rejected.update(one.reason for one in result.rejected.values())
+        self.rejected.update(rejection.reason for rejection in result.rejected.values())
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"
 
     @property
     def rejections(self) -> str:
-        """The number of rejected records, and by which reasons."""
+        """The number of rejected records and their reasons, as text."""
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.rejected.items()))
         return f"rejected {self.rejected.total():,}" + (f" ({reasons})" if reasons else "")
 
 
 def open_input(name: str) -> AbstractContextManager[BinaryIO]:
-    """A file, gunzipped where its name ends in .gz, or standard input for ``-``. Raises ServiceError."""
-    if name == STANDARD:
+    """Open a file, decompressed if its name ends in .gz, or standard input for ``-``. Raises ServiceError."""
+    if name == STANDARD_STREAM:
         return nullcontext(sys.stdin.buffer)
     try:
         return cast(BinaryIO, gzip.open(name, "rb")) if name.endswith(".gz") else Path(name).open("rb")
@@ -72,8 +72,8 @@ def open_input(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def open_output(name: str) -> AbstractContextManager[BinaryIO]:
-    """A file to write, or standard output for ``-``. Raises ServiceError."""
-    if name == STANDARD:
+    """Open a file for writing, or standard output for ``-``. Raises ServiceError."""
+    if name == STANDARD_STREAM:
         return nullcontext(sys.stdout.buffer)
     try:
         return Path(name).open("wb")
@@ -82,34 +82,34 @@ def open_output(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
-    """(line number from 1, line without its end), blank lines left out. Raises ServiceError for a torn gzip file."""
+    """Yield (line number from 1, line without its end) for non-blank lines. Raises ServiceError for a bad gzip file."""
     try:
         for number, line in enumerate(stream, start=1):
             if stripped := line.strip(b"\r\n"):
                 yield number, stripped
     except (EOFError, gzip.BadGzipFile) as error:
-        raise ServiceError(f"the input is no whole gzip file ({type(error).__name__})") from None
+        raise ServiceError(f"the input is not a complete gzip file ({type(error).__name__})") from None
 
 
 class FileMasking:
-    """Masks files, calibrated on records of theirs or by a snapshot."""
+    """Masks files, calibrated on their own records or with a snapshot."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """Loads the ontologies. Raises ConfigurationError for what the configuration names and is not there."""
+        """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration)
 
     def calibrate_on_first_window(self, lines: Iterable[NumberedLine]) -> tuple[Iterator[NumberedLine], int]:
-        """Holds back the first window and puts its statistics in force; all lines, and the statistics' version.
+        """Buffer the first window and use its statistics; return all lines, and the version of the statistics.
 
-        Raises StatisticsError when fewer than ``calibration.min_records`` of the window can be used.
+        Raises StatisticsError if fewer than ``calibration.min_records`` records of the window are usable.
         """
         rest = iter(lines)
-        held = list(islice(rest, self._configuration.calibration.window_records))
-        return chain(held, rest), self.restore(encode_statistics(self.snapshot(held)))
+        buffered = list(islice(rest, self._configuration.calibration.window_records))
+        return chain(buffered, rest), self.restore(encode_statistics(self.snapshot(buffered)))
 
     def restore(self, snapshot: bytes) -> int:
-        """Puts a snapshot in force. Raises StatisticsError when it is none, or of another mechanism or taxonomy."""
+        """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
         message, mechanism = decode_statistics(snapshot), self._masking.mechanism
         if not message.fits(mechanism.name, self._masking.taxonomies):
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
@@ -117,9 +117,9 @@ class FileMasking:
         return message.version
 
     def snapshot(self, lines: Iterable[NumberedLine]) -> StatisticsMessage:
-        """The statistics of the last ``calibration.window_records`` of these records, as version 1.
+        """Compute the statistics of the last ``calibration.window_records`` of these records, as version 1.
 
-        Raises StatisticsError when fewer than ``calibration.min_records`` can be used.
+        Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
         mechanism = self._masking.mechanism
         statistics = mechanism.compute(self._window(lines), version=1)
@@ -141,24 +141,24 @@ class FileMasking:
         if counted.counts.records < settings.min_records:
             rejected = FileTotals(rejected=Counter(counted.rejected)).rejections
             raise StatisticsError(
-                f"{counted.counts.records:,} records can be used for statistics ({rejected}), but "
-                f"calibration.min_records asks for {settings.min_records:,}: give more, lower it, or use a snapshot"
+                f"{counted.counts.records:,} records are usable for statistics ({rejected}), but "
+                f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
             )
         return counted.counts
 
     def mask(
         self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
     ) -> FileTotals:
-        """Masks every line in order; ``source`` and the line's number stand for topic and offset, partition 0."""
-        tallied = FileTotals()
+        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0."""
+        totals = FileTotals()
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:
                     reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            tallied.add(result)
-        return tallied
+            totals.add(result)
+        return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:
         def mask(batch: list[NumberedLine], hold: bool = False) -> Result:
@@ -167,7 +167,7 @@ class FileMasking:
         groups = self._configuration.groups
         if self._masking.mechanism.needs_group:
             return mask_groups(_batches(lines, groups.records), mask, short=groups.short)
-        return map(mask, _batches(lines, FILE_BATCH))
+        return map(mask, _batches(lines, FILE_BATCH_RECORDS))
 
 
 def _batches(lines: Iterable[NumberedLine], size: int) -> Iterator[list[NumberedLine]]:

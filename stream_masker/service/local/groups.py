@@ -1,4 +1,4 @@
-"""Groups of a file's records: by count alone, for the end of a file waits for nobody."""
+"""Groups of a file's records: by count only, because a file has no delays."""
 
 from __future__ import annotations
 
@@ -8,65 +8,65 @@ from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.worker.micro_windows import MAX_GROWTH, ShortGroupPolicy
 
-Records = list[tuple[int, bytes]]
-"""Numbered lines."""
+NumberedRecords = list[tuple[int, bytes]]
+"""Lines with their numbers."""
 
-MaskGroup = Callable[[Records, bool], Result]
-"""Masks records as one group; True: raises GroupTooSmallError where it is too small, False: rejects its records."""
+MaskGroup = Callable[[NumberedRecords, bool], Result]
+"""Masks records as one group. If the group is too small: True raises GroupTooSmallError, False rejects its records."""
 
 
-def mask_groups(parts: Iterable[Records], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
-    """What becomes of consecutive records, group by group; ``parts``: as many of them as a group has, the last fewer.
+def mask_groups(batches: Iterable[NumberedRecords], mask: MaskGroup, *, short: ShortGroupPolicy) -> Iterator[Result]:
+    """Yield the results of consecutive groups. ``batches``: the records split by group size; the last may be smaller.
 
-    A group that is too small is joined with the records that follow (hold, merge), or rejected (suppress). At the end
-    of the file it is rejected; with merge it is joined with the group before it.
+    A group that is too small is merged with the following records (hold, merge) or rejected (suppress). At the end of
+    the file it is rejected (hold) or merged with the previous group (merge).
     """
     if short == "suppress":
-        return (mask(part, False) for part in parts)
-    groups = _held(parts, mask)
-    return _merged(groups, mask) if short == "merge" else (_settled(group, mask) for group in groups)
+        return (mask(batch, False) for batch in batches)
+    groups = _sufficient_groups(batches, mask)
+    return _merged_groups(groups, mask) if short == "merge" else (_final_result(group, mask) for group in groups)
 
 
-FileGroup = tuple[Records, Result | None]
-"""Records, and what became of them; None: they are too small a group, which the last one alone can be."""
+FileGroup = tuple[NumberedRecords, Result | None]
+"""Records and their result; None for a group that is too small, which only the last group can be."""
 
 
-def _held(parts: Iterable[Records], mask: MaskGroup) -> Iterator[FileGroup]:
-    """Groups as they become large enough."""
-    records: Records = []
-    tried = 0
-    for part in parts:
-        records, tried = [*records, *part], tried + 1
-        result = _attempt(records, mask, may_hold=tried < MAX_GROWTH)
+def _sufficient_groups(batches: Iterable[NumberedRecords], mask: MaskGroup) -> Iterator[FileGroup]:
+    """Yield groups as they become large enough."""
+    records: NumberedRecords = []
+    attempts = 0
+    for batch in batches:
+        records, attempts = [*records, *batch], attempts + 1
+        result = _attempt(records, mask, may_hold=attempts < MAX_GROWTH)
         if result is not None:
             yield records, result
-            records, tried = [], 0
+            records, attempts = [], 0
     if records:
         yield records, None
 
 
-def _attempt(records: Records, mask: MaskGroup, *, may_hold: bool) -> Result | None:
-    """What became of a group, or None if it is too small and may wait for more."""
+def _attempt(records: NumberedRecords, mask: MaskGroup, *, may_hold: bool) -> Result | None:
+    """Return the result of a group; None if it is too small and may wait for more records."""
     try:
         return mask(records, may_hold)
     except GroupTooSmallError:
         return None
 
 
-def _settled(group: FileGroup, mask: MaskGroup) -> Result:
+def _final_result(group: FileGroup, mask: MaskGroup) -> Result:
     records, result = group
     return mask(records, False) if result is None else result
 
 
-def _merged(groups: Iterable[FileGroup], mask: MaskGroup) -> Iterator[Result]:
-    """Each group once the next one is known to be large enough."""
+def _merged_groups(groups: Iterable[FileGroup], mask: MaskGroup) -> Iterator[Result]:
+    """Yield each group's result once the next group is known to be large enough."""
     last: FileGroup | None = None
     for group in groups:
         if last is not None and group[1] is None:
             last = ([*last[0], *group[0]], None)
             break
         if last is not None:
-            yield _settled(last, mask)
+            yield _final_result(last, mask)
         last = group
     if last is not None:
-        yield _settled(last, mask)
+        yield _final_result(last, mask)

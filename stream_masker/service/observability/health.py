@@ -1,4 +1,4 @@
-"""/metrics, /healthz and /readyz: what a process says of itself over HTTP."""
+"""The HTTP endpoints /metrics, /healthz and /readyz, and the health state that they report."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
 
-STARTING_REASON = "start"
-"""The part of a process that is not ready until all is loaded and connected."""
+STARTING = "start"
+"""The component whose reason is set from the beginning, until everything is loaded and connected."""
 
 
 class Health:
-    """Whether a process is alive and ready; written by its loops, in any thread, and read by the server's threads.
+    """The liveness and readiness of a process, written by its loops in any thread and read by the HTTP server.
 
-    Alive: starting, or the loop beat within the last ``stale_after`` seconds. Ready: alive, and no part of the process
-    has a reason against it. Notes tell what is amiss without making the process unready.
+    Alive: starting, or the loop recorded a heartbeat within the last ``stale_after`` seconds. Ready: alive, and no
+    component has a reason against it. Notes report problems that do not affect readiness.
     """
 
     def __init__(self, *, stale_after: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,22 +38,22 @@ class Health:
         self._clock = clock
         self._beat = clock()
         self._lock = threading.Lock()
-        self._reasons: dict[str, str] = {STARTING_REASON: "starting"}
+        self._reasons: dict[str, str] = {STARTING: "starting"}
         self._notes: dict[str, str] = {}
 
     def beat(self) -> None:
-        """Says that the loop is turning."""
+        """Record a heartbeat of the main loop."""
         self._beat = self._clock()
 
-    def reason(self, part: str, text: str | None) -> None:
-        """Sets why ``part`` is not ready; None: it is. The part ``start`` has a reason from the beginning."""
+    def reason(self, component: str, text: str | None) -> None:
+        """Set the reason why a component is not ready; None if it is ready."""
         with self._lock:
-            self._reasons = _changed(self._reasons, part, text)
+            self._reasons = _with_text(self._reasons, component, text)
 
-    def note(self, part: str, text: str | None) -> None:
-        """Sets what is amiss with ``part`` though it is ready; None: nothing."""
+    def note(self, component: str, text: str | None) -> None:
+        """Set a note about a problem of a component that is ready; None if there is no problem."""
         with self._lock:
-            self._notes = _changed(self._notes, part, text)
+            self._notes = _with_text(self._notes, component, text)
 
     @property
     def seconds_since_beat(self) -> float:
@@ -61,12 +61,12 @@ class Health:
 
     @property
     def alive(self) -> bool:
-        return STARTING_REASON in self._reasons or self.seconds_since_beat < self._stale_after
+        return STARTING in self._reasons or self.seconds_since_beat < self._stale_after
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the process is not ready; empty when it is."""
-        stale = () if self.alive else ("the main loop does not turn",)
+        """The reasons why the process is not ready; empty if it is ready."""
+        stale = () if self.alive else ("the main loop is not running",)
         return stale + tuple(self._reasons.values())
 
     @property
@@ -74,56 +74,56 @@ class Health:
         return tuple(self._notes.values())
 
 
-def _changed(texts: dict[str, str], part: str, text: str | None) -> dict[str, str]:
-    others = {p: t for p, t in texts.items() if p != part}
-    return others if text is None else {**others, part: text}
+def _with_text(texts: dict[str, str], component: str, text: str | None) -> dict[str, str]:
+    others = {p: t for p, t in texts.items() if p != component}
+    return others if text is None else {**others, component: text}
 
 
-Response = tuple[HTTPStatus, str, bytes]
+HttpResponse = tuple[HTTPStatus, str, bytes]
 
 
-def respond(path: str, health: Health, registry: CollectorRegistry) -> Response:
-    """The status, content type and body for a path."""
-    answers: dict[str, Callable[[], Response]] = {
+def respond(path: str, health: Health, registry: CollectorRegistry) -> HttpResponse:
+    """Return the status, content type and body of the response for a path."""
+    responses: dict[str, Callable[[], HttpResponse]] = {
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: _healthz(health),
         "/readyz": lambda: _readyz(health),
     }
-    answer = answers.get(path.partition("?")[0])
-    return answer() if answer else _json(HTTPStatus.NOT_FOUND, {"paths": list(answers)})
+    response = responses.get(path.partition("?")[0])
+    return response() if response else _json(HTTPStatus.NOT_FOUND, {"paths": list(responses)})
 
 
-def _healthz(health: Health) -> Response:
+def _healthz(health: Health) -> HttpResponse:
     body = {"alive": health.alive, "seconds_since_last_turn": round(health.seconds_since_beat, 3)}
     return _json(_status(health.alive), body)
 
 
-def _readyz(health: Health) -> Response:
+def _readyz(health: Health) -> HttpResponse:
     reasons = health.reasons
     return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
 
 
-def _status(good: bool) -> HTTPStatus:
-    return HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+def _status(ok: bool) -> HTTPStatus:
+    return HTTPStatus.OK if ok else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def _json(status: HTTPStatus, body: dict[str, Any]) -> Response:
+def _json(status: HTTPStatus, body: dict[str, Any]) -> HttpResponse:
     return status, JSON_TYPE, orjson.dumps(body)
 
 
-class Handler(BaseHTTPRequestHandler):
+class HealthHandler(BaseHTTPRequestHandler):
     """Answers GET and HEAD requests with ``respond``."""
 
-    server: Server
+    server: HealthServer
     timeout = 10
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
+        self._respond(with_body=True)
 
     def do_HEAD(self) -> None:
-        self._answer(with_body=False)
+        self._respond(with_body=False)
 
-    def _answer(self, *, with_body: bool) -> None:
+    def _respond(self, *, with_body: bool) -> None:
         status, content_type, body = respond(self.path, self.server.health, self.server.registry)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
@@ -133,12 +133,12 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tells requests at debug level only."""
+        """Log requests at debug level."""
         log.debug("http " + format, *args)
 
 
-class Server(ThreadingHTTPServer):
-    """A threaded HTTP server with what its handlers need."""
+class HealthServer(ThreadingHTTPServer):
+    """A threaded HTTP server that holds the state its handlers report."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -147,23 +147,23 @@ class Server(ThreadingHTTPServer):
         self.health = health
         self.registry = registry
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, Handler)
+        super().__init__(address, HealthHandler)
 
     def server_bind(self) -> None:
-        """Binds without the base class's look-up of the host's name, which can take seconds."""
+        """Bind without the reverse DNS lookup of the base class, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "stream-masker", int(self.server_address[1])
 
 
 class HttpServer:
-    """Serves ``health`` and ``registry`` from a thread of its own, for as long as the ``with`` block runs.
+    """Serves ``health`` and ``registry`` in its own thread while the ``with`` block runs.
 
-    Port 0 takes any free port; ``port`` is the one taken. Raises ConfigurationError when the address cannot be used.
+    Port 0 selects any free port; ``port`` is the actual one. Raises ConfigurationError if the address cannot be used.
     """
 
     def __init__(self, *, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
         try:
-            self._server = Server((host, port), health, registry)
+            self._server = HealthServer((host, port), health, registry)
         except OSError as error:
             raise ConfigurationError(_cannot_listen(host, port, error)) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
@@ -188,5 +188,5 @@ class HttpServer:
 def _cannot_listen(host: str, port: int, error: OSError) -> str:
     return (
         f"http: cannot listen on {host}:{port} ({error.strerror or type(error).__name__}); "
-        "set http.host and http.port to a free address (port 0 takes any free port)"
+        "set http.host and http.port to a free address (port 0 selects any free port)"
     )

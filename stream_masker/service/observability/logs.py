@@ -1,7 +1,7 @@
-"""Logs: one line each on standard error, and never a raw value.
+"""Logs: one line per record on standard error, without raw values.
 
-Text of exceptions that stream-masker or Kafka's client raise is written for logs. Any other exception may quote the
-data that it stumbled over, so of these only the type and the places in the code are told.
+Exception texts of stream-masker and of the Kafka client are safe to log. Any other exception may quote the data that
+caused it, so only its type and its source locations are logged.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s"
 
 
-class OneLine(logging.Formatter):
-    """UTC time, level, logger, message, and an exception as ``describe`` tells it; all on one line."""
+class OneLineFormatter(logging.Formatter):
+    """Formats a record on one line: UTC time, level, logger, message, and the exception as given by ``describe``."""
 
     def __init__(self) -> None:
         super().__init__(LOG_FORMAT, "%Y-%m-%dT%H:%M:%S")
 
     @staticmethod
     def converter(seconds: float | None) -> time.struct_time:
-        """Times are UTC."""
+        """Convert times to UTC."""
         return time.gmtime(seconds)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Formats a record; its exception's own text is not in it unless ``describe`` gives it."""
+        """Format a record; the exception appears only as described by ``describe``."""
         error = record.exc_info[1] if record.exc_info else None
         line = self.formatMessage(self._prepared(record))
         return " ".join((line if error is None else f"{line}: {describe(error)}").splitlines())
@@ -46,21 +46,21 @@ class OneLine(logging.Formatter):
 
 
 def describe(error: BaseException) -> str:
-    """What an exception says where that cannot hold a value of a record; else its type and where it arose."""
+    """Return an exception's text if it cannot contain a value of a record, otherwise its type and source locations."""
     if isinstance(error, StreamMaskerError):
         return str(error)
     if isinstance(error, KafkaException):
         return f"Kafka: {error.args[0].str() if error.args else 'unknown error'}"
-    return f"{type(error).__name__} at {_places(error)}"
+    return f"{type(error).__name__} at {_source_locations(error)}"
 
 
-def _places(error: BaseException) -> str:
+def _source_locations(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames)) or "unknown"
 
 
 def configure_logs(level: str = "info", stream: TextIO | None = None) -> None:
-    """Sends the logs of all modules to ``stream`` (standard error), from ``level`` on; replaces earlier handlers."""
+    """Send the logs of all modules, from ``level`` up, to ``stream`` (standard error); replaces other handlers."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(OneLineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,7 +1,7 @@
-"""Every metric of the service, declared once: name, kind, labels, meaning. The README's table is made from it.
+"""The definitions of all metrics of the service: name, kind, labels and help text.
 
-Labels are bounded: attributes come from the configuration, reasons and outcomes are closed lists, partitions are
-those assigned to the worker. No value of a record is ever a label.
+Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions are
+those assigned to the worker. A value of a record is never a label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RECORD_BUCKETS = (1.0, 10.0, 100.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, 
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """A metric: ``name`` without the prefix, ``help`` with the unit or range, ``buckets`` for a histogram."""
+    """A metric: ``name`` without the prefix, ``help`` with unit or range, ``buckets`` for a histogram."""
 
     kind: MetricKind
     name: str
@@ -32,7 +32,7 @@ class MetricDefinition:
 
     @property
     def full_name(self) -> str:
-        """The name that Prometheus shows."""
+        """The name in Prometheus."""
         return METRIC_PREFIX + self.name
 
 
@@ -40,94 +40,139 @@ counter = partial(MetricDefinition, "counter")
 gauge = partial(MetricDefinition, "gauge")
 histogram = partial(MetricDefinition, "histogram")
 
-OF_BOTH: tuple[ProcessName, ...] = ("worker", "calibrator")
-OF_CALIBRATOR: tuple[ProcessName, ...] = ("calibrator",)
+BOTH_PROCESSES: tuple[ProcessName, ...] = ("worker", "calibrator")
+CALIBRATOR_ONLY: tuple[ProcessName, ...] = ("calibrator",)
 
-ATTRIBUTE = ("attribute",)
-PAIR = ("first", "second")
-DATA = ("data",)
-AGAINST = ("against",)
+ATTRIBUTE_LABEL = ("attribute",)
+PAIR_LABELS = ("first", "second")
+DATA_LABEL = ("data",)
+AGAINST_LABEL = ("against",)
 
-counted = partial(counter, processes=OF_CALIBRATOR)
-figure = partial(gauge, processes=OF_CALIBRATOR)
+calibrator_counter = partial(counter, processes=CALIBRATOR_ONLY)
+calibrator_gauge = partial(gauge, processes=CALIBRATOR_ONLY)
 
-RECORDS_AND_BATCHES: tuple[MetricDefinition, ...] = (
+BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("records_in_total", "Input records in committed transactions: masked, rejected or tombstones."),
-    counter("records_masked_total", "Records written masked, in committed transactions."),
-    counter("records_rejected_total", "Records rejected, in committed transactions, by reason.", ("reason",)),
-    counter("tombstones_total", "Records without a value, passed as such, in committed transactions."),
-    counter("truncations_total", "Values for which no concept was as far away as their noise.", ATTRIBUTE),
-    counter("unsigned_total", "Values whose sign condition had to be dropped.", ATTRIBUTE),
-    gauge("alpha", "The configured noise level; the default one where records bring their own.", ATTRIBUTE),
-    histogram("batch_duration_seconds", "Masking, writing and committing a batch.", buckets=SECOND_BUCKETS),
-    histogram("batch_records", "Records in a batch.", buckets=RECORD_BUCKETS),
-    counter("transactions_total", "Transactions by outcome: committed, aborted, unknown.", ("outcome",)),
-    counter("blocks_total", "Calibration blocks written, in committed transactions."),
-    counter("blocks_left_out_total", "Calibration blocks left out for being larger than a message may be."),
+    counter("records_masked_total", "Masked records in committed transactions."),
+    counter("records_rejected_total", "Rejected records in committed transactions, by reason.", ("reason",)),
+    counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
+    counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
+    counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
+    gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
+    histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
+    histogram("batch_records", "Number of records in a batch.", buckets=RECORD_BUCKETS),
+    counter("transactions_total", "Transactions by outcome: committed, aborted or unknown.", ("outcome",)),
+    counter("blocks_total", "Calibration blocks written in committed transactions."),
+    counter("blocks_left_out_total", "Calibration blocks not written because they exceed the maximum message size."),
 )
 
-STATE: tuple[MetricDefinition, ...] = (
-    gauge("held", "1 while the worker holds back its input for want of usable statistics, else 0."),
-    gauge("assigned_partitions", "Input partitions assigned to the worker."),
-    gauge("consumer_lag", "Records of an assigned partition that are not committed yet.", ("partition",)),
-    gauge("consumer_lag_assigned", "Records of all assigned partitions that are not committed yet."),
-    counter("statistics_refused_total", "Published statistics that the process could not use.", processes=OF_BOTH),
-    gauge("statistics_version", "The statistics version in force; 0 for none.", processes=OF_BOTH),
-    gauge("statistics_age_seconds", "Time since the statistics in force were published.", processes=OF_BOTH),
-)
-
-CALIBRATION: tuple[MetricDefinition, ...] = (
-    figure("window_records", "Records in the calibration window."),
-    figure("window_blocks", "Blocks in the calibration window; 0 while a sample stands in for it."),
-    counted("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
-    counted("configuration_refused_total", "Changed configuration files that could not be taken up."),
-    counted("statistics_published_total", "Statistics versions published, by source.", ("source",)),
-    MetricDefinition(
-        "histogram", "calibration_duration_seconds", "Computing statistics.", (), OF_CALIBRATOR, SECOND_BUCKETS
+STATE_METRICS: tuple[MetricDefinition, ...] = (
+    gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
+    gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
+    gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("partition",)),
+    gauge("consumer_lag_assigned", "Uncommitted records of all assigned partitions."),
+    counter(
+        "statistics_refused_total", "Published statistics that the process could not use.", processes=BOTH_PROCESSES
     ),
-    figure("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA)),
-    figure("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA)),
-    figure("sdcov", "Semantic distance covariance (sdCov).", (*PAIR, *DATA)),
-    figure("sdcor", "Semantic distance correlation (sdCor), in [0, 1].", (*PAIR, *DATA)),
-    figure("numeric_mean", "Mean of a numeric attribute, in its unit.", ("attribute", *DATA)),
-    figure("numeric_variance", "Variance of a numeric attribute.", ("attribute", *DATA)),
-    figure("numeric_correlation", "Pearson correlation of numeric attributes, in [-1, 1].", (*PAIR, *DATA)),
-    figure("psd_projection", "Frobenius norm of the covariance matrix's projection; 0 for none."),
-    counted("psd_projections_total", "Statistics versions whose covariance matrix was projected."),
-    figure("unknown_share", "Share in [0, 1] of the window's values that are no known concept.", ATTRIBUTE),
-    figure("novel_share", "Share in [0, 1] of the window's values that no window held before.", ATTRIBUTE),
+    gauge("statistics_version", "Statistics version in use; 0 if there is none.", processes=BOTH_PROCESSES),
+    gauge(
+        "statistics_age_seconds",
+        "Age of the statistics in use since publication, in seconds.",
+        processes=BOTH_PROCESSES,
+    ),
 )
 
-DRIFT: tuple[MetricDefinition, ...] = (
-    figure("drift_mean", "Semantic distance of sMean from the other version's, in [0, 1].", ("attribute", *AGAINST)),
-    figure("drift_variance", "Absolute difference of sVar.", ("attribute", *AGAINST)),
-    figure("drift_distance_variance", "Absolute difference of sdVar.", ("attribute", *AGAINST)),
-    figure("drift_covariance", "Absolute difference of sdCov.", (*PAIR, *AGAINST)),
-    figure("drift_correlation", "Absolute difference of sdCor.", (*PAIR, *AGAINST)),
-    figure("drift_divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", ("attribute", *AGAINST)),
+CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge("window_records", "Records in the calibration window."),
+    calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
+    calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
+    calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
+    calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
+    MetricDefinition(
+        "histogram",
+        "calibration_duration_seconds",
+        "Time to compute statistics, in seconds.",
+        (),
+        CALIBRATOR_ONLY,
+        SECOND_BUCKETS,
+    ),
+    calibrator_gauge("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA_LABEL)),
+    calibrator_gauge("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA_LABEL)),
+    calibrator_gauge("sdcov", "Semantic distance covariance (sdCov).", (*PAIR_LABELS, *DATA_LABEL)),
+    calibrator_gauge("sdcor", "Semantic distance correlation (sdCor), in [0, 1].", (*PAIR_LABELS, *DATA_LABEL)),
+    calibrator_gauge("numeric_mean", "Mean of a numeric attribute, in its unit.", ("attribute", *DATA_LABEL)),
+    calibrator_gauge("numeric_variance", "Variance of a numeric attribute.", ("attribute", *DATA_LABEL)),
+    calibrator_gauge(
+        "numeric_correlation", "Pearson correlation of numeric attributes, in [-1, 1].", (*PAIR_LABELS, *DATA_LABEL)
+    ),
+    calibrator_gauge("psd_projection", "Frobenius norm of the change that makes the covariance matrix PSD; 0 if none."),
+    calibrator_counter("psd_projections_total", "Statistics versions whose covariance matrix was projected to be PSD."),
+    calibrator_gauge(
+        "unknown_share", "Share of the window's values that are not known concepts, in [0, 1].", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "novel_share", "Share of the window's values that no earlier window held, in [0, 1].", ATTRIBUTE_LABEL
+    ),
 )
 
-UTILITY: tuple[MetricDefinition, ...] = (
-    figure("rmse", "Root mean square semantic distance of masked from original.", ("attribute", "kind")),
-    figure("utility_mean", "Semantic distance of the masked sMean from the original one, in [0, 1].", ATTRIBUTE),
-    figure("utility_variance", "Absolute difference of masked sVar from (1 + alpha) sVar.", ATTRIBUTE),
-    figure("utility_covariance", "Absolute difference of masked sdCov from (1 + alpha) sdCov.", PAIR),
-    figure("utility_correlation", "Absolute difference of masked sdCor from sdCor.", PAIR),
-    figure("utility_numeric_mean", "Difference of a masked mean, in standard deviations.", ATTRIBUTE),
-    figure("utility_numeric_variance_ratio", "Masked variance of a numeric attribute over the original.", ATTRIBUTE),
-    figure("utility_numeric_correlation", "Absolute difference of a masked Pearson correlation.", PAIR),
+DRIFT_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge(
+        "drift_mean", "Semantic distance between the sMeans of two versions, in [0, 1].", ("attribute", *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_variance", "Absolute difference of sVar between two versions.", ("attribute", *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_distance_variance", "Absolute difference of sdVar between two versions.", ("attribute", *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_covariance", "Absolute difference of sdCov between two versions.", (*PAIR_LABELS, *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_correlation", "Absolute difference of sdCor between two versions.", (*PAIR_LABELS, *AGAINST_LABEL)
+    ),
+    calibrator_gauge(
+        "drift_divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", ("attribute", *AGAINST_LABEL)
+    ),
 )
 
-TABLE: tuple[MetricDefinition, ...] = RECORDS_AND_BATCHES + STATE + CALIBRATION + DRIFT + UTILITY
+UTILITY_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge(
+        "rmse", "Root mean square semantic distance between original and masked values.", ("attribute", "kind")
+    ),
+    calibrator_gauge(
+        "utility_mean", "Semantic distance between the original and the masked sMean, in [0, 1].", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "utility_variance", "Absolute difference between the masked sVar and (1 + alpha) sVar.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "utility_covariance", "Absolute difference between the masked sdCov and (1 + alpha) sdCov.", PAIR_LABELS
+    ),
+    calibrator_gauge(
+        "utility_correlation", "Absolute difference between the masked and the original sdCor.", PAIR_LABELS
+    ),
+    calibrator_gauge("utility_numeric_mean", "Difference of the masked mean, in standard deviations.", ATTRIBUTE_LABEL),
+    calibrator_gauge(
+        "utility_numeric_variance_ratio", "Masked variance of a numeric attribute over the original.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "utility_numeric_correlation", "Absolute difference of the masked Pearson correlation.", PAIR_LABELS
+    ),
+)
+
+METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (
+    BATCH_METRICS + STATE_METRICS + CALIBRATION_METRICS + DRIFT_METRICS + UTILITY_METRICS
+)
 
 
 def metrics_table() -> str:
-    """The table in Markdown: name, kind, labels, process, meaning."""
+    """Return the metrics as a Markdown table: name, kind, labels, process, meaning."""
     head = "| metric | kind | labels | of | meaning |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(_row(declared) for declared in TABLE)
+    return head + "".join(_row(definition) for definition in METRIC_DEFINITIONS)
 
 
-def _row(declared: MetricDefinition) -> str:
-    labels = ", ".join(f"`{label}`" for label in declared.labels)
-    processes = ", ".join(declared.processes)
-    return f"| `{declared.full_name}` | {declared.kind} | {labels} | {processes} | {declared.help} |\n"
+def _row(definition: MetricDefinition) -> str:
+    labels = ", ".join(f"`{label}`" for label in definition.labels)
+    processes = ", ".join(definition.processes)
+    return f"| `{definition.full_name}` | {definition.kind} | {labels} | {processes} | {definition.help} |\n"

@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, else a plain line now and then."""
+"""Progress of a run: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import TextIO, TypeAlias
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-ShowProgress: TypeAlias = Callable[[int], None]
-"""Told how many records there are by now; cheap enough to be told of each."""
+ReportProgress: TypeAlias = Callable[[int], None]
+"""Reports the number of records so far; cheap enough to call for each record."""
 
-AddProgress: TypeAlias = Callable[[int], float]
-"""The part of the whole, 0 to 1, that so many records are."""
+CompletedFraction: TypeAlias = Callable[[int], float]
+"""Returns the completed fraction of the run, from 0 to 1, for a number of records."""
 
 Clock: TypeAlias = Callable[[], float]
 
-LINE_SECONDS, BAR_SECONDS = 5.0, 0.1
+PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS = 5.0, 0.1
 
 
 @contextmanager
-def progress(what: str, *, done: AddProgress, stream: TextIO, clock: Clock = time.monotonic) -> Iterator[ShowProgress]:
-    """Shows a run's progress on ``stream`` until the block ends.
+def progress(
+    what: str, *, done: CompletedFraction, stream: TextIO, clock: Clock = time.monotonic
+) -> Iterator[ReportProgress]:
+    """Show a run's progress on ``stream`` until the block ends.
 
-    ``what``: such as ``produced``.
+    ``what``: the past participle of the operation, such as ``produced``.
     """
     if stream.isatty():
         with _bar(what, done, stream, clock) as show:
@@ -35,12 +37,12 @@ def progress(what: str, *, done: AddProgress, stream: TextIO, clock: Clock = tim
 
 
 @contextmanager
-def _bar(what: str, done: AddProgress, stream: TextIO, clock: Clock) -> Iterator[ShowProgress]:
+def _bar(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> Iterator[ReportProgress]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(what, total=1.0)
-        yield _now_and_then(
-            BAR_SECONDS,
+        yield _throttled(
+            PROGRESS_BAR_SECONDS,
             lambda records, rate: bar.update(
                 task, completed=done(records), description=f"{what} {records:,} records, {rate:,.0f}/s"
             ),
@@ -48,21 +50,21 @@ def _bar(what: str, done: AddProgress, stream: TextIO, clock: Clock) -> Iterator
         )
 
 
-def _lines(what: str, done: AddProgress, stream: TextIO, clock: Clock) -> ShowProgress:
-    def tell(records: int, rate: float) -> None:
+def _lines(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> ReportProgress:
+    def report(records: int, rate: float) -> None:
         print(f"{what} {records:,} records ({done(records):.0%}), {rate:,.0f}/s", file=stream, flush=True)
 
-    return _now_and_then(LINE_SECONDS, tell, clock)
+    return _throttled(PROGRESS_LINE_SECONDS, report, clock)
 
 
-def _now_and_then(every: float, tell: Callable[[int, float], None], clock: Clock) -> ShowProgress:
-    start = told = clock()
+def _throttled(every: float, report: Callable[[int, float], None], clock: Clock) -> ReportProgress:
+    start = reported = clock()
 
     def show(records: int) -> None:
-        nonlocal told
+        nonlocal reported
         now = clock()
-        if now - told >= every:
-            told = now
-            tell(records, records / (now - start))
+        if now - reported >= every:
+            reported = now
+            report(records, records / (now - start))
 
     return show

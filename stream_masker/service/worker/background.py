@@ -1,4 +1,4 @@
-"""Steps that may be slow, taken in another thread while this one stays a member of the consumer group."""
+"""Blocking work on a background thread, while the main thread keeps polling the consumer group."""
 
 from __future__ import annotations
 
@@ -13,81 +13,91 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 POLL_AFTER_SECONDS = 1.0
-"""Seconds that a step may take before the group is served meanwhile."""
+"""Seconds of a task before the main thread starts to poll the group."""
 
 POLL_EVERY_SECONDS = 0.5
 
 STUCK_AFTER_SECONDS = 600.0
-"""Seconds after which a step counts as stuck: then nothing shows any more that the process is alive."""
+"""Seconds after which a task counts as stuck: the main thread stops its heartbeat, so that the process is restarted."""
 
 
 class SerialExecutor:
-    """A thread that takes one step after the other. It ends with the process, even if a step never does."""
+    """A daemon thread that runs tasks one after the other. A stuck task does not keep the process alive."""
 
     def __init__(self, name: str) -> None:
-        self._steps: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    def submit(self, step: Callable[[], T]) -> Future[T]:
-        """The step's result, or what it raised, when its turn has come."""
+    def submit(self, task: Callable[[], T]) -> Future[T]:
+        """Queue a task; the future holds its result or exception."""
         future: Future[T] = Future()
-        self._steps.put((step, future))
+        self._tasks.put((task, future))
         return future
 
     def _run(self) -> None:
         while True:
-            self._take(*self._steps.get())
-
-    def _take(self, step: Callable[[], Any], future: Future[Any]) -> None:
-        try:
-            result = step()
-        except BaseException as failure:  # noqa: BLE001 - whoever asks for the result gets it
-            future.set_exception(failure)
-        else:
-            future.set_result(result)
+            _complete(*self._tasks.get())
 
 
-def _nothing(_: Callable[[], bool]) -> None:
-    """Does nothing meanwhile."""
+def _complete(task: Callable[[], Any], future: Future[Any]) -> None:
+    try:
+        result = task()
+    except BaseException as failure:  # noqa: BLE001 - the future's reader raises it
+        future.set_exception(failure)
+    else:
+        future.set_result(result)
+
+
+def _do_nothing(_: Callable[[], bool]) -> None:
+    """Do nothing while a task runs."""
 
 
 class BackgroundRunner:
-    """Takes steps in a thread of its own; whoever waits for one polls the group now and then.
+    """Runs tasks on one background thread; the calling thread polls the group until a task is done.
 
-    So no step, however slow, keeps this process from polling for ``max.poll.interval.ms``. ``serve`` polls once,
-    taking no records; ``turn`` shows that the process is alive.
+    So no task, however slow, exceeds ``max.poll.interval.ms``. ``poll`` polls the group once and reads no records;
+    ``beat`` records that the process is alive.
     """
 
     def __init__(
-        self, *, serve: Callable[[], None], turn: Callable[[], object], clock: Callable[[], float] = time.monotonic
+        self, *, poll: Callable[[], None], beat: Callable[[], object], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._serve = serve
-        self._turn = turn
+        self._poll = poll
+        self._beat = beat
         self._clock = clock
-        self._hand = SerialExecutor("masking")
+        self._executor = SerialExecutor("masking")
 
-    def run(self, step: Callable[[], T], meanwhile: Callable[[Callable[[], bool]], None] = _nothing) -> T:
-        """Takes a step; its result, or what it raised.
+    def run(self, task: Callable[[], T], meanwhile: Callable[[Callable[[], bool]], None] = _do_nothing) -> T:
+        """Run a task; return its result or raise its exception.
 
-        ``meanwhile`` is called at once, in this thread, with a function that says whether the step is over: it is not
-        to last for much longer than that, nor for long at all.
+        ``meanwhile`` runs at once on the calling thread. It is given a function that tells whether the task is done,
+        and should return soon after that, or after a short while.
         """
-        future = self._hand.submit(step)
+        future = self._executor.submit(task)
         meanwhile(future.done)
         return self.wait(future)
 
-    def wait(self, step: Future[T], limit: Callable[[], float] = lambda: inf) -> T:
-        """Waits for a step that is taken in any thread; its result, or what it raised.
+    def wait(self, future: Future[T], limit: Callable[[], float] = lambda: inf) -> T:
+        """Wait for a task of any thread; return its result or raise its exception.
 
-        Raises TimeoutError after ``limit`` seconds, which is asked again and again: it may shrink.
+        Raises TimeoutError as ``wait_until_done`` returns False.
         """
-        start, patience = self._clock(), POLL_AFTER_SECONDS
-        while wait([step], patience).not_done:
-            taken = self._clock() - start
-            if taken > limit():
-                raise TimeoutError
-            if taken < STUCK_AFTER_SECONDS:
-                self._turn()
-            self._serve()
-            patience = POLL_EVERY_SECONDS
-        return step.result()
+        if not self.wait_until_done(future, limit):
+            raise TimeoutError
+        return future.result()
+
+    def wait_until_done(self, future: Future[Any], limit: Callable[[], float] = lambda: inf) -> bool:
+        """Wait for a task of any thread. Return False if it is not done after ``limit()`` seconds.
+
+        ``limit`` is called again at each poll; its value may change.
+        """
+        start, seconds = self._clock(), POLL_AFTER_SECONDS
+        while wait([future], seconds).not_done:
+            elapsed = self._clock() - start
+            if elapsed > limit():
+                return False
+            if elapsed < STUCK_AFTER_SECONDS:
+                self._beat()
+            self._poll()
+            seconds = POLL_EVERY_SECONDS
+        return True

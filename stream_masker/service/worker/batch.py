@@ -1,4 +1,7 @@
-"""A batch on its way through the worker: gathered by partition, masked, written. No I/O: the sending is passed in."""
+"""A batch in the worker: its messages by partition, masking, and writing to a transaction.
+
+No I/O: ``TransactionWriter`` is given a function that sends messages.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ CALIBRATION_PARTITION = 0
 
 
 class KafkaMessage(Protocol):
-    """What is used of ``confluent_kafka.Message``."""
+    """The methods of ``confluent_kafka.Message`` that the worker calls."""
 
     def partition(self) -> int: ...
     def offset(self) -> int: ...
@@ -37,7 +40,7 @@ class KafkaMessage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """When a batch is complete: at ``records`` (≥ 1), at ``size`` bytes of values (≥ 1), after ``delay`` seconds."""
+    """The limits that complete a batch: ``records`` (≥ 1), ``size`` in bytes (≥ 1), ``delay`` in seconds (> 0)."""
 
     records: int = 10_000
     size: int = 16_777_216
@@ -45,15 +48,18 @@ class BatchLimits:
 
     def __post_init__(self) -> None:
         if self.records < 1 or self.size < 1 or self.delay <= 0:
-            raise ParameterError("a batch holds at least 1 record and 1 byte, and waits longer than 0 s")
+            raise ParameterError("a batch needs limits of at least 1 record and 1 byte, and a delay of more than 0 s")
 
 
 class MessageBatch:
-    """Messages read and not yet masked, by partition, in order; ``mean``: bytes of a message to expect."""
+    """Messages by partition, in the order of their offsets.
 
-    def __init__(self, limits: BatchLimits, *, mean: int = 10_000) -> None:
+    ``mean_size``: the expected bytes of a message while the batch is empty.
+    """
+
+    def __init__(self, limits: BatchLimits, *, mean_size: int = 10_000) -> None:
         self._limits = limits
-        self._expected = mean
+        self._expected_size = mean_size
         self._messages: dict[int, list[KafkaMessage]] = {}
         self._ends: dict[int, list[int]] = {}
         self.records = 0
@@ -69,82 +75,81 @@ class MessageBatch:
 
     @property
     def room(self) -> int:
-        """How many more messages to ask for: what the bytes leave at the mean size; at least 1."""
-        return max(1, min(self._limits.records - self.records, (self._limits.size - self.size) // self.mean))
+        """How many more messages fit, by number and by bytes at the mean size; at least 1."""
+        return max(1, min(self._limits.records - self.records, (self._limits.size - self.size) // self.mean_size))
 
     @property
-    def mean(self) -> int:
-        """Bytes of a message, at least 1: what was expected while there are none."""
-        return max(1, self.size // self.records if self.records else self._expected)
+    def mean_size(self) -> int:
+        """The mean bytes of a message, at least 1; the expected ones while the batch is empty."""
+        return max(1, self.size // self.records if self.records else self._expected_size)
 
     def add(self, messages: Iterable[KafkaMessage], *, partitions: Collection[int]) -> None:
-        """Takes messages of these partitions, which follow the earlier ones of their partition; passes over others."""
-        taken = self._messages
+        """Append the messages of these partitions; ignore those of others."""
         for partition, run in groupby(messages, methodcaller("partition")):
             if partition in partitions:
-                some = list(run)
-                taken.setdefault(partition, []).extend(some)
-                self.size += sum(map(len, some))
-        self.records = sum(map(len, taken.values()))
+                added = list(run)
+                self._messages.setdefault(partition, []).extend(added)
+                self.size += sum(map(len, added))
+        self.records = sum(map(len, self._messages.values()))
 
     def add_group(self, messages: Sequence[KafkaMessage], *, partition: int) -> None:
-        """Takes messages of one partition that are to be masked together, and apart from those before them."""
+        """Append messages of one partition as a group: they are masked together, apart from those before them."""
         self.add(messages, partitions=[partition])
         self._ends.setdefault(partition, []).append(len(self._messages[partition]))
 
     def groups(self, partition: int) -> Iterator[Sequence[KafkaMessage]]:
-        """The messages of a partition by groups; all in one where there are no groups."""
+        """Yield the groups of a partition; one group of all its messages if none was added."""
         messages = self._messages[partition]
         ends = self._ends.get(partition, [len(messages)])
         return (messages[start:end] for start, end in pairwise([0, *ends]))
 
     def drop(self, partitions: Iterable[int]) -> None:
-        """Forgets what came from these partitions: they are, or may be, somebody else's now."""
+        """Remove the messages of these partitions."""
         for partition in partitions:
             if partition in self._messages:
-                self.take_out(partition, 0)
+                self.remove_from(partition, 0)
 
-    def take_out(self, partition: int, start: int) -> list[KafkaMessage]:
-        """The messages of a partition from an index on, which are no longer of this batch."""
-        taken = self._messages[partition][start:]
+    def remove_from(self, partition: int, start: int) -> list[KafkaMessage]:
+        """Remove and return the messages of a partition from index ``start`` on."""
+        removed = self._messages[partition][start:]
         del self._messages[partition][start:]
         self._ends[partition] = [end for end in self._ends.pop(partition, [start]) if end <= start]
         if not start:
             del self._messages[partition], self._ends[partition]
-        self.records -= len(taken)
-        self.size -= sum(map(len, taken))
-        return taken
+        self.records -= len(removed)
+        self.size -= sum(map(len, removed))
+        return removed
 
     def next_offsets(self) -> dict[int, int]:
-        """The offset to go on from, of each partition."""
+        """Return the offset after the last message, by partition."""
         return {partition: messages[-1].offset() + 1 for partition, messages in self._messages.items()}
 
     def first_offsets(self) -> dict[int, int]:
-        """The offset that the batch starts with, of each partition."""
+        """Return the offset of the first message, by partition."""
         return {partition: messages[0].offset() for partition, messages in self._messages.items()}
 
 
 UNREADABLE = b"\xff"
-"""What the value becomes of a message whose headers cannot be read: it is rejected as not UTF-8."""
+"""Replaces the value of a message whose headers cannot be read, so that it is rejected as not UTF-8."""
 
 
 def to_inputs(messages: Sequence[KafkaMessage], *, headers: bool) -> Inputs:
-    """Messages as the record masker takes them; ``headers``: whether theirs are read at all."""
-    named = list(map(headers_of, messages)) if headers else ()
+    """Convert messages to columns for the record masker; ``headers``: whether to read their headers."""
+    columns = list(map(headers_of, messages)) if headers else ()
     return Inputs(
         offsets=[message.offset() for message in messages],
         values=[message.value() for message in messages],
         keys=[message.key() for message in messages],
         timestamps=[message.timestamp()[1] for message in messages],
-        headers=named,
+        headers=columns,
     )
 
 
 def headers_of(message: KafkaMessage) -> Sequence[Header]:
-    """A message's headers; a message with a header's name that is not UTF-8 loses them, and its value.
+    """Return a message's headers. If a header name is not UTF-8, remove the headers and replace the value.
 
-    confluent-kafka gives an error for such headers the first time, and a list that crashes its reader from then on.
-    ``methodcaller`` has the interpreter see the error at once, which the specialised call of a method does not.
+    confluent-kafka raises an error for such headers at the first call; later calls return a list that crashes its
+    reader. With ``methodcaller`` the interpreter detects the error at once; with a specialised method call it does not.
     """
     try:
         return _read_headers(message) or ()
@@ -159,7 +164,7 @@ _read_headers: Callable[[KafkaMessage], list[Header] | None] = methodcaller("hea
 
 
 class Masker(Protocol):
-    """What is used of ``pipeline.masker.RecordMasker``."""
+    """The members of ``pipeline.masker.RecordMasker`` that the worker uses."""
 
     @property
     def reads_headers(self) -> bool: ...
@@ -170,12 +175,12 @@ class Masker(Protocol):
 
 
 def never_hold(_: Sequence[KafkaMessage]) -> bool:
-    """Holds nothing."""
+    """Hold no group that is too small."""
     return False
 
 
 class GroupShortfall(NamedTuple):
-    """A group that is too small: where it starts among its partition's messages, how many it has, how many it lacks."""
+    """A group that is too small: its first index among the partition's messages, its size, and the records it lacks."""
 
     start: int
     size: int
@@ -184,13 +189,13 @@ class GroupShortfall(NamedTuple):
 
 @dataclass(slots=True)
 class MaskedBatches:
-    """What came of a batch, by partition: the result, and the first group that is too small.
+    """A masked batch by partition: the result, and the first group that is too small.
 
-    That one's messages, and those behind them, are in no result.
+    The messages of that group and those after it are in no result.
     """
 
     results: dict[int, Result] = field(default_factory=dict)
-    short: dict[int, GroupShortfall] = field(default_factory=dict)
+    shortfalls: dict[int, GroupShortfall] = field(default_factory=dict)
 
 
 def mask_batch(
@@ -201,14 +206,14 @@ def mask_batch(
     statistics_version: int,
     may_hold: Callable[[Sequence[KafkaMessage]], bool] = never_hold,
 ) -> MaskedBatches:
-    """Masks a batch: all at once, or where the mechanism masks groups, group by group, each of one partition.
+    """Mask a batch: all records at once, or group by group if the mechanism masks groups.
 
-    ``may_hold``: whether messages that are too small a group may wait for more; if not, they are rejected.
+    ``may_hold`` tells whether a group that is too small may wait for more messages; if not, its records are rejected.
     """
     if not masker.needs_group:
         inputs = {p: to_inputs(m, headers=masker.reads_headers) for p, m in batch.partitions.items()}
         return MaskedBatches(masker.mask_all(topic, inputs, statistics_version=statistics_version))
-    done = MaskedBatches()
+    masked = MaskedBatches()
     for partition in batch.partitions:
         results, start = [], 0
         for messages in batch.groups(partition):
@@ -216,18 +221,18 @@ def mask_batch(
             try:
                 result = masker.mask(topic, partition, records, statistics_version=statistics_version, hold=hold)
             except GroupTooSmallError as error:
-                done.short[partition] = GroupShortfall(start, len(messages), error.lacking)
+                masked.shortfalls[partition] = GroupShortfall(start, len(messages), error.lacking)
                 break
             results.append(result)
             start += len(messages)
         if results:
-            done.results[partition] = Result.joined(results)
-    return done
+            masked.results[partition] = Result.joined(results)
+    return masked
 
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """What a transaction holds; ``tallies``: of each attribute."""
+    """The numbers of records and blocks in a transaction; ``tallies``: by attribute."""
 
     masked: int = 0
     tombstones: int = 0
@@ -243,10 +248,11 @@ class TransactionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopics:
-    """Where outcomes go. ``taxonomies``: by attribute, in their order; ``configuration``: its hash; ``numeric``: the
-    numeric attributes' names.
+    """The topics that a worker writes to, and what it needs to encode calibration blocks.
 
-    ``rejected_partitions``: of the topic of rejections; a rejection goes to its record's partition number, modulo it.
+    ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
+    this number. ``taxonomies``: by attribute, in the attributes' order. ``configuration``: its hash. ``numeric``: the
+    names of the numeric attributes.
     """
 
     input: str
@@ -260,15 +266,15 @@ class OutputTopics:
 
 
 class TransactionWriter:
-    """Sends the outcomes of one batch, and counts them in ``written``."""
+    """Sends the results of one batch and counts them in ``written``."""
 
     def __init__(self, outputs: OutputTopics, send: SendMessages, written: TransactionCounts) -> None:
-        self._to = outputs
+        self._outputs = outputs
         self._send = send
         self._written = written
 
     def write(self, results: Mapping[int, Result]) -> None:
-        """Sends every outcome, in order, and every block."""
+        """Send every outcome in order, and every block."""
         for partition, result in results.items():
             self._write_outcomes(partition, result)
             for block in result.blocks:
@@ -276,7 +282,7 @@ class TransactionWriter:
 
     def _write_outcomes(self, partition: int, result: Result) -> None:
         masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
-        too_large = [masked[k] for k in self._send(self._to.output, partition, outgoing_messages(result))]
+        too_large = [masked[k] for k in self._send(self._outputs.output, partition, outgoing_messages(result))]
         rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
         self._reject(partition, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
@@ -284,25 +290,25 @@ class TransactionWriter:
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
     def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:
-        source = self._to.input
-        values = [encode_rejection(one, topic=source, partition=partition) for one in rejected]
-        keys = [f"{source}:{partition}:{one.offset}".encode() for one in rejected]
+        topic = self._outputs.input
+        values = [encode_rejection(one, topic=topic, partition=partition) for one in rejected]
+        keys = [f"{topic}:{partition}:{one.offset}".encode() for one in rejected]
         messages: list[OutgoingMessage] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
-        self._send(self._to.rejected, partition % self._to.rejected_partitions, messages)
+        self._send(self._outputs.rejected, partition % self._outputs.rejected_partitions, messages)
         self._written.rejected.update(str(one.reason) for one in rejected)
 
     def _write_block(self, block: Block) -> None:
-        to = self._to
-        value = encode_block(block, to.taxonomies, configuration=to.configuration, numeric=to.numeric)
-        left_out = len(self._send(to.calibration, CALIBRATION_PARTITION, [(value, block_key(block), 0, [])]))
+        outputs = self._outputs
+        value = encode_block(block, outputs.taxonomies, configuration=outputs.configuration, numeric=outputs.numeric)
+        left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, [(value, block_key(block), 0, [])]))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out
-        for attribute, tally in zip(self._to.taxonomies, block.tallies, strict=True):
+        for attribute, tally in zip(outputs.taxonomies, block.tallies, strict=True):
             self._written.tallies[attribute] = self._written.tallies.get(attribute, Tally()) + tally
 
 
 def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
-    """A result's records as messages, without those rejected; one without a time gets the present one."""
+    """Return a result's records as messages, without the rejected ones. A missing timestamp becomes 0 (now)."""
     times = result.timestamps
     if min(times, default=0) < 0:
         times = [max(0, time) for time in times]

@@ -1,4 +1,4 @@
-"""When a batch is complete. The seam between reading and masking: other batchers take its place."""
+"""The policy that ends a batch: the interface between reading and masking, and the default policy by size and time."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, Messag
 
 
 class Batcher(Protocol):
-    """Takes what is read, and gives it back in batches. What it holds back is neither masked nor committed.
+    """Collects messages and returns them in batches. Messages that it keeps are neither masked nor committed.
 
-    Messages of a partition come in order. ``drop`` is told the partitions whose messages must be forgotten: they are
-    given up, or will be read again from their committed offsets. ``now``: seconds of a clock that never goes back.
+    The messages of a partition arrive in order. ``now``: seconds of a monotonic clock.
     """
 
     def add(self, messages: Iterable[KafkaMessage], *, partitions: Collection[int], now: float) -> None:
-        """Takes messages of these partitions; passes over others."""
+        """Add the messages of these partitions; ignore those of others."""
 
     def drop(self, partitions: Iterable[int]) -> None:
-        """Forgets what came from these partitions."""
+        """Drop the messages of partitions that are revoked, or read again from their committed offsets."""
 
     def room(self) -> int:
-        """How many more messages to ask for at once; 0: what there is makes a batch."""
+        """Return how many messages to read next; 0 if a batch is complete."""
 
-    def left(self, now: float) -> float | None:
-        """Seconds until what there is makes a batch even if nothing more comes; None: it never will."""
+    def time_left(self, now: float) -> float | None:
+        """Return the seconds until a batch is complete without further messages; None if that never happens."""
 
     def take(self, now: float) -> MessageBatch:
-        """The batch that is complete; empty if none is."""
+        """Return and forget the complete batch; an empty one if none is complete."""
 
 
 class SizeTimeBatcher:
-    """Whatever comes, of all partitions together, up to a number of records and bytes and a delay.
+    """Ends a batch of all partitions at a number of records or bytes, or after a delay from its first record.
 
-    The delay counts from a batch's first record. So a batch is small when little comes, and full under load.
+    Batches are small at low load and full under high load.
     """
 
     def __init__(self, limits: BatchLimits) -> None:
@@ -51,14 +50,14 @@ class SizeTimeBatcher:
         self._batch.drop(partitions)
 
     def room(self) -> int:
-        """One while there are none: a read that asks for more waits for them."""
+        """Return 1 while the batch is empty: a read for more messages would wait for all of them."""
         if self._batch.full:
             return 0
         return self._batch.room if self._batch.records else 1
 
-    def left(self, now: float) -> float | None:
+    def time_left(self, now: float) -> float | None:
         return self._first + self._limits.delay - now if self._batch.records else None
 
     def take(self, now: float) -> MessageBatch:
-        taken, self._batch = self._batch, MessageBatch(self._limits, mean=self._batch.mean)
-        return taken
+        batch, self._batch = self._batch, MessageBatch(self._limits, mean_size=self._batch.mean_size)
+        return batch

@@ -1,4 +1,4 @@
-"""The properties of the worker's Kafka clients that exactly-once processing depends on."""
+"""The properties of the worker's Kafka clients. Those that exactly-once processing depends on cannot be configured."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from stream_masker.service.kafka.connections import ClientProperties
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 
 WORKER_TRANSACTION_MS = 20_000
-"""How long a dead worker's open transaction keeps committed readers waiting, at most."""
+"""The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
 LINGER_MS = {"throughput": 5, "latency": 1}
-"""How long the producer waits for more records to send together, by the worker's profile."""
+"""The producer's default delay before it sends a request, by the worker's profile."""
 
 FETCH_BACKOFF_MS = 10
-"""How long a consumer whose queue is full waits before it fetches again. librdkafka's own second is longer than a
-worker takes for all of its queue."""
+"""The default delay before a consumer with a full queue fetches again. A worker empties its queue faster than
+librdkafka's default of one second."""
 
 
-def group_of(configuration: Configuration) -> str:
-    """The consumer group of all workers of one input: ``group.id`` of ``kafka.properties``, or named by the topic."""
+def consumer_group_id(configuration: Configuration) -> str:
+    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name with the topic."""
     return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
 
 
 def transactional_ids(configuration: Configuration) -> list[str]:
-    """One of each lane: the group, the worker's instance, and the lane's number.
+    """Return one id for each producer of the pipeline: the group, the worker's instance, and the producer's number.
 
-    The instance is ``worker.instance``, or the host's name and the process's number; in a thread that is not the
-    process's main one it is the thread's number. A worker that comes back under the same ids settles at once what it
-    left open; two must never share one.
+    The instance is ``worker.instance``, or the host's name and the native id of the calling thread, which on the main
+    thread is the process id. A worker that restarts with the same ids completes or aborts its open transactions at
+    once. Two workers must never share an id.
     """
     instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return [f"{group_of(configuration)}.{instance}:{lane}" for lane in range(PIPELINE_DEPTH)]
+    return [f"{consumer_group_id(configuration)}.{instance}:{number}" for number in range(PIPELINE_DEPTH)]
 
 
 def consumer_properties(configuration: Configuration) -> ClientProperties:
-    """Of the input's consumer: committed records only, offsets committed by nobody but the transactions."""
-    most = max(1024, 2 * configuration.worker.batch_bytes // 1024)
+    """Return the properties of the input's consumer: it reads committed records and commits no offsets itself."""
+    queued_kilobytes = max(1024, 2 * configuration.worker.batch_bytes // 1024)
     own = confluent_properties(
         configuration,
-        group_id=group_of(configuration),
+        group_id=consumer_group_id(configuration),
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,
@@ -50,32 +50,32 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     )
     defaults = {
         "auto.offset.reset": "earliest",
-        "queued.max.messages.kbytes": most,
+        "queued.max.messages.kbytes": queued_kilobytes,
         "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
     }
     return {**defaults, **own, **_assignor(own), **_membership(configuration)}
 
 
 def _membership(configuration: Configuration) -> ClientProperties:
-    """A static member does not leave the group when it ends, and comes back as the member that it was."""
+    """Return the properties of a static member: it stays in the group when it ends, and keeps its share on return."""
     worker = configuration.worker
     return {"group.instance.id": worker.instance} if worker.static_member else {}
 
 
 def _assignor(properties: ClientProperties) -> ClientProperties:
-    """The classic protocol's incremental assignment; the protocol of KIP-848 has no other."""
-    modern = str(properties.get("group.protocol", "classic")).lower() == "consumer"
-    return {} if modern else {"partition.assignment.strategy": "cooperative-sticky"}
+    """Return the incremental assignor of the classic protocol. The protocol of KIP-848 is always incremental."""
+    kip_848 = str(properties.get("group.protocol", "classic")).lower() == "consumer"
+    return {} if kip_848 else {"partition.assignment.strategy": "cooperative-sticky"}
 
 
-def reader_properties(configuration: Configuration) -> ClientProperties:
-    """Of the statistics topic's reader: in no group, though the client wants one named.
+def statistics_properties(configuration: Configuration) -> ClientProperties:
+    """Return the properties of the statistics topic's consumer. It joins no group, but the client requires a name.
 
-    A worker is ready once it has seen the topic's end, of which a broker tells after ``fetch.wait.max.ms``.
+    A worker is ready when it has reached the end of the topic, which a broker reports after ``fetch.wait.max.ms``.
     """
     own = confluent_properties(
         configuration,
-        group_id=f"{group_of(configuration)}.statistics",
+        group_id=f"{consumer_group_id(configuration)}.statistics",
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,
@@ -85,8 +85,8 @@ def reader_properties(configuration: Configuration) -> ClientProperties:
     return {"fetch.wait.max.ms": 100, **own}
 
 
-def producer_properties(configuration: Configuration, identity: str) -> ClientProperties:
-    """Of the transactional producer; its queue holds a batch with its blocks, twice over."""
+def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
+    """Return the properties of a transactional producer; its queue has room for two batches with their blocks."""
     worker = configuration.worker
     defaults = {
         "transaction.timeout.ms": WORKER_TRANSACTION_MS,
@@ -95,5 +95,5 @@ def producer_properties(configuration: Configuration, identity: str) -> ClientPr
         "compression.type": "lz4",
         "linger.ms": LINGER_MS[worker.profile],
     }
-    own = confluent_properties(configuration, transactional_id=identity, enable_idempotence=True)
+    own = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
     return {**defaults, **own}

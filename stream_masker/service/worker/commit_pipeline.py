@@ -1,18 +1,19 @@
-"""Two producers used in turn, so that one batch is masked and written while the one before it commits.
+"""A pipeline of transactions on two producers: one batch is masked and written while the one before it commits.
 
-A producer can have but one open transaction, and librdkafka's next one waits 20 ms and more while the coordinator
-still writes the markers of the last. So transactions alternate between two producers, and what one producer would
-guarantee by itself is kept by order:
+A producer has at most one open transaction, and its next one is delayed by 20 ms or more while the coordinator writes
+the markers of the last. Transactions therefore alternate between two producers, each with its own transactional id.
+Order replaces the guarantees that a single producer gives:
 
-* the records of a batch are sent when all of the batch before stand in the log, so a partition's order is the input's;
-* one thread commits, batch after batch; after one that failed, the batch that follows is aborted, never committed.
+* The records of a batch are sent when all records of the batch before are in the log. The order within a partition is
+  that of the input.
+* One thread commits batch after batch. The batch after a failed one is aborted, never committed.
 
-A committed offset is thus never ahead of an uncommitted record. Committed readers see the batches in order too: they
-wait at the first record of an open transaction. Each producer has a transactional id of its own.
+So no offset is committed before the records that it covers. Committed readers see the batches in order too, because
+they wait at the first record of an open transaction.
 
-A call of librdkafka's may never return, whatever its timeout, when brokers come and go: ``send_offsets_to_transaction``
-was seen to. Its producer is then forsaken, and a new one under its transactional id shuts it out: should the call end
-after all, the brokers refuse what it does.
+A call to librdkafka may never return, despite its timeout, when brokers restart: ``send_offsets_to_transaction`` has
+done so. The pipeline then abandons the producer and opens a new one with the same transactional id. The new one fences
+the old one: if the call returns after all, the brokers reject what it does.
 """
 
 from __future__ import annotations
@@ -37,91 +38,100 @@ from stream_masker.service.worker.background import SerialExecutor
 log = logging.getLogger(__name__)
 
 PIPELINE_DEPTH = 2
+"""Transactions that may be open at the same time, each on its own producer."""
 
 COMMIT_STUCK_SECONDS = 2 * (STEP_PATIENCE_SECONDS + ATTEMPT_SECONDS) + 1
-"""Seconds after which a transaction that should have been committed, or else aborted, is stuck."""
+"""Seconds after which a commit, or the abort that follows it when it fails, is stuck."""
 
 EXPEDITED_STUCK_SECONDS = 2 * (EXPEDITED_PATIENCE_SECONDS + ATTEMPT_SECONDS) + 1
-"""The same while partitions wait to be given up, or the process to end."""
+"""The same limit while partitions are being revoked or the process stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCommit:
-    """A transaction that is committing. ``in_log``: done when its records stand in the log, or never will."""
+    """A commit in progress. ``in_log`` is done when the records are in the log, or when the commit has failed."""
 
     outcome: Future[TransactionOutcome]
     in_log: Future[None] = field(default_factory=Future)
 
 
 class CommitPipeline:
-    """Transactions one after the other, each filled while the one before it commits.
+    """Transactions in sequence, each written while the one before it commits.
 
-    All methods are for one thread at a time; commits and aborts happen in a thread of their own.
+    Only one thread at a time may call the methods. Commits and aborts run on a background thread.
     """
 
     def __init__(self, producers: Sequence[TransactionalProducer]) -> None:
         self._producers = list(producers)
-        self._turns = 0
+        self._commits = 0
         self._busy = 0
-        self._hand = SerialExecutor("committing")
+        self._executor = SerialExecutor("committing")
 
     def open(self) -> bool:
-        """Gets every producer ready that is not; waits for the brokers. False: stopping. Raises like a producer's."""
+        """Open every producer that is not ready; wait for the brokers. Return False when stopping.
+
+        Raises ServiceError if Kafka refuses a transactional id.
+        """
         return all(producer.ready or producer.open() for producer in self._producers)
 
-    def fill(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
-        """Begins the next transaction with what ``produce`` sends; None: it is open, else what became of it.
+    def begin(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
+        """Begin the next transaction with the messages that ``produce`` sends.
 
-        To be called when the records of the last transaction stand in the log.
+        Call it when the records of the last transaction are in the log. Returns None if the transaction is open, or the
+        outcome of the failed one.
         """
-        return self._producers[self._free].fill(produce)
+        return self._producers[self._next].begin(produce)
 
     def commit(self, offsets: list[TopicPartition], group: object) -> PendingCommit:
-        """Lets the transaction that was filled commit. To be called when the last one is committed."""
-        self._busy, in_log = self._free, Future[None]()
-        self._turns += 1
+        """Start to commit the open transaction. Call it when the last transaction is committed."""
+        self._busy, in_log = self._next, Future[None]()
+        self._commits += 1
         producer = self._producers[self._busy]
-        return PendingCommit(self._hand.submit(lambda: _commit(producer, offsets, group, in_log)), in_log)
+        return PendingCommit(self._executor.submit(lambda: _commit(producer, offsets, group, in_log)), in_log)
 
     def abort(self) -> Future[TransactionOutcome]:
-        """Aborts the transaction that was filled. To be called when nothing is committing."""
-        self._busy = self._free
-        return self._hand.submit(self._producers[self._busy].abort)
+        """Start to abort the open transaction. Call it when nothing is committing."""
+        self._busy = self._next
+        return self._executor.submit(self._producers[self._busy].abort)
 
-    def forsake(self) -> TransactionOutcome:
-        """Leaves a producer that is stuck committing or aborting to itself; ``open`` puts another in its place."""
-        log.warning("a transaction has neither been committed nor aborted for long: its producer is replaced")
+    def abandon(self) -> TransactionOutcome:
+        """Replace the producer whose commit or abort is stuck; ``open`` opens the new one. Return the outcome, UNKNOWN.
+
+        The thread that is stuck is left behind; another one takes its place.
+        """
+        log.warning("a transaction has been neither committed nor aborted in time: its producer is replaced")
         self._producers[self._busy] = self._producers[self._busy].successor()
-        self._hand = SerialExecutor("committing")
+        self._executor = SerialExecutor("committing")
         return TransactionOutcome.UNKNOWN
 
-    def hurry(self) -> None:
-        """Has the steps of open transactions give up soon."""
+    def expedite(self) -> None:
+        """Shorten the time limits of open transactions."""
         for producer in self._producers:
-            producer.hurry()
+            producer.expedite()
 
     def close(self) -> None:
-        """Aborts what is open, unless that takes too long: then the brokers will."""
-        self.hurry()
-        wait([self._hand.submit(self._close)], EXPEDITED_PATIENCE_SECONDS + ATTEMPT_SECONDS + 1)
+        """Abort open transactions. If that takes too long, the brokers abort them later."""
+        self.expedite()
+        wait([self._executor.submit(self._close)], EXPEDITED_PATIENCE_SECONDS + ATTEMPT_SECONDS + 1)
 
     def _close(self) -> None:
         for producer in self._producers:
             producer.close()
 
     @property
-    def _free(self) -> int:
-        return self._turns % len(self._producers)
+    def _next(self) -> int:
+        """The index of the producer of the open or next transaction."""
+        return self._commits % len(self._producers)
 
 
 def _commit(
     producer: TransactionalProducer, offsets: list[TopicPartition], group: object, in_log: Future[None]
 ) -> TransactionOutcome:
-    def written() -> None:
+    def on_logged() -> None:
         in_log.set_result(None)
 
     try:
-        return producer.commit(offsets, group, written)
+        return producer.commit(offsets, group, on_logged)
     finally:
         if not in_log.done():
-            written()
+            on_logged()

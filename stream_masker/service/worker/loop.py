@@ -1,11 +1,15 @@
-"""The mask worker's main loop: follow the statistics, gather a batch, mask and write it while the last one commits."""
+"""The mask worker's main loop: performs the steps and actions that ``states`` selects.
+
+Each turn of the loop polls for new statistics and carries one batch as far as possible without waiting for its commit:
+it gathers the batch, masks it, writes it once the records of the previous batch are in the log, and commits it after
+the previous batch. Meanwhile the source reads ahead for the next batch.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,6 +19,7 @@ from stream_masker.service.kafka.transactional_producer import TransactionOutcom
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import (
+    BatchLimits,
     KafkaMessage,
     MessageBatch,
     OutputTopics,
@@ -29,53 +34,33 @@ from stream_masker.service.worker.commit_pipeline import (
     CommitPipeline,
     PendingCommit,
 )
+from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.source import PartitionSource
+from stream_masker.service.worker.states import BatchAction, Event, Phase, State, transition
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
 log = logging.getLogger(__name__)
 
-HELD_POLL_SECONDS = 0.2
-"""Seconds between two looks for statistics while there are none."""
+HOLD_POLL_SECONDS = 0.2
+"""Seconds between two polls for statistics while there are none."""
 
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
-"""Seconds to wait after a failed transaction; doubled with each further failure in a row."""
-
-
-class Liveness:
-    """Whether to go on. Every turn of the main loop, and of every loop within, asks: so it shows that it is alive."""
-
-    def __init__(self, health: Health, stop: threading.Event) -> None:
-        self._health = health
-        self._stop = stop
-
-    def going(self) -> bool:
-        """False: stopping. For other threads, whose life proves nothing."""
-        return not self._stop.is_set()
-
-    def turn(self) -> bool:
-        """False: stopping."""
-        self._health.beat()
-        return self.going()
-
-    def pause(self, seconds: float) -> bool:
-        """Waits, but not when stopping; then as ``turn``."""
-        self._stop.wait(seconds)
-        return self.turn()
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+"""The pause after a failed transaction doubles with each further failure in a row, from the first to the longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerComponents:
-    """What a worker is made of. ``may_hold``: whether records that are too small a group may wait for more."""
+    """The parts of a worker. ``may_hold``: whether records of a group that is too small may wait for more."""
 
     source: PartitionSource
-    lanes: CommitPipeline
-    aside: BackgroundRunner
-    follower: StatisticsConsumer
-    in_force: ActiveStatistics
+    pipeline: CommitPipeline
+    background: BackgroundRunner
+    statistics_consumer: StatisticsConsumer
+    active_statistics: ActiveStatistics
     outputs: OutputTopics
-    life: Liveness
+    liveness: Liveness
     health: Health
     report: WorkerReport
     may_hold: Callable[[Sequence[KafkaMessage]], bool] = never_hold
@@ -83,193 +68,233 @@ class WorkerComponents:
 
 @dataclass(slots=True)
 class InFlightBatch:
-    """A batch, what its transaction holds, and the transaction's commit from its beginning on."""
+    """A batch on its way from the input to a committed transaction.
+
+    ``start``: when it was gathered, in seconds of the worker's clock. ``outcome``: how its transaction ended; None
+    before that, and if it never began.
+    """
 
     batch: MessageBatch
-    start: float
+    start: float = 0.0
+    results: Mapping[int, Result] = field(default_factory=dict)
     written: TransactionCounts = field(default_factory=TransactionCounts)
-    commit: PendingCommit | None = None
+    group: object | None = None
+    commit: PendingCommit = field(default_factory=lambda: PendingCommit(Future()))
+    outcome: TransactionOutcome | None = None
 
 
 class Worker:
-    """One mask worker. It writes nothing but in transactions, and nothing at all without statistics.
+    """One mask worker. It writes only in transactions, and nothing without statistics."""
 
-    At most two batches are on their way: one commits while the next is masked and written; what comes meanwhile is
-    read ahead for the one after that. When the first fails, all are read again from the committed offsets.
-    """
-
-    def __init__(self, parts: WorkerComponents, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._parts = parts
+    def __init__(self, components: WorkerComponents, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._components = components
         self._clock = clock
-        self._flight: InFlightBatch | None = None
+        self._state = State()
+        self._current = self._previous = _no_batch()
         self._failed: list[MessageBatch] = []
         self._failures = 0
+        self._steps: Mapping[Phase, Callable[[], Event]] = {
+            Phase.MASK: self._mask,
+            Phase.AWAIT_LOG: self._await_log,
+            Phase.WRITE: self._write,
+            Phase.AWAIT_COMMIT: self._await_commit,
+            Phase.AUTHORIZE: self._authorize,
+            Phase.ABORT: self._abort,
+            Phase.DRAIN: self._await_commit,
+            Phase.RECOVER: self._await_commit,
+            Phase.REWIND: self._rewind,
+        }
+        self._actions: Mapping[BatchAction, Callable[[], object]] = {
+            BatchAction.COMMIT: self._commit,
+            BatchAction.ADVANCE: self._advance,
+            BatchAction.FAIL_PREVIOUS: self._fail_previous,
+            BatchAction.FAIL_CURRENT: self._fail_current,
+            BatchAction.ABANDON: components.pipeline.abandon,
+            BatchAction.SETTLE: self._settle,
+        }
 
     def run(self) -> None:
-        """Works until told to stop; then leaves the group, with no transaction open."""
-        parts = self._parts
-        with ExitStack() as ending:
-            self._close_at(ending)
-            if parts.lanes.open():
-                parts.source.subscribe(self.settle_at_once)
-                parts.health.reason("start", None)
-            while parts.life.turn():
+        """Work until the process stops; then leave the group with no open transaction."""
+        components = self._components
+        with ExitStack() as stack:
+            self._close_with(stack)
+            if components.pipeline.open():
+                components.source.subscribe(self.before_revoke)
+                components.health.reason("start", None)
+            while components.liveness.beat():
                 self.turn()
 
     def turn(self) -> None:
-        """One turn of the loop: new statistics, then at most one batch."""
-        parts = self._parts
-        parts.source.renew()
-        if published := parts.follower.poll():
-            parts.aside.run(lambda: parts.in_force.consider(published))
-        parts.report.statistics(parts.in_force, parts.follower)
-        if parts.in_force.version:
+        """Poll for new statistics, then process at most one batch."""
+        components = self._components
+        components.source.renew()
+        if published := components.statistics_consumer.poll():
+            components.background.run(lambda: components.active_statistics.consider(published))
+        components.report.statistics(components.active_statistics, components.statistics_consumer)
+        if components.active_statistics.version:
             self._work()
         else:
             self._hold()
-        parts.report.partitions(parts.source)
+        components.report.partitions(components.source)
 
-    def settle_at_once(self) -> None:
-        """Waits for the batch that is committing, and hurries it: partitions are to be given up."""
-        if (flight := self._flight) is not None and flight.commit is not None:
-            lanes, outcome = self._parts.lanes, flight.commit.outcome
-            lanes.hurry()
-            done = wait([outcome], EXPEDITED_STUCK_SECONDS).done
-            self._land(flight, outcome.result if done else lanes.forsake)
+    def before_revoke(self) -> None:
+        """Settle the commit in progress, before partitions are revoked."""
+        self._handle(Event.REVOKED)
 
     def _hold(self) -> None:
-        self._parts.source.hold()
-        self._parts.source.idle(HELD_POLL_SECONDS)
+        self._components.source.hold()
+        self._components.source.idle(HOLD_POLL_SECONDS)
 
     def _work(self) -> None:
-        self._parts.source.resume()
-        batch = self._parts.source.gather()
-        if not self._parts.life.turn():
+        """Gather a batch, then perform the steps up to the next one. When stopping, leave the batch to others."""
+        self._components.source.resume()
+        batch = self._components.source.gather()
+        if not self._components.liveness.beat():
             return
-        if batch.records:
-            self._process(InFlightBatch(batch, self._clock()))
-        else:
-            self._settle()
-        if self._failed:
-            self._read_again()
+        self._current = InFlightBatch(batch, self._clock())
+        self._handle(Event.GATHERED if batch.records else Event.NOTHING_GATHERED)
+        while step := self._steps.get(self._state.phase):
+            self._handle(step())
 
-    def _process(self, flight: InFlightBatch) -> None:
-        """Masks and writes a batch while the last one commits; then lets it commit, if the last one did.
+    def _handle(self, event: Event) -> None:
+        """Change the state and perform the actions."""
+        self._state, actions = transition(self._state, event)
+        for action in actions:
+            self._actions[action]()
 
-        Only the member that the partitions were assigned to may do so.
-        """
-        lanes, source = self._parts.lanes, self._parts.source
-        results = self._masked(flight)
-        if not flight.batch.records:
-            self._settle()
-            return
-        filled = self._filled(flight, results)
-        settled = self._settle()
-        group = source.group()
-        if filled and settled and group is not None:
-            flight.commit = lanes.commit(source.offsets(flight.batch), group)
-            self._flight = flight
-        else:
-            self._fail(flight, self._aborted() if filled else None)
-
-    def _masked(self, flight: InFlightBatch) -> dict[int, Result]:
-        """Masks a batch; what is too small a group goes back to what is gathered."""
-        parts = self._parts
-        version, masker, topic = parts.in_force.version, parts.in_force.masking.masker, parts.outputs.input
-        done = parts.aside.run(
-            lambda: mask_batch(masker, topic, flight.batch, statistics_version=version, may_hold=parts.may_hold),
-            meanwhile=parts.source.read_ahead,
+    def _mask(self) -> Event:
+        """Mask the current batch; return groups that are too small to the source."""
+        components, current = self._components, self._current
+        statistics = components.active_statistics
+        version, masker, topic = statistics.version, statistics.masking.masker, components.outputs.input
+        masked = components.background.run(
+            lambda: mask_batch(masker, topic, current.batch, statistics_version=version, may_hold=components.may_hold),
+            meanwhile=components.source.read_ahead,
         )
-        parts.source.put_back(flight.batch, done.short)
-        return done.results
+        components.source.put_back(current.batch, masked.shortfalls)
+        current.results = masked.results
+        return Event.MASKED if current.batch.records else Event.NOTHING_MASKED
 
-    def _filled(self, flight: InFlightBatch, results: dict[int, Result]) -> bool:
-        """Writes a batch as soon as the last one's records stand in the log; whether that worked."""
-        parts, last, masking = self._parts, self._flight, self._parts.in_force.masking
-        if last is not None and last.commit is not None:
-            self._in_log(last, last.commit)
-        if self._failed:
-            return False
-        outputs = replace(parts.outputs, configuration=masking.configuration.hash)
-        writer = lambda send: TransactionWriter(outputs, send, flight.written).write(results)  # noqa: E731
-        outcome = parts.aside.run(lambda: parts.lanes.fill(writer), meanwhile=parts.source.read_ahead)
-        self._count(flight, outcome)
-        return outcome is None
+    def _await_log(self) -> Event:
+        """Wait until the previous records are in the log. A commit that is stuck before that has failed."""
+        if not self._components.background.wait_until_done(self._previous.commit.in_log, self._stuck_after):
+            self._end_commit(self._previous)
+        return Event.LOGGED
 
-    def _in_log(self, last: InFlightBatch, commit: PendingCommit) -> None:
-        """Waits until the last batch's records stand in the log; a commit that is stuck before that has failed."""
-        try:
-            self._parts.aside.wait(commit.in_log, self._stuck)
-        except TimeoutError:
-            self._land(last, self._parts.lanes.forsake)
+    def _write(self) -> Event:
+        """Open a transaction with the results of the current batch."""
+        components, current = self._components, self._current
+        outputs = replace(components.outputs, configuration=components.active_statistics.masking.configuration.hash)
+        results, current.results = current.results, {}
+        write = lambda send: TransactionWriter(outputs, send, current.written).write(results)  # noqa: E731
+        current.outcome = components.background.run(
+            lambda: components.pipeline.begin(write), meanwhile=components.source.read_ahead
+        )
+        return Event.WRITTEN if current.outcome is None else Event.WRITE_FAILED
 
-    def _wait_for(self, flight: InFlightBatch, ending: Future[TransactionOutcome]) -> None:
-        """Waits for a batch's commit. While it does, partitions may be given up, which also lands the batch."""
-        try:
-            self._parts.aside.wait(ending, self._stuck)
-        except TimeoutError:
-            self._land(flight, self._parts.lanes.forsake)
-        else:
-            self._land(flight, ending.result)
+    def _await_commit(self) -> Event:
+        """Wait for the previous commit. A revocation during the wait settles it too."""
+        previous = self._previous
+        self._components.background.wait_until_done(previous.commit.outcome, self._stuck_after)
+        self._end_commit(previous)
+        return Event.SETTLED
 
-    def _stuck(self) -> float:
-        """Seconds after which a transaction is stuck."""
-        return COMMIT_STUCK_SECONDS if self._parts.life.going() else EXPEDITED_STUCK_SECONDS
+    def _authorize(self) -> Event:
+        """Get the group metadata for the commit: only the member that the partitions are assigned to may commit."""
+        self._current.group = self._components.source.group()
+        return Event.REFUSED if self._current.group is None else Event.AUTHORIZED
 
-    def _aborted(self) -> TransactionOutcome:
-        """Aborts what was filled; an abort that is stuck is given up."""
-        try:
-            return self._parts.aside.wait(self._parts.lanes.abort(), self._stuck)
-        except TimeoutError:
-            return self._parts.lanes.forsake()
+    def _abort(self) -> Event:
+        """Abort the current transaction."""
+        abort = self._components.pipeline.abort()
+        if not self._components.background.wait_until_done(abort, self._stuck_after):
+            self._current.outcome = TransactionOutcome.UNKNOWN
+            return Event.ABORT_STUCK
+        self._current.outcome = abort.result()
+        return Event.ABORTED
 
-    def _settle(self) -> bool:
-        """Waits for the batch that is committing; whether nothing has failed."""
-        if (flight := self._flight) is not None and flight.commit is not None:
-            self._wait_for(flight, flight.commit.outcome)
-        return not self._failed
-
-    def _land(self, flight: InFlightBatch, outcome_of: Callable[[], TransactionOutcome]) -> None:
-        """Takes note of what became of a batch, once."""
-        if flight is not self._flight:
-            return
-        self._flight = None
-        outcome = outcome_of()
-        if outcome is TransactionOutcome.COMMITTED:
-            self._failures = 0
-            self._parts.source.advance(flight.batch)
-            self._count(flight, outcome)
-            self._parts.report.failures(0)
-        else:
-            self._fail(flight, outcome)
-
-    def _fail(self, flight: InFlightBatch, outcome: TransactionOutcome | None) -> None:
-        self._failed.append(flight.batch)
-        self._count(flight, outcome)
-
-    def _count(self, flight: InFlightBatch, outcome: TransactionOutcome | None) -> None:
-        if outcome is not None:
-            self._parts.report.batch(outcome, flight.written, self._clock() - flight.start)
-
-    def _read_again(self) -> None:
-        parts = self._parts
+    def _rewind(self) -> Event:
+        """Pause, reopen the producers and read the failed batches again."""
+        components = self._components
         self._failures += 1
-        parts.report.failures(self._failures)
-        parts.life.pause(pause_after(self._failures))
-        parts.aside.run(parts.lanes.open)
-        parts.source.rewind(self._failed)
+        components.report.failures(self._failures)
+        components.liveness.pause(pause_after(self._failures))
+        components.background.run(components.pipeline.open)
+        components.source.rewind(self._failed)
         self._failed.clear()
+        return Event.REWOUND
 
-    def _close_at(self, ending: ExitStack) -> None:
-        """What is to be done at the end, whatever happens: the last thing first."""
-        parts = self._parts
-        ending.callback(log.info, "left the group")
-        for part in (parts.follower, parts.source, parts.lanes):
-            ending.callback(part.close)
-        ending.callback(self.settle_at_once)
-        ending.callback(parts.health.reason, "stop", "stopping")
+    def _commit(self) -> None:
+        current, components = self._current, self._components
+        current.commit = components.pipeline.commit(components.source.offsets(current.batch), current.group)
+        self._previous, self._current = current, _no_batch()
+
+    def _settle(self) -> None:
+        """End the previous commit without polling: a rebalance callback must not poll."""
+        previous = self._previous
+        self._components.pipeline.expedite()
+        wait([previous.commit.outcome], EXPEDITED_STUCK_SECONDS)
+        self._end_commit(previous)
+
+    def _end_commit(self, flight: InFlightBatch) -> None:
+        """Handle the end of a commit, or that it is stuck. Raises the error that ended it."""
+        event, flight.outcome = _commit_end(flight.commit.outcome)
+        self._handle(event)
+        if flight.outcome is None:
+            flight.commit.outcome.result()
+
+    def _stuck_after(self) -> float:
+        """Seconds after which a commit or an abort is stuck."""
+        return COMMIT_STUCK_SECONDS if self._components.liveness.running() else EXPEDITED_STUCK_SECONDS
+
+    def _advance(self) -> None:
+        previous, self._previous = self._previous, _no_batch()
+        self._failures = 0
+        self._components.source.advance(previous.batch)
+        self._count(previous)
+        self._components.report.failures(0)
+
+    def _fail_previous(self) -> None:
+        previous, self._previous = self._previous, _no_batch()
+        self._fail(previous)
+
+    def _fail_current(self) -> None:
+        current, self._current = self._current, _no_batch()
+        self._fail(current)
+
+    def _fail(self, flight: InFlightBatch) -> None:
+        self._failed.append(flight.batch)
+        self._count(flight)
+
+    def _count(self, flight: InFlightBatch) -> None:
+        if flight.outcome is not None:
+            self._components.report.batch(flight.outcome, flight.written, self._clock() - flight.start)
+
+    def _close_with(self, stack: ExitStack) -> None:
+        """Register what happens at the end, even after an error. The last callback runs first."""
+        components = self._components
+        stack.callback(log.info, "left the group")
+        for component in (components.statistics_consumer, components.source, components.pipeline):
+            stack.callback(component.close)
+        stack.callback(self._handle, Event.STOPPED)
+        stack.callback(components.health.reason, "stop", "stopping")
 
 
 def pause_after(failures: int) -> float:
-    """Seconds to wait after so many failed transactions in a row."""
-    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10)))
+    """Return the pause, in seconds, after this many failed transactions in a row."""
+    return float(min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 10)))
+
+
+def _no_batch() -> InFlightBatch:
+    """Return an empty batch: there is none in flight."""
+    return InFlightBatch(MessageBatch(BatchLimits()))
+
+
+def _commit_end(commit: Future[TransactionOutcome]) -> tuple[Event, TransactionOutcome | None]:
+    """Return the event of a commit that has ended, or is stuck, and its outcome; None if an error ended it."""
+    if not commit.done():
+        return Event.COMMIT_STUCK, TransactionOutcome.UNKNOWN
+    if commit.exception() is not None:
+        return Event.COMMIT_FAILED, None
+    outcome = commit.result()
+    return Event.COMMITTED if outcome is TransactionOutcome.COMMITTED else Event.COMMIT_FAILED, outcome

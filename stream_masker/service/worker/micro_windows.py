@@ -1,4 +1,7 @@
-"""Groups of records: consecutive ones of a partition, gathered until there are enough, and masked together."""
+"""The batcher for mechanisms that mask groups: micro-windows of consecutive records of one partition.
+
+Each partition has one open window. A window that is complete becomes a group, which is masked together.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from stream_masker.errors import ParameterError
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, KafkaMessage, MessageBatch
 
 MAX_GROWTH = 10
-"""A group that has so many times its records, or a batch's bytes, and is still too small is not held any longer."""
+"""A group that is still too small is held up to this multiple of its number of records, or up to a batch's bytes."""
 
 ShortGroupPolicy = Literal["hold", "suppress", "merge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroWindowLimits:
-    """When a group is complete: at ``records`` (≥ 1) or ``size`` bytes (≥ 1) of a partition, after ``delay`` seconds.
+    """The limits that complete a group: ``records`` (≥ 1), ``size`` in bytes (≥ 1), ``delay`` in seconds (> 0).
 
-    ``short``: what becomes of one that then has too few records to be masked. ``hold``: it waits, and is released as
-    soon as it has enough; ``suppress``: its records are rejected; ``merge``: it is the beginning of the next group,
-    whose delay begins anew. ``batch``: records to ask for at a time, for as many groups as there are in them.
+    ``short``: the policy for a group with too few records to be masked when its delay is over. ``hold``: it waits until
+    it has enough; ``suppress``: its records are rejected; ``merge``: it becomes the start of the next group, with a new
+    delay. ``batch``: records to read at a time, which may complete several groups.
     """
 
     records: int = 1_000
@@ -32,21 +35,20 @@ class MicroWindowLimits:
 
     def __post_init__(self) -> None:
         if self.records < 1 or self.size < 1 or self.delay <= 0:
-            raise ParameterError("a group holds at least 1 record and 1 byte, and waits longer than 0 s")
+            raise ParameterError("a group needs limits of at least 1 record and 1 byte, and a delay of more than 0 s")
 
     def may_hold(self, messages: Sequence[KafkaMessage]) -> bool:
-        """Whether a group that is too small may wait for more."""
+        """Return whether a group that is too small may wait for more messages."""
         few = len(messages) < MAX_GROWTH * self.records and sum(map(len, messages)) < self.size
         return self.short != "suppress" and few
 
 
 @dataclass(slots=True)
 class _Window:
-    """What has come of one partition and is not released. ``since``: when its delay began; ``least``: messages that
-    it needs before it can be released."""
+    """The open window of one partition. ``start``: when its delay began; ``minimum``: messages that complete it."""
 
-    since: float
-    least: int
+    start: float
+    minimum: int
     messages: list[KafkaMessage] = field(default_factory=list)
     size: int = 0
 
@@ -56,10 +58,10 @@ class _Window:
 
 
 class MicroWindowBatcher:
-    """Gathers each partition's records into groups; a batch is all groups that are complete.
+    """Collects the records of each partition in a window; a batch consists of the groups that are complete.
 
-    What is not released is not committed either, so that after a crash it is read again. ``minimum``: the fewest
-    records that can be masked together.
+    Records in a window are not committed, so they are read again after a crash. ``minimum`` returns the smallest number
+    of records that can be masked together.
     """
 
     def __init__(self, limits: MicroWindowLimits, *, minimum: Callable[[], int]) -> None:
@@ -77,35 +79,36 @@ class MicroWindowBatcher:
             self._windows.pop(partition, None)
 
     def room(self) -> int:
-        """As many as a batch takes; 0 when a group is full."""
+        """Return the records of a batch; 0 if a window is full."""
         return 0 if any(map(self._is_full, self._windows.values())) else self._limits.batch
 
-    def left(self, now: float) -> float | None:
-        """Seconds until the first group's delay ends; of those held without enough records, none does."""
+    def time_left(self, now: float) -> float | None:
+        """Return the seconds until the first window's delay ends; None if all are held until they have more records."""
         ends = [end for window in self._windows.values() if (end := self._end(window)) is not None]
         return min(ends) - now if ends else None
 
     def take(self, now: float) -> MessageBatch:
-        """The groups that are complete; what came after a full one begins the next."""
+        """Return the groups that are complete. Messages after a full group start the next window."""
         batch = MessageBatch(BatchLimits(records=self._limits.batch, size=self._limits.size))
         for partition in list(self._windows):
             while (window := self._windows.get(partition)) and (self._is_full(window) or self._is_due(window, now)):
-                batch.add_group(self._released(partition, window, now), partition=partition)
+                batch.add_group(self._release(partition, window, now), partition=partition)
         return batch
 
-    def put_back(self, partition: int, messages: Sequence[KafkaMessage], short: GroupShortfall, now: float) -> None:
-        """Takes back a group that was taken and is too small, with what came behind it.
+    def put_back(self, partition: int, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float) -> None:
+        """Return a group that is too small to its window, with the messages after it.
 
-        It is complete again when it has grown by what it lacks, and not by less than a tenth, for each attempt costs.
+        It is complete when it has grown by the records that it lacks, and by at least a tenth: each attempt to mask it
+        has a cost.
         """
         later = self._windows.pop(partition, None)
-        growth = max(1, short.lacking, short.size // MAX_GROWTH)
-        window = self._windows[partition] = _Window(self._begun(now), short.size + growth)
+        growth = max(1, shortfall.lacking, shortfall.size // MAX_GROWTH)
+        window = self._windows[partition] = _Window(self._delay_start(now), shortfall.size + growth)
         for message in [*messages, *(later.messages if later else ())]:
             window.add(message)
 
-    def _begun(self, now: float) -> float:
-        """A merged group's delay begins anew; one that is held has waited long enough."""
+    def _delay_start(self, now: float) -> float:
+        """Return when the delay of a returned group began: now if it is merged; if it is held, its delay is over."""
         return now if self._limits.short == "merge" else now - self._limits.delay
 
     def _window(self, partition: int, now: float) -> _Window:
@@ -115,25 +118,26 @@ class MicroWindowBatcher:
         limits, count = self._limits, len(window.messages)
         if count >= MAX_GROWTH * limits.records or window.size >= limits.size:
             return True
-        return count >= max(limits.records, window.least)
+        return count >= max(limits.records, window.minimum)
 
     def _is_due(self, window: _Window, now: float) -> bool:
-        """Whether the delay is over and the group can be released; a short one that is merged begins anew."""
-        if now < window.since + self._limits.delay:
+        """Return whether the delay is over and the group may be released. Restart the delay of one that is merged."""
+        if now < window.start + self._limits.delay:
             return False
-        if len(window.messages) >= window.least or self._limits.short == "suppress":
+        if len(window.messages) >= window.minimum or self._limits.short == "suppress":
             return True
         if self._limits.short == "merge":
-            window.since = now
+            window.start = now
         return False
 
     def _end(self, window: _Window) -> float | None:
-        held = self._limits.short == "hold" and len(window.messages) < window.least
-        return None if held else window.since + self._limits.delay
+        """Return when the window's delay ends; None if it is held until it has more records."""
+        held = self._limits.short == "hold" and len(window.messages) < window.minimum
+        return None if held else window.start + self._limits.delay
 
-    def _released(self, partition: int, window: _Window, now: float) -> list[KafkaMessage]:
+    def _release(self, partition: int, window: _Window, now: float) -> list[KafkaMessage]:
         del self._windows[partition]
-        count = max(self._limits.records, window.least) if window.size < self._limits.size else len(window.messages)
+        count = max(self._limits.records, window.minimum) if window.size < self._limits.size else len(window.messages)
         for message in window.messages[count:]:
             self._window(partition, now).add(message)
         return window.messages[:count]

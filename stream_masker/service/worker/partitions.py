@@ -1,4 +1,4 @@
-"""What the worker needs of the topics: that they are there, and that the output has the input's partitions."""
+"""Checks of the worker's topics: they exist, and the output has at least the input's partitions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stream_masker.service.configuration.model import TopicsSection
 
 log = logging.getLogger(__name__)
 
-METADATA_SECONDS = 5.0
+METADATA_TIMEOUT_SECONDS = 5.0
 
 
 class MetadataClient(Protocol):
-    """What is used of any client of confluent-kafka."""
+    """The method of confluent-kafka's clients that is used here."""
 
     def list_topics(self, *, timeout: float) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """How many partitions the worker's topics have."""
+    """The numbers of partitions of the worker's topics."""
 
     input: int
     output: int
@@ -33,37 +33,38 @@ class PartitionCounts:
     statistics: int
 
 
-def checked(counts: Mapping[str, int], topics: TopicsSection) -> PartitionCounts:
-    """The partitions of the worker's topics, out of those of all topics.
+def check_partitions(counts: Mapping[str, int], topics: TopicsSection) -> PartitionCounts:
+    """Select the partition counts of the worker's topics from those of all topics.
 
-    Raises ServiceError when a topic is missing, or the output has fewer partitions than the input: a masked record
-    keeps its partition's number.
+    Raises ServiceError if a topic is missing, or if the output has fewer partitions than the input: a masked record
+    keeps its partition number.
     """
-    needed = (topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics)
-    missing = [name for name in needed if not counts.get(name)]
+    required = (topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics)
+    missing = [name for name in required if not counts.get(name)]
     if missing:
-        raise ServiceError(f"no such topics: {', '.join(missing)}; stream-masker topics creates them")
-    there, wanted = counts[topics.output], counts[topics.input]
-    if there < wanted:
+        raise ServiceError(f"topics do not exist: {', '.join(missing)}; stream-masker topics creates them")
+    outputs, inputs = counts[topics.output], counts[topics.input]
+    if outputs < inputs:
         raise ServiceError(
-            f"topic {topics.output} has {there} partitions and {topics.input} has {wanted}: a masked record keeps its "
-            f"partition's number, so give {topics.output} at least {wanted}"
+            f"topic {topics.output} has {outputs} partitions and {topics.input} has {inputs}: "
+            f"a masked record keeps its partition number, so {topics.output} needs at least {inputs}"
         )
-    return PartitionCounts(wanted, there, counts[topics.rejected], counts[topics.statistics])
+    return PartitionCounts(inputs, outputs, counts[topics.rejected], counts[topics.statistics])
 
 
 def find_partitions(
     client: MetadataClient, topics: TopicsSection, *, wait: Callable[[str], bool]
 ) -> PartitionCounts | None:
-    """Asks the brokers until one answers; ``wait`` is told why none did and says whether to go on (None: stopping).
+    """Request the topics' metadata until a broker answers; return None when stopping.
 
-    Raises ServiceError like ``checked``.
+    ``wait`` is called with the reason after each failed request; it returns False when the process stops. Raises
+    ServiceError as ``check_partitions`` does.
     """
     while True:
         try:
-            found = client.list_topics(timeout=METADATA_SECONDS).topics
+            found = client.list_topics(timeout=METADATA_TIMEOUT_SECONDS).topics
         except KafkaException as failure:
             if not wait(f"no broker answers: {failure.args[0].str()}"):
                 return None
         else:
-            return checked({name: len(topic.partitions) for name, topic in found.items()}, topics)
+            return check_partitions({name: len(topic.partitions) for name, topic in found.items()}, topics)

@@ -1,4 +1,4 @@
-"""What the worker tells of itself: metrics of what is committed, and why it is not ready."""
+"""The worker's metrics and the reasons why it is not ready."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.source import PartitionSource
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
-LAG_SECONDS = 2.0
-"""Seconds between two looks at the lag."""
+LAG_EVERY_SECONDS = 2.0
+"""Seconds between two updates of the lag."""
 
-FAILURES = 3
-"""So many transactions that fail in a row make the worker unready."""
+UNREADY_FAILURES = 3
+"""The worker is not ready after this many failed transactions in a row."""
 
 
 class WorkerReport:
@@ -27,29 +27,29 @@ class WorkerReport:
         self._metrics = metrics
         self._health = health
         self._clock = clock
-        self._looked = -LAG_SECONDS
+        self._lag_updated = -LAG_EVERY_SECONDS
         self._refusals = 0
 
     def start(self) -> None:
-        """Shows every reason and outcome at 0, so that rates are right from the first on."""
+        """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
 
-    def statistics(self, in_force: ActiveStatistics, follower: StatisticsConsumer) -> None:
-        """Shows the statistics in force, or why there are none."""
-        held = not in_force.version
-        for attribute, level in in_force.masking.alpha.items():
+    def statistics(self, active: ActiveStatistics, consumer: StatisticsConsumer) -> None:
+        """Report the active statistics, or why there are none."""
+        held = not active.version
+        for attribute, level in active.masking.alpha.items():
             self._metrics.set("alpha", level, attribute=attribute)
         self._metrics.set("held", held)
-        self._metrics.set("statistics_version", in_force.version)
-        self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - in_force.published / 1000))
-        self._metrics.add("statistics_refused_total", in_force.refusals - self._refusals)
-        self._refusals = in_force.refusals
-        self._health.reason("statistics", why_held(in_force, follower) if held else None)
-        self._health.note("statistics", None if held else in_force.refused)
+        self._metrics.set("statistics_version", active.version)
+        self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
+        self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
+        self._refusals = active.refusals
+        self._health.reason("statistics", why_held(active, consumer) if held else None)
+        self._health.note("statistics", None if held else active.refused)
 
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
-        """Counts a transaction and, if it is committed, what it holds: all records last, so never before a part."""
+        """Count a transaction and, if it is committed, its contents. The total of records comes after its parts."""
         self._metrics.add("transactions_total", outcome=outcome)
         if outcome is not TransactionOutcome.COMMITTED:
             return
@@ -65,15 +65,15 @@ class WorkerReport:
         self._metrics.add("records_in_total", written.records)
 
     def failures(self, in_a_row: int) -> None:
-        """Tells of transactions that keep failing."""
+        """Report the number of failed transactions in a row."""
         text = f"the last {in_a_row} transactions failed; the log says why"
-        self._health.reason("transactions", text if in_a_row >= FAILURES else None)
+        self._health.reason("transactions", text if in_a_row >= UNREADY_FAILURES else None)
 
     def partitions(self, source: PartitionSource) -> None:
-        """Shows the assigned partitions and their lag, now and then."""
-        if self._clock() - self._looked < LAG_SECONDS:
+        """Report the assigned partitions and their lag, at most every ``LAG_EVERY_SECONDS``."""
+        if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
             return
-        self._looked = self._clock()
+        self._lag_updated = self._clock()
         lag = source.lag()
         self._metrics.set("assigned_partitions", len(source.assigned))
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
@@ -86,8 +86,8 @@ class WorkerReport:
             self._metrics.add(name, amount, **{label: value})
 
 
-def why_held(in_force: ActiveStatistics, follower: StatisticsConsumer) -> str:
-    """Why there are no statistics to mask with."""
-    if not follower.at_end:
+def why_held(active: ActiveStatistics, consumer: StatisticsConsumer) -> str:
+    """Return why there are no active statistics."""
+    if not consumer.at_end:
         return "no statistics yet: reading the statistics topic"
-    return "no statistics yet" + (f": {in_force.refused}" if in_force.refused else ": none are published")
+    return "no statistics yet" + (f": {active.refused}" if active.refused else ": none are published")

@@ -1,4 +1,4 @@
-"""A mask worker from a configuration: its parts made and put together, then run."""
+"""Construction of a mask worker from a configuration."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
-    reader_properties,
+    statistics_properties,
     transactional_ids,
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
-from stream_masker.service.worker.loop import Liveness, Worker, WorkerComponents
+from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partitions import PartitionCounts, find_partitions
 from stream_masker.service.worker.report import WorkerReport
@@ -36,100 +37,99 @@ from stream_masker.service.worker.statistics_consumer import ActiveStatistics, S
 
 log = logging.getLogger(__name__)
 
-BROKER_WAIT = 2.0
-"""Seconds between two looks for a broker."""
+BROKER_RETRY_PAUSE = 2.0
+"""Seconds between two attempts to reach a broker."""
 
 
 def run_worker(
     configuration: Configuration, *, registry: CollectorRegistry, health: Health, stop: threading.Event
 ) -> None:
-    """Runs a mask worker until ``stop`` is set; its metrics go to ``registry``, its state to ``health``.
+    """Run a mask worker until ``stop`` is set. Metrics go to ``registry``, liveness and readiness to ``health``.
 
-    A broker that does not answer is waited for. Raises ConfigurationError for what the configuration names and is not
-    there, ServiceError for topics that are missing or too narrow, and when Kafka refuses the worker.
+    Waits for brokers that do not answer. Raises ConfigurationError if the configuration names a file that does not
+    exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, or if Kafka refuses the
+    worker.
     """
-    life = Liveness(health, stop)
+    liveness = Liveness(health, stop)
     masking = Masking(configuration)
     with _input_consumer(configuration) as consumer:
-        partitions = find_partitions(consumer, configuration.topics, wait=_waiting(health, life))
+        partitions = find_partitions(consumer, configuration.topics, wait=_wait_for_broker(health, liveness))
         if partitions is None:
             return
         health.reason("brokers", None)
         report = WorkerReport(Metrics(registry, "worker"), health)
         report.start()
-        Worker(_parts(configuration, masking, partitions, consumer, life, health, report)).run()
+        Worker(_components(configuration, masking, partitions, consumer, liveness, health, report)).run()
 
 
 @contextmanager
 def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
-    consumer = _connected(configuration)
+    consumer = _connect(configuration)
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-def _connected(configuration: Configuration) -> Consumer:
+def _connect(configuration: Configuration) -> Consumer:
     return connect_consumer(consumer_properties(configuration))
 
 
-def _waiting(health: Health, life: Liveness) -> Callable[[str], bool]:
+def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool]:
     def wait(reason: str) -> bool:
         log.warning("%s; trying again", reason)
         health.reason("brokers", reason)
-        return life.pause(BROKER_WAIT)
+        return liveness.pause(BROKER_RETRY_PAUSE)
 
     return wait
 
 
-def _parts(
+def _components(
     configuration: Configuration,
     masking: Masking,
     partitions: PartitionCounts,
     consumer: Consumer,
-    life: Liveness,
+    liveness: Liveness,
     health: Health,
     report: WorkerReport,
 ) -> WorkerComponents:
     topics = configuration.topics
-    in_force = ActiveStatistics(masking)
-    source, may_hold = _source(configuration, consumer, in_force, life)
+    active_statistics = ActiveStatistics(masking)
+    source, may_hold = _source(configuration, consumer, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
-        lanes=CommitPipeline(
-            [_producer(configuration, identity, life) for identity in transactional_ids(configuration)]
-        ),
-        aside=BackgroundRunner(serve=source.serve, turn=life.turn),
-        follower=StatisticsConsumer(
-            client=connect_consumer(reader_properties(configuration)),
+        pipeline=CommitPipeline([_producer(configuration, id_, liveness) for id_ in transactional_ids(configuration)]),
+        background=BackgroundRunner(poll=source.poll, beat=liveness.beat),
+        statistics_consumer=StatisticsConsumer(
+            client=connect_consumer(statistics_properties(configuration)),
             topic=topics.statistics,
             partitions=partitions.statistics,
         ),
-        in_force=in_force,
+        active_statistics=active_statistics,
         outputs=_outputs(configuration, masking, partitions),
-        life=life,
+        liveness=liveness,
         health=health,
         report=report,
     )
 
 
 def _source(
-    configuration: Configuration, consumer: Consumer, in_force: ActiveStatistics, life: Liveness
+    configuration: Configuration, consumer: Consumer, statistics: ActiveStatistics, liveness: Liveness
 ) -> tuple[PartitionSource, Callable[[Sequence[KafkaMessage]], bool]]:
-    """The source, which gathers groups for a mechanism that masks such; and whether records may be held in it."""
+    """Return the source, with micro-windows if the mechanism masks groups, and whether small groups may be held."""
     limits = _window_limits(configuration)
     source = partial(
         PartitionSource,
         client=consumer,
-        connect=lambda: _connected(configuration),
+        connect=lambda: _connect(configuration),
         topic=configuration.topics.input,
-        turn=life.turn,
+        beat=liveness.beat,
     )
-    if not in_force.masking.mechanism.needs_group:
-        return source(gathering=SizeTimeBatcher(_limits(configuration))), never_hold
-    windows = MicroWindowBatcher(limits, minimum=lambda: in_force.masking.mechanism.group_minimum)
-    return source(gathering=windows, regather=windows.put_back), limits.may_hold
+    if not statistics.masking.mechanism.needs_group:
+        return source(batcher=SizeTimeBatcher(_batch_limits(configuration))), never_hold
+    windows = MicroWindowBatcher(limits, minimum=lambda: statistics.masking.mechanism.group_minimum)
+    return source(batcher=windows, put_back=windows.put_back), limits.may_hold
 
 
 def _window_limits(configuration: Configuration) -> MicroWindowLimits:
@@ -143,12 +143,12 @@ def _window_limits(configuration: Configuration) -> MicroWindowLimits:
     )
 
 
-def _producer(configuration: Configuration, identity: str, life: Liveness) -> TransactionalProducer:
-    properties = producer_properties(configuration, identity)
+def _producer(configuration: Configuration, transactional_id: str, liveness: Liveness) -> TransactionalProducer:
+    properties = producer_properties(configuration, transactional_id)
     return TransactionalProducer(
         connect=lambda: connect_producer(properties),
-        transactional_id=identity,
-        turn=life.going,
+        transactional_id=transactional_id,
+        running=liveness.running,
         expiry=float(properties["transaction.timeout.ms"]) / 1000,
     )
 
@@ -167,6 +167,6 @@ def _outputs(configuration: Configuration, masking: Masking, partitions: Partiti
     )
 
 
-def _limits(configuration: Configuration) -> BatchLimits:
+def _batch_limits(configuration: Configuration) -> BatchLimits:
     worker = configuration.worker
     return BatchLimits(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay)

@@ -1,4 +1,8 @@
-"""The workers' view of the statistics topic: read to its end, followed, and the newest usable version put in force."""
+"""The consumer of the statistics topic, and the statistics that the worker masks with.
+
+``StatisticsConsumer`` reads the topic and collects versions in a ``VersionBuffer``; ``ActiveStatistics`` activates the
+newest version that fits the worker's configuration.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,16 @@ from stream_masker.service.masking import Masking
 log = logging.getLogger(__name__)
 
 BUFFERED_VERSIONS = 16
-"""Versions remembered at most while reading to the topic's end: there are many, and the newest ones decide."""
+"""Versions that are buffered, at most: a topic may hold many, and only the newest ones matter."""
 
 BUFFERED_BYTES = 256 * 1024 * 1024
-"""And bytes of them, unless there is only one."""
+"""Bytes of buffered versions, at most, unless there is only one version."""
 
 READ_MESSAGES = 100
 
 
 class StatisticsClient(Protocol):
-    """What is used of ``confluent_kafka.Consumer``."""
+    """The methods of ``confluent_kafka.Consumer`` that are used here."""
 
     def assign(self, partitions: list[TopicPartition]) -> None: ...
     def consume(self, num_messages: int, timeout: float) -> list[Any]: ...
@@ -35,33 +39,34 @@ class StatisticsClient(Protocol):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PublishedVersion:
-    """A version as it stands on the topic."""
+    """A version number and the encoded statistics message, in one piece."""
 
     version: int
     value: bytes
 
 
 class VersionBuffer:
-    """The newest versions offered and not yet taken, each as a whole or not at all. A tombstone takes a version back.
+    """Assembles statistics versions from the messages of the topic. A tombstone removes a version.
 
-    Of more than ``BUFFERED_VERSIONS`` versions, or of more than one and ``BUFFERED_BYTES``, the oldest are forgotten.
+    The oldest versions are dropped when there are more than ``BUFFERED_VERSIONS``, or when two or more exceed
+    ``BUFFERED_BYTES``.
     """
 
     def __init__(self) -> None:
         self._versions = Versions()
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
-    def offer(self, key: bytes | None, value: bytes | None) -> None:
-        """Takes a message; one whose key is no version is no statistics message, and is logged."""
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Add a message. One whose key is no version is logged and ignored."""
         found = chunk_position(key)
         if found is None:
-            log.warning("statistics topic: a message without a version as its key is left out")
+            log.warning("statistics topic: ignoring a message without a version as its key")
             return
         self._versions.take(*found, value)
-        self._forget_oldest()
+        self._drop_oldest()
 
     def take(self) -> list[PublishedVersion]:
-        """What has been offered since the last time, newest first; what is not complete yet waits for the rest."""
+        """Remove and return the complete versions, newest first. Incomplete versions stay in the buffer."""
         complete = [version for version in sorted(self._versions, reverse=True) if self._is_complete(version)]
         taken = [(version, self._whole(version, self._versions.pop(version))) for version in complete]
         return [PublishedVersion(version, value) for version, value in taken if value is not None]
@@ -69,19 +74,19 @@ class VersionBuffer:
     def _is_complete(self, version: int) -> bool:
         pieces = self._versions[version]
         complete = pieces.complete
-        if not complete and pieces.head is not None and version not in self._told:
-            self._told.add(version)
-            log.warning("statistics version %d is not complete: it is left out until its other parts come", version)
+        if not complete and pieces.head is not None and version not in self._reported:
+            self._reported.add(version)
+            log.warning("statistics version %d is not complete: waiting for its other parts", version)
         return complete
 
     def _whole(self, version: int, pieces: ChunkAssembler) -> bytes | None:
         try:
-            return pieces.whole()
+            return pieces.message()
         except StatisticsError as error:
-            log.warning("statistics version %d is left out: %s", version, error)
+            log.warning("ignoring statistics version %d: %s", version, error)
             return None
 
-    def _forget_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         while len(self._versions) > BUFFERED_VERSIONS or (len(self._versions) > 1 and self._size > BUFFERED_BYTES):
             del self._versions[min(self._versions)]
 
@@ -91,13 +96,13 @@ class VersionBuffer:
 
 
 class StatisticsConsumer:
-    """Follows a topic from its beginning without being in any group. ``partitions``: how many the topic has."""
+    """Reads a topic from its beginning, as a member of no group. ``partitions``: the topic's number of partitions."""
 
     def __init__(self, *, client: StatisticsClient, topic: str, partitions: int) -> None:
         self._client = client
         self._topic = topic
         self._unread = set(range(partitions))
-        self._newest = VersionBuffer()
+        self._buffer = VersionBuffer()
         client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
 
     @property
@@ -106,20 +111,20 @@ class StatisticsConsumer:
         return not self._unread
 
     def poll(self) -> list[PublishedVersion]:
-        """New versions, newest first; none before the end has been reached for the first time. Never waits."""
+        """Return new versions, newest first; none until the end of the topic has been reached once. Never waits."""
         while messages := self._client.consume(READ_MESSAGES, 0):
             for message in messages:
-                self._take(message)
-        return self._newest.take() if self.at_end else []
+                self._handle(message)
+        return self._buffer.take() if self.at_end else []
 
     def close(self) -> None:
-        """Lets the client go."""
+        """Close the client."""
         self._client.close()
 
-    def _take(self, message: Any) -> None:
+    def _handle(self, message: Any) -> None:
         error = message.error()
         if error is None:
-            self._newest.offer(message.key(), message.value())
+            self._buffer.add(message.key(), message.value())
         elif error.code() == KafkaError._PARTITION_EOF:
             self._unread.discard(message.partition())
         else:
@@ -127,14 +132,14 @@ class StatisticsConsumer:
 
 
 class ActiveStatistics:
-    """What masks, by the newest published version that fits, never an older one.
+    """The statistics that the worker masks with: the newest published version that fits its configuration.
 
-    A version that does not fit is refused and the earlier one stays in force; with none, nothing can be masked. A
-    version may bring other settings: then ``masking`` is another object, made before anything changes.
+    A version that does not fit is refused, and the earlier one stays active. ``version`` is 0 while there is none. A
+    version may change settings: ``masking`` is then replaced by a new object, built before anything else changes.
     """
 
     def __init__(self, masking: Masking) -> None:
-        """``masking``: that of this process's own configuration, without statistics."""
+        """``masking``: built from the configuration of this process, without statistics."""
         self._own = masking
         self.masking = masking
         self.version = 0
@@ -143,19 +148,19 @@ class ActiveStatistics:
         self.refusals = 0
 
     def consider(self, published: Iterable[PublishedVersion]) -> bool:
-        """Puts the newest version that fits in force; ``published``: newest first. Says whether that was any."""
+        """Activate the newest version that fits; ``published``: newest first. Return whether one was activated."""
         for candidate in published:
             if candidate.version <= self.version:
                 return False
-            if self._accepted(candidate):
+            if self._accept(candidate):
                 return True
         return False
 
-    def _accepted(self, candidate: PublishedVersion) -> bool:
+    def _accept(self, candidate: PublishedVersion) -> bool:
         try:
             message = decode_statistics(candidate.value)
             self._check(candidate, message)
-            masking = self._under(message.settings)
+            masking = self._masking_under(message.settings)
             masking.mechanism.restore(message.snapshot)
         except (ConfigurationError, StatisticsError) as error:
             return self._refuse(candidate, error)
@@ -164,8 +169,8 @@ class ActiveStatistics:
         log.info("statistics version %d in force%s", message.version, self._remark(message))
         return True
 
-    def _under(self, settings: Mapping[str, Any] | None) -> Masking:
-        """What masks under a version's settings: the present object as long as they are the same."""
+    def _masking_under(self, settings: Mapping[str, Any] | None) -> Masking:
+        """Return the masking for a version's settings: the current object if they are the same."""
         return self.masking.under(settings) if settings is not None else self._own
 
     def _refuse(self, candidate: PublishedVersion, error: StreamMaskerError) -> bool:
@@ -176,20 +181,21 @@ class ActiveStatistics:
 
     def _check(self, candidate: PublishedVersion, message: StatisticsMessage) -> None:
         if candidate.version != message.version or message.statistics.version != message.version:
-            raise StatisticsError("the message's key, its version and its snapshot's version are not the same")
+            raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
         name = self._own.mechanism.name
         if message.mechanism != name:
             raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
-        if other := _differing(message.taxonomies, fingerprints(self._own.taxonomies)):
-            raise StatisticsError(f"it was computed over another taxonomy of {', '.join(other)}")
+        if names := _differing(message.taxonomies, fingerprints(self._own.taxonomies)):
+            raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
 
     def _remark(self, message: StatisticsMessage) -> str:
+        """Return a remark for the log if the version was computed under another configuration or changes settings."""
         hashed = self.masking.configuration.hash
         if message.configuration != hashed:
             return f", computed under another configuration ({message.configuration})"
         return "" if hashed == self._own.configuration.hash else f", with its settings (configuration {hashed})"
 
 
-def _differing(these: Mapping[str, str], those: Mapping[str, str]) -> list[str]:
-    """The names that the two do not hold with the same value."""
-    return sorted(name for name in these.keys() | those.keys() if these.get(name) != those.get(name))
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """Return the names whose values differ, or that only one of the two has."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))

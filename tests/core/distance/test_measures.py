@@ -1,4 +1,4 @@
-"""The papers' worked examples, and the distances' general properties."""
+"""The worked examples of the papers, and general properties of the distances."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ PRINTED_2013 = [
 ]
 
 
-def test_wu_palmer_of_the_2017_paper_s_figure_1():
+def test_wu_palmer_in_figure_1_of_2017():
     d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
     assert d.taxonomy.depth_of("Inflammatory disorder of digestive tract") == 6
     assert d("gingivitis", "gastritis") == pytest.approx(1 - 12 / 14, abs=1e-15)
     assert d("gastritis", "gastritis") == 0
 
 
-def test_the_taxonomy_of_the_2017_paper_s_domain_is_all_that_its_subsumer_covers():
+def test_the_taxonomy_of_the_domain_in_2017_holds_all_descendants_of_its_subsumer():
     onto = Ontology.from_edges([*FIGURE_1, ("Disease", "Clinical finding"), ("Pain", "Clinical finding")])
     tau = onto.taxonomy(domain=["gastritis", "hematoma", "gingivitis"])
     assert tau.root == "Disease"
@@ -37,7 +37,7 @@ def test_the_taxonomy_of_the_2017_paper_s_domain_is_all_that_its_subsumer_covers
 
 @pytest.mark.parametrize("row", range(7))
 @pytest.mark.parametrize("column", range(7))
-def test_log_taxonomic_of_the_2013_paper_s_example_1(row, column):
+def test_log_taxonomic_in_example_1_of_2013(row, column):
     sample = [*SAMPLE_2013, "multiple sclerosis"]
     pair = {sample[row], sample[column]}
     d = LogTaxonomic(Ontology.from_edges(FIGURE_2013).taxonomy())
@@ -58,7 +58,7 @@ def test_a_distance_is_symmetric_bounded_and_zero_only_for_equal_concepts(name, 
 
 @pytest.mark.parametrize("name", sorted(DISTANCES))
 @given(tau=taxonomies())
-def test_every_form_of_a_distance_gives_the_same_floats(name, tau):
+def test_all_methods_of_a_distance_return_the_same_floats(name, tau):
     d = distance_by_name(name, tau)
     matrix = d.matrix(tau.ids)
     everything = np.arange(len(tau), dtype=np.int32)
@@ -67,7 +67,7 @@ def test_every_form_of_a_distance_gives_the_same_floats(name, tau):
     assert d(tau.ids[-1], tau.ids[0]) == matrix[-1, 0]
 
 
-def test_concepts_outside_the_taxonomy_are_named_by_their_place_only():
+def test_errors_name_unknown_concepts_by_index_only():
     d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
     with pytest.raises(UnknownConceptError, match="value 1 of 2") as caught:
         d.matrix(["gastritis", "a secret"])
@@ -77,7 +77,7 @@ def test_concepts_outside_the_taxonomy_are_named_by_their_place_only():
         d.pairs(np.array([99]), np.array([0]))
 
 
-def test_pairs_of_different_lengths_and_unknown_names_are_errors():
+def test_pairs_of_different_lengths_and_unknown_distances_are_errors():
     d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
     with pytest.raises(ParameterError, match="not 1 and 2"):
         d.pairs(["gastritis"], ["gastritis", "hematoma"])

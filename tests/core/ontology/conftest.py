@@ -1,4 +1,4 @@
-"""Ontologies under test are parsed, not taken from the user's cache."""
+"""Tests of ontologies use a cache folder of their own, so that sources are parsed."""
 
 import pytest
 

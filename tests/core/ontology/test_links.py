@@ -1,4 +1,4 @@
-"""The order of concepts, fast against literal, and what is wrong with links that have none."""
+"""The order of concepts against a literal computation, and errors of invalid links."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from stream_masker.errors import CycleError, SeveralRootsError
 
 
 def literal_order(parents):
-    """By depth (nodes on the longest path), then by the first parent's position, then by id."""
+    """Concepts and depths, ordered by depth, then by the position of the first parent, then by id."""
     network = nx.DiGraph([(p, c) for c, above in parents.items() for p in above])
     network.add_nodes_from(parents)
     depth = {}
@@ -43,7 +43,7 @@ def test_concepts_are_ordered_by_depth_first_parent_and_id(given_links, random):
 
 
 @given(edges(most_parents=2, most=30), st.data())
-def test_a_cycle_is_named_concept_by_concept(given_links, data):
+def test_the_error_names_the_concepts_of_a_cycle(given_links, data):
     concepts = sorted({c for link in given_links for c in link})
     network = nx.DiGraph(given_links)
     top = data.draw(st.sampled_from(concepts))
@@ -56,7 +56,7 @@ def test_a_cycle_is_named_concept_by_concept(given_links, data):
     assert all(network.has_edge(*link) for link in zip(cycle, cycle[1:] + cycle[:1], strict=True))
 
 
-def test_a_long_chain_is_no_deep_recursion():
+def test_a_long_chain_needs_no_deep_recursion():
     chain = [(f"{k + 1:06}", f"{k:06}") for k in range(50_000)]
     tau = Ontology.from_edges(chain).taxonomy()
     assert (tau.ids[-1], tau.depth_of("050000")) == ("050000", 50_001)
@@ -66,12 +66,12 @@ def test_a_long_chain_is_no_deep_recursion():
 
 def test_concepts_without_links_are_roots():
     none = np.empty(0, np.int64)
-    assert links.arranged(["r"], none, none)[0].tolist() == [0]
+    assert links.order_links(["r"], none, none)[0].tolist() == [0]
     with pytest.raises(SeveralRootsError, match="a, b"):
-        links.arranged(["b", "a"], none, none)
+        links.order_links(["b", "a"], none, none)
 
 
-def test_arrays_cannot_be_written_to():
+def test_arrays_are_read_only():
     for leaf_parents in ("r", "a"):
         tau = Ontology.from_edges([("a", "r"), ("b", "a"), ("b", "r"), ("c", leaf_parents)]).taxonomy()
         tree = Ontology.from_edges([("a", "r"), ("b", leaf_parents)]).taxonomy()

@@ -1,4 +1,4 @@
-"""Conceptual mapping: values to concepts."""
+"""Conceptual mapping: the concepts of values."""
 
 import pytest
 from hypothesis import given
@@ -54,20 +54,20 @@ def test_values_find_their_concepts(value, expected, how):
 
 
 @pytest.mark.parametrize("unknown", ["reject", "ancestor"])
-def test_what_is_looked_up_at_once_is_found_as_one_by_one(unknown):
+def test_prefetched_values_have_the_same_concepts(unknown):
     values = ["A00.0", "a000", "38", "Cholera", "twin", "A00.99", "", "038", "E001", "E001", "root\0", "\ud800"]
     options = {"ontology": ICD, "unknown": unknown, "mapping": {"038": "389", "my own": "A00"}}
-    learned, other = ConceptMap(ICD.taxonomy(), **options), ConceptMap(ICD.taxonomy(), **options)
-    learned.learn([*values, "my own"])
-    assert [learned.find(value) for value in values] == [other.find(value) for value in values]
-    assert learned.find("038") == Match(ICD.taxonomy().position("389"), "mapping")
+    prefetched, other = ConceptMap(ICD.taxonomy(), **options), ConceptMap(ICD.taxonomy(), **options)
+    prefetched.prefetch([*values, "my own"])
+    assert [prefetched.find(value) for value in values] == [other.find(value) for value in values]
+    assert prefetched.find("038") == Match(ICD.taxonomy().position("389"), "mapping")
 
 
-def test_looking_up_at_once_keeps_to_the_bound_of_the_cache(monkeypatch):
+def test_prefetching_keeps_the_cache_bounded(monkeypatch):
     monkeypatch.setattr(mapping, "CACHED_VALUES", 2)
     concepts = ConceptMap(ICD.taxonomy(), ontology=ICD)
-    concepts.learn(["A00", "A00.0", "038", "038.9", "389"])
-    assert len(concepts._found) <= 2
+    concepts.prefetch(["A00", "A00.0", "038", "038.9", "389"])
+    assert len(concepts._cache) <= 2
     assert concepts.find("A00") == Match(ICD.taxonomy().position("A00"), "exact")
 
 
@@ -90,13 +90,13 @@ DIABETES = ["E11", "E11.9", "E11.65", "E01", "E01.1", "845", "008", "008.45", "2
         ("250.019", "25001", "ancestor"),
     ],
 )
-def test_a_dot_counts_where_it_is_and_only_there(value, expected, how):
+def test_the_position_of_a_dot_matters_if_there_is_one(value, expected, how):
     taxonomy = Ontology.from_edges([(code, "ICD") for code in DIABETES]).taxonomy()
     match = ConceptMap(taxonomy, unknown="ancestor").find(value)
     assert (taxonomy.ids[match.position], match.how) == (expected, how)
 
 
-def test_a_mapping_file_comes_first(tmp_path):
+def test_a_mapping_file_takes_precedence(tmp_path):
     path = tmp_path / "map.csv"
     path.write_text("value,concept\nlocal-7,A00.0\nA00,038\n")
     mapping = read_mapping(path)
@@ -113,14 +113,14 @@ def test_a_mapping_file_comes_first(tmp_path):
         ("value,concept\nx,\n", "line 2"),
     ],
 )
-def test_a_bad_mapping_file_is_named_by_line_and_never_by_value(tmp_path, text, message):
+def test_errors_of_a_mapping_file_name_the_line_but_no_value(tmp_path, text, message):
     path = tmp_path / "map.csv"
     path.write_text(text)
     with pytest.raises(OntologyError, match=message):
         read_mapping(path)
 
 
-def test_a_mapping_must_lead_into_the_taxonomy():
+def test_concepts_of_a_mapping_must_be_in_the_taxonomy():
     with pytest.raises(OntologyError, match="Z99"):
         ConceptMap(ICD.taxonomy(), mapping={"x": "Z99"})
 
@@ -129,17 +129,17 @@ def test_a_mapping_must_lead_into_the_taxonomy():
     ("value", "expected"),
     [("A00.99", "A00"), ("A009", "A00"), ("38.97", "038.9"), ("A0", None), ("ZZZ", None), ("V01.9", "V01")],
 )
-def test_the_longest_known_prefix_stands_for_an_unknown_code(value, expected):
+def test_an_unknown_code_is_replaced_by_its_longest_known_prefix(value, expected):
     found, how = concept(value, unknown="ancestor")
     assert (found, how) == (expected, "ancestor" if expected else "unknown")
 
 
-def test_another_policy_is_an_error():
+def test_an_invalid_policy_is_an_error():
     with pytest.raises(ParameterError, match="reject, ancestor, suppress"):
         ConceptMap(ICD.taxonomy(), unknown="guess")
 
 
-def test_every_code_of_the_real_discharges_is_found_or_stands_below_a_known_prefix():
+def test_every_code_of_the_real_discharges_or_a_prefix_is_found():
     mapping = ConceptMap(icd9cm().taxonomy(), unknown="ancestor")
     values = {row[column] for row in discharges() for column in ("diag_1", "diag_2", "diag_3")}
     unknown = {value for value in values if mapping.resolve(value)[0] == UNKNOWN}
@@ -148,7 +148,7 @@ def test_every_code_of_the_real_discharges_is_found_or_stands_below_a_known_pref
     assert len(pairs) == 101_388
 
 
-def test_what_only_concepts_outside_the_taxonomy_share_is_no_ambiguity():
+def test_concepts_outside_the_taxonomy_make_no_ambiguity():
     onto = Ontology.from_edges(
         [("a", "r"), ("b", "r"), ("E11.9", "a"), ("E119", "b")],
         labels={"E11.9": "Diabetes", "E119": "diabetes"},
@@ -162,13 +162,13 @@ def test_what_only_concepts_outside_the_taxonomy_share_is_no_ambiguity():
     assert ConceptMap(part).find("DIABETES") == Match(part.position("E11.9"), "label")
 
 
-def test_the_ontology_must_be_that_of_the_taxonomy():
+def test_the_ontology_must_hold_the_taxonomy():
     with pytest.raises(ParameterError, match="the ontology that the taxonomy is of"):
         ConceptMap(ICD.taxonomy(), ontology=Ontology.from_edges([("a", "b")]))
 
 
 class LiteralMap:
-    """The rules of ``ConceptMap`` by dictionaries over every concept."""
+    """The rules of ``ConceptMap``, with dictionaries over all concepts."""
 
     def __init__(self, taxonomy, ontology):
         pairs = list(enumerate(taxonomy.ids))
@@ -205,7 +205,7 @@ TEXTS = st.lists(CODES | st.text("ßsSİiα ", max_size=3), max_size=3)
 
 
 @given(st.lists(CODES, min_size=2, max_size=12, unique=True), st.data())
-def test_values_find_what_they_find_by_the_rules_word_for_word(codes, data):
+def test_values_have_the_concepts_of_the_literal_rules(codes, data):
     links = [(code, data.draw(st.sampled_from(codes[:k]))) for k, code in enumerate(codes) if k]
     names = {code: data.draw(TEXTS) for code in codes}
     labels = {code: own[0] for code, own in names.items() if own}
@@ -217,9 +217,9 @@ def test_values_find_what_they_find_by_the_rules_word_for_word(codes, data):
         assert fast.find(value) == literal.find(value)
 
 
-def test_only_so_many_values_are_kept(monkeypatch):
+def test_the_cache_is_bounded(monkeypatch):
     monkeypatch.setattr(mapping, "CACHED_VALUES", 3)
     concepts = ConceptMap(ICD.taxonomy(), ontology=ICD)
     values = ["A00", "a000", "38", "nothing", "cholera", "A00"]
     assert [concepts.find(value) for value in values] * 2 == [concepts.find(value) for value in values * 2]
-    assert len(concepts._found) <= 3
+    assert len(concepts._cache) <= 3

@@ -1,4 +1,4 @@
-"""Ontologies from links and files, and what is wrong with the bad ones."""
+"""Ontologies from links and files, and errors of invalid ones."""
 
 import gzip
 
@@ -60,7 +60,7 @@ def test_a_concept_with_several_parents_has_several_rows(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"), [("x.tsv", CSV.replace(",", "\t").replace('"Beta\t', '"Beta,')), ("X.CSV", CSV)]
 )
-def test_tab_separated_and_gzipped_files_read_the_same(tmp_path, name, text):
+def test_tab_separated_and_gzipped_files_are_equivalent(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
     plain, packed = Ontology.load(tmp_path / name), Ontology.load(tmp_path / f"{name}.gz")
@@ -68,13 +68,13 @@ def test_tab_separated_and_gzipped_files_read_the_same(tmp_path, name, text):
     assert plain.label("b") == packed.label("b") == "Beta, the second"
 
 
-def test_an_edge_list_may_leave_its_root_without_a_row(tmp_path):
+def test_the_root_of_an_edge_list_needs_no_row(tmp_path):
     path = tmp_path / "rootless.csv"
     path.write_text("concept,parent\na,top\nb,a\n")
     assert Ontology.load(path).root == "top"
 
 
-def test_obo_terms_have_labels_and_synonyms_and_the_obsolete_ones_are_left_out(tmp_path):
+def test_obo_terms_have_labels_and_synonyms_and_obsolete_terms_are_ignored(tmp_path):
     path = tmp_path / "small.obo"
     path.write_text(OBO)
     onto = Ontology.load(path)
@@ -83,7 +83,7 @@ def test_obo_terms_have_labels_and_synonyms_and_the_obsolete_ones_are_left_out(t
     assert onto.synonyms["HP:2"] == ('Fit, "epileptic"', "HP:9")
 
 
-def test_icd10cm_is_there_by_name():
+def test_icd10cm_is_loaded_by_name():
     onto = Ontology.load("icd10cm")
     tau = onto.taxonomy()
     assert len(onto) == 98_505 + 1
@@ -107,7 +107,7 @@ def test_icd9cm_of_the_real_data():
         ([("a", "r"), ("a", "r")], DuplicateConceptError, {"a"}),
     ],
 )
-def test_bad_links_each_have_their_own_error(links, error, culprits):
+def test_each_kind_of_invalid_links_has_its_error(links, error, culprits):
     with pytest.raises(error) as caught:
         Ontology.from_edges(links)
     assert set(caught.value.culprits) == set(culprits)
@@ -133,7 +133,7 @@ def test_at_most_five_culprits_are_named():
         ("concept,parent\nr\n", OntologyError, "line 2"),
     ],
 )
-def test_bad_files_each_have_their_own_error_that_names_the_file(tmp_path, text, error, message):
+def test_each_kind_of_invalid_file_has_its_error_which_names_the_file(tmp_path, text, error, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(error, match=message) as caught:
@@ -141,7 +141,7 @@ def test_bad_files_each_have_their_own_error_that_names_the_file(tmp_path, text,
     assert "bad.csv" in str(caught.value)
 
 
-def test_a_file_that_is_no_text_no_archive_or_not_there(tmp_path):
+def test_a_file_that_is_not_text_truncated_or_missing(tmp_path):
     (tmp_path / "latin.csv").write_bytes("concept,parent\nr,\nM\xe9ni\xe8re,r\n".encode("latin-1"))
     (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
     for name, message in [("latin.csv", "UTF-8"), ("torn.csv.gz", "cannot be read"), ("none.csv", "cannot be opened")]:
@@ -161,7 +161,7 @@ def test_duplicate_obo_terms_and_terms_without_id(tmp_path):
         Ontology.load(path)
 
 
-def test_a_taxonomy_is_of_a_root_or_of_a_domain():
+def test_a_taxonomy_has_a_root_or_a_domain():
     onto = Ontology.from_edges([("a", "r"), ("b", "a"), ("c", "a"), ("d", "r")])
     assert onto.taxonomy(root="a").ids == onto.taxonomy(domain=["b", "c"]).ids == ("a", "b", "c")
     assert onto.taxonomy(root="a") is onto.taxonomy(root="a")
@@ -185,7 +185,7 @@ def test_the_second_load_maps_the_compiled_form(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "version", "magic", "empty"])
-def test_a_damaged_compiled_file_is_an_error_and_is_parsed_anew_by_load(tmp_path, damage):
+def test_load_parses_the_source_again_if_the_compiled_file_is_damaged(tmp_path, damage):
     source = tmp_path / "small.csv"
     source.write_text(CSV)
     whole = Ontology.load(source)
@@ -206,7 +206,7 @@ def test_a_damaged_compiled_file_is_an_error_and_is_parsed_anew_by_load(tmp_path
     assert path.read_bytes() == data
 
 
-def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+def test_load_works_without_a_writable_cache(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "file" / "below"))
     (tmp_path / "small.csv").write_text(CSV)

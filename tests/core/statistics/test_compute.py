@@ -1,4 +1,4 @@
-"""Versioned statistics from counts."""
+"""The computation of versioned statistics from counts."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from stream_masker.core.statistics import (
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.statistics.observed import unpack_mask
+from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.errors import ParameterError, StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1")]
@@ -40,7 +40,7 @@ B = ["b1", "b1", "a2", "b2", "a1", "b", "b2"]
 
 
 @pytest.mark.parametrize("taus", [(TAU, TAU), (DAG, DAG), (TAU, DAG), (DAG, TAU)])
-def test_every_figure_is_that_of_the_public_functions(taus):
+def test_statistics_equal_those_of_the_public_functions(taus):
     d_a, d_b = map(WuPalmer, taus)
     s = statistics(A, B, taus=taus, version=5)
     assert (s.version, s.records, s.attributes) == (5, 7, ("p", "q"))
@@ -55,7 +55,7 @@ def test_every_figure_is_that_of_the_public_functions(taus):
     assert s.projection == 0.0
 
 
-def test_rows_without_a_value_count_for_the_other_attribute_alone():
+def test_rows_without_a_value_count_only_for_the_other_attribute():
     a, b = [*A, "b1", None], [*B, None, "a11"]
     s = statistics(a, b)
     d = WuPalmer(TAU)
@@ -65,14 +65,14 @@ def test_rows_without_a_value_count_for_the_other_attribute_alone():
     assert s.correlation[0, 1] == pytest.approx(distance_correlation(A, d, B, d))
 
 
-def test_attributes_that_no_row_has_together_have_no_covariance():
+def test_attributes_without_common_rows_have_no_covariance():
     s = statistics(["a1", "b1", None, None], [None, None, "a1", "b2"])
     assert s.covariance[0, 1] == s.correlation[0, 1] == 0.0
     assert s.covariance[0, 0] > 0.0
 
 
-def test_three_attributes_may_need_projection():
-    """Rows over all of two independent attributes, and a third that tells them both: Σ is none without projection."""
+def test_three_attributes_can_need_projection():
+    """The rows cover all pairs of two independent attributes, and a third one determines both."""
     flat = Ontology.from_edges([(c, "r") for c in "wxyz"]).taxonomy()
     s = statistics(["w", "w", "x", "x"], ["y", "z", "y", "z"], ["w", "x", "y", "z"], taus=[flat] * 3)
     assert s.projection > 0.01
@@ -87,7 +87,7 @@ def test_a_constant_attribute_has_neither_variance_nor_correlation():
     np.testing.assert_array_equal(s.correlation, [[0.0, 0.0], [0.0, 1.0]])
 
 
-def test_shares_of_unknown_values_and_of_the_roll_up():
+def test_shares_of_unknown_and_of_rolled_up_values():
     s = statistics(["a1", "a2", "b1"], unknown=[1], lost=[1])
     assert s.unknown == {"p": 0.25}
     assert statistics(["a1", "a2", "b1", "b1"], unknown=[3]).unknown == {"p": 0.75}
@@ -96,18 +96,18 @@ def test_shares_of_unknown_values_and_of_the_roll_up():
     assert statistics(["a1", "a2", "b1"], rollup_depth=1).rollup["p"] == pytest.approx({"r": 1.0})
 
 
-def test_concepts_once_seen_stay_seen_and_are_not_novel():
+def test_observed_concepts_stay_observed_and_are_not_novel():
     first = statistics(["a1", "a2"])
     assert first.novel == {"p": 0.0}
     second = statistics(["a1", "b1", "b1", "b2"], previous=first)
     assert second.novel == {"p": 0.75}
     third = statistics(["a1", "a2", "b1", "a11"], previous=second)
     assert third.novel == {"p": 0.25}
-    seen = np.flatnonzero(unpack_mask(third.seen["p"], len(TAU)))
-    assert set(TAU.decode(seen)) == {"a1", "a2", "b1", "b2", "a11"}
+    observed = np.flatnonzero(unpack_observed(third.observed["p"], len(TAU)))
+    assert set(TAU.decode(observed)) == {"a1", "a2", "b1", "b2", "a11"}
 
 
-def test_statistics_survive_their_dictionary():
+def test_statistics_round_trip_through_a_dictionary():
     s = statistics(A, B)
     again = Statistics.from_dict(s.to_dict())
     assert again.to_dict() == s.to_dict()
@@ -118,12 +118,12 @@ def test_the_order_of_records_does_not_matter():
     assert statistics(A, B).to_dict() == statistics(A[::-1], B[::-1]).to_dict()
 
 
-def test_an_attribute_without_any_value_is_named():
+def test_an_attribute_without_values_is_rejected_by_name():
     with pytest.raises(StatisticsError, match="value of q"):
         statistics(["a1", "a2"], [None, None])
 
 
-def test_previous_statistics_of_other_attributes_or_taxonomies_are_refused():
+def test_previous_statistics_of_other_attributes_or_taxonomies_are_rejected():
     with pytest.raises(StatisticsError, match="attribute q"):
         statistics(A, B, previous=statistics(A))
     wide = Ontology.from_edges([*LINKS, *((f"c{k}", "r") for k in range(20))]).taxonomy()
@@ -131,7 +131,7 @@ def test_previous_statistics_of_other_attributes_or_taxonomies_are_refused():
         statistics(A, previous=statistics(A, taus=[wide]))
 
 
-def test_arguments_must_fit_the_counts():
+def test_arguments_must_match_the_counts():
     counts = count_batch(Batch(1, (column(TAU, "a1"),)), [len(TAU)])
     with pytest.raises(ParameterError, match="1 attributes, 2 names"):
         compute_statistics(counts, ["p", "q"], [WuPalmer(TAU)], version=1)

@@ -1,4 +1,4 @@
-"""Counts of batches, against counting row by row; merging and taking away."""
+"""Counts of batches against literal counting row by row; merging and subtracting counts."""
 
 from collections import Counter
 from itertools import combinations
@@ -41,7 +41,7 @@ SHAPES = st.lists(st.booleans(), min_size=1, max_size=3)
 
 @st.composite
 def batches(draw, shapes=SHAPES, most=12):
-    """Batches of one to three attributes, arrays where ``shapes`` says so, some values absent."""
+    """Batches of one to three attributes with some absent values; ``shapes`` selects the arrays."""
     arrays = draw(shapes)
     n = draw(st.integers(0, most))
     columns = []
@@ -55,7 +55,7 @@ def batches(draw, shapes=SHAPES, most=12):
 
 
 def literal_rows(batch):
-    """The rows of each event, by the rule in words: one per element of any array, or one of the scalars alone."""
+    """The rows of each event, as ``Counts`` defines them: one per element of any array, or one of the scalars alone."""
     for i in range(batch.size):
         scalars = [None if c.is_array else c.codes[i] for c in batch.columns]
         elements = [
@@ -100,7 +100,7 @@ def check_form(sparse):
 
 
 @given(batch=batches())
-def test_counts_are_those_of_the_rows(batch):
+def test_counts_equal_those_of_the_literal_rows(batch):
     counts = count_batch(batch, SIZES[: len(batch.columns)])
     values, pairs = literal_counts(batch)
     assert counts.records == batch.size
@@ -112,7 +112,7 @@ def test_counts_are_those_of_the_rows(batch):
         assert sparse.rows == sum(as_dict(sparse).values())
 
 
-def test_an_event_is_as_many_rows_as_its_array_has_elements():
+def test_an_event_has_one_row_per_array_element():
     batch = Batch(3, (scalar(1, 2, 3), array([0, 5], [], [4])))
     counts = count_batch(batch, SIZES[:2], unknown=[0, 7])
     assert plain(counts) == (
@@ -138,7 +138,7 @@ def test_offsets_need_not_start_at_zero():
 
 
 @given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))
-def test_merging_parts_counts_the_whole(parts):
+def test_merged_parts_equal_the_whole(parts):
     counts = [count_batch(part, SIZES, unknown=[1, 0, 2]) for part in parts]
     values = [sum((literal_counts(part)[0][j] for part in parts), Counter()) for j in range(3)]
     merged = merge(counts)
@@ -167,7 +167,7 @@ def test_sums_and_differences_of_counts(first, second, third):
 
 
 @given(first=batches(shapes=st.just([False, True])), second=batches(shapes=st.just([False, True])))
-def test_subtracting_what_was_added_gives_back_the_rest(first, second):
+def test_subtracting_an_addend_restores_the_rest(first, second):
     a, b = count_batch(first, SIZES[:2], unknown=[1, 2]), count_batch(second, SIZES[:2])
     left = subtract(merge([a, b]), b)
     assert plain(left) == plain(a)
@@ -175,13 +175,13 @@ def test_subtracting_what_was_added_gives_back_the_rest(first, second):
         check_form(sparse)
 
 
-def test_only_what_was_counted_can_be_subtracted():
+def test_only_contained_counts_can_be_subtracted():
     one, other = (count_batch(Batch(1, (scalar(code),)), [4]) for code in (0, 1))
     with pytest.raises(StatisticsError, match="not part of the total"):
         subtract(one, other)
 
 
-def test_nothing_and_other_attributes_cannot_be_merged():
+def test_merging_rejects_no_counts_and_other_attributes():
     with pytest.raises(StatisticsError, match="no counts"):
         merge([])
     with pytest.raises(StatisticsError, match="same attributes"):
@@ -189,18 +189,18 @@ def test_nothing_and_other_attributes_cannot_be_merged():
 
 
 @pytest.mark.parametrize("given", [{"sizes": [4, 4]}, {"sizes": [4], "unknown": []}])
-def test_every_attribute_needs_its_size_and_unknown(given):
+def test_every_attribute_needs_its_size_and_unknown_count(given):
     with pytest.raises(ParameterError, match="entries"):
         count_batch(Batch(1, (scalar(0),)), **given)
 
 
-def test_marginals_add_up_a_pair_by_either_attribute():
+def test_marginals_sum_a_pair_over_the_other_attribute():
     pair = pair_counts(np.array([3, 0, 3, -1], np.int32), np.array([5, 5, 2, 2], np.int32), 6)
     first, second = marginals(pair, 6)
     assert as_dict(first) == {0: 1, 3: 2}
     assert as_dict(second) == {2: 1, 5: 2}
 
 
-def test_rows_of_no_counts():
+def test_empty_counts_have_no_rows():
     empty = np.zeros(0, dtype=np.int64)
     assert SparseCounts(empty, empty).rows == 0

@@ -1,4 +1,4 @@
-"""The statistics on examples small enough to work out by hand, and what they refuse."""
+"""The statistics on examples that can be computed by hand, and the errors they raise."""
 
 import math
 
@@ -20,10 +20,10 @@ from stream_masker.errors import ParameterError, StatisticsError, UnknownConcept
 FLAT = Ontology.from_edges([(c, "root") for c in "wxyz"]).taxonomy()
 FIGURE = Ontology.from_edges(FIGURE_1).taxonomy()
 HALF = 0.5
-"""Wu–Palmer of two children of the root."""
+"""The Wu–Palmer distance of two children of the root."""
 
 
-def test_the_mean_may_be_a_concept_that_does_not_occur():
+def test_the_mean_can_be_a_concept_without_occurrences():
     values = ["gingivitis", "gastritis", "hematoma"]
     assert semantic_mean(values, WuPalmer(FIGURE)) == "Inflammatory disorder of digestive tract"
     assert semantic_mean(["w", "x", "y", "z"], WuPalmer(FLAT)) == "root"
@@ -36,7 +36,7 @@ def test_ties_go_to_the_smallest_depth_then_the_smallest_id():
     assert semantic_mean(["z", "y"], WuPalmer(FLAT)) == "y"
 
 
-def test_variance_is_the_mean_square_about_the_mean():
+def test_variance_is_the_mean_squared_distance_from_the_mean():
     d = WuPalmer(FIGURE)
     values = ["gastritis", "gastritis", "gingivitis"]
     assert semantic_variance(values, d) == pytest.approx((1 / 7) ** 2 / 3)
@@ -44,7 +44,7 @@ def test_variance_is_the_mean_square_about_the_mean():
 
 
 def test_covariance_of_two_values_by_hand():
-    """n = 2: the centred matrix of two values d apart is ± d/2, so sdVar = d/2 and sdCov the same."""
+    """For n = 2, the centred matrix of two values at distance d is ± d/2, so sdVar = sdCov = d/2."""
     d = WuPalmer(FLAT)
     assert distance_variance(["x", "y"], d) == pytest.approx(HALF / 2)
     assert distance_covariance(["x", "y"], d, ["z", "w"], d) == pytest.approx(HALF / 2)
@@ -58,7 +58,7 @@ def test_independent_attributes_have_no_covariance():
     assert distance_correlation(a, d, b, d) == pytest.approx(0.0, abs=1e-7)
 
 
-def test_a_constant_attribute_has_exactly_none():
+def test_a_constant_attribute_has_exactly_zero_covariance():
     d = WuPalmer(FIGURE)
     constant, other = ["hematoma"] * 3, ["gastritis", "gingivitis", "hematoma"]
     assert distance_variance(constant, d) == 0.0
@@ -67,15 +67,15 @@ def test_a_constant_attribute_has_exactly_none():
 
 
 def test_a_rare_value_among_many_is_not_lost_to_rounding():
-    """Two values d apart, one of them once in n: sdVar = 2·d·(n - 1)/n²."""
+    """Two values at distance d, one of them once among n: sdVar = 2·d·(n − 1)/n²."""
     n = 1_000_000
     values = np.full(n, FLAT.position("x"), dtype=np.int32)
     values[17] = FLAT.position("y")
     assert distance_variance(values, WuPalmer(FLAT)) == pytest.approx(2 * HALF * (n - 1) / n**2, rel=1e-6)
 
 
-def test_a_negative_sum_is_taken_as_none():
-    """Wu–Palmer need not be of negative type: here the centred products sum to -0.0039·n²."""
+def test_a_negative_sum_is_clamped_to_zero():
+    """Wu–Palmer need not be of negative type: here the centred products sum to −0.0039·n²."""
     diamond = Ontology.from_edges([(c, "r") for c in "abc"] + [("e", c) for c in "abc"]).taxonomy()
     d, flat = WuPalmer(diamond), WuPalmer(FLAT)
     a = ["r"] * 3 + ["a"] * 2 + ["b"] * 2 + ["c"] * 2 + ["e"] * 4
@@ -103,7 +103,7 @@ def test_correlation_of_an_attribute_with_itself_is_one():
     assert math.isclose(distance_covariance(values, d, values, d), distance_variance(values, d), rel_tol=1e-9)
 
 
-def test_values_outside_the_taxonomy_say_where_they_stand_and_not_what_they_are():
+def test_errors_name_the_position_of_an_unknown_value_but_not_the_value():
     with pytest.raises(UnknownConceptError) as error:
         semantic_mean(["x", "secret"], WuPalmer(FLAT))
     assert error.value.position == 1
@@ -112,7 +112,7 @@ def test_values_outside_the_taxonomy_say_where_they_stand_and_not_what_they_are(
         distance_variance(np.array([0, 99]), WuPalmer(FLAT))
 
 
-def test_no_values_and_unequal_numbers_are_refused():
+def test_empty_values_and_unequal_lengths_are_rejected():
     d = WuPalmer(FLAT)
     for statistic in (semantic_mean, semantic_variance):
         with pytest.raises(StatisticsError, match="at least one value"):

@@ -1,3 +1,5 @@
+"""The nearest positive semidefinite matrix."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,10 +8,10 @@ from hypothesis import strategies as st
 from stream_masker.core.statistics import nearest_psd
 
 ROOT_OF_PSD = np.sqrt([[1.0, 0.6, 0.0], [0.6, 1.0, 0.6], [0.0, 0.6, 1.0]])
-"""The elementwise root of a positive semidefinite matrix, which is none."""
+"""The elementwise root of a positive semidefinite matrix, which is not positive semidefinite."""
 
 
-def test_a_matrix_that_is_none_is_projected():
+def test_an_indefinite_matrix_is_projected():
     nearest, norm = nearest_psd(ROOT_OF_PSD)
     least = np.linalg.eigvalsh(ROOT_OF_PSD)[0]
     assert least < -0.09
@@ -19,14 +21,14 @@ def test_a_matrix_that_is_none_is_projected():
     np.testing.assert_array_equal(nearest, nearest.T)
 
 
-def test_a_matrix_that_is_one_comes_back_as_it_is():
+def test_a_positive_semidefinite_matrix_is_returned_unchanged():
     matrix = np.array([[0.2, 0.1], [0.1, 0.05]])
     nearest, norm = nearest_psd(matrix)
     assert nearest is matrix
     assert norm == 0.0
 
 
-def test_of_zeros_and_of_negative_numbers():
+def test_zero_and_negative_matrices():
     assert nearest_psd(np.zeros((2, 2)))[1] == 0.0
     nearest, norm = nearest_psd(np.array([[-1.0]]))
     assert nearest == [[0.0]]

@@ -1,4 +1,4 @@
-"""Roll-ups against a literal walk; packed concepts there and back."""
+"""Roll-ups against a literal computation, and the packing of observed concepts."""
 
 import base64
 import math
@@ -12,7 +12,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.observed import novel_share, occurring, pack_mask, unpack_mask
+from stream_masker.core.statistics.observed import novel_share, observed_concepts, pack_observed, unpack_observed
 from stream_masker.core.statistics.rollup import roll_up
 from stream_masker.errors import StatisticsError
 
@@ -37,14 +37,14 @@ def samples(draw):
 
 
 @given(sample=samples())
-def test_shares_below_the_concepts_of_a_depth(sample):
+def test_shares_equal_the_literal_roll_up(sample):
     tau, values, depth = sample
     shares = roll_up(counted(tau, values), tau, depth)
     assert shares == pytest.approx(literal_roll_up(tau, values, depth))
     assert math.fsum(shares.values()) == pytest.approx(1.0)
 
 
-def test_a_value_below_two_concepts_counts_half_for_each():
+def test_a_value_below_two_concepts_is_divided_between_them():
     tau = Ontology.from_edges([("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")]).taxonomy()
     assert roll_up(counted(tau, ["c", "c", "r", "a"]), tau, 2) == {"r": 0.25, "a": 0.5, "b": 0.25}
     assert roll_up(counted(tau, ["c", "a"]), tau, 1) == {"r": 1.0}
@@ -52,9 +52,9 @@ def test_a_value_below_two_concepts_counts_half_for_each():
 
 
 @given(bits=st.lists(st.booleans(), min_size=1, max_size=100))
-def test_what_is_packed_unpacks(bits):
+def test_packed_masks_unpack(bits):
     mask = np.array(bits)
-    np.testing.assert_array_equal(unpack_mask(pack_mask(mask), len(bits)), mask)
+    np.testing.assert_array_equal(unpack_observed(pack_observed(mask), len(bits)), mask)
 
 
 @pytest.mark.parametrize(
@@ -63,19 +63,19 @@ def test_what_is_packed_unpacks(bits):
         "not base64!",
         "AAAA",
         "",
-        pack_mask(np.ones(16, dtype=bool)),
+        pack_observed(np.ones(16, dtype=bool)),
         base64.b64encode(zlib.compress(bytes(10**6))).decode(),
     ],
 )
-def test_anything_else_is_refused(text):
+def test_other_texts_are_rejected(text):
     with pytest.raises(StatisticsError):
-        unpack_mask(text, 40)
+        unpack_observed(text, 40)
 
 
-def test_the_share_of_values_not_seen_before():
+def test_the_share_of_novel_values():
     counts = count_keys(np.array([1, 1, 3, 5]))
-    seen = np.zeros(6, dtype=bool)
-    seen[[3, 4]] = True
-    assert novel_share(counts, seen) == 0.75
-    np.testing.assert_array_equal(np.flatnonzero(occurring(counts, 6)), [1, 3, 5])
-    assert novel_share(count_keys(np.zeros(0, dtype=np.int64)), seen) == 0.0
+    observed = np.zeros(6, dtype=bool)
+    observed[[3, 4]] = True
+    assert novel_share(counts, observed) == 0.75
+    np.testing.assert_array_equal(np.flatnonzero(observed_concepts(counts, 6)), [1, 3, 5])
+    assert novel_share(count_keys(np.zeros(0, dtype=np.int64)), observed) == 0.0

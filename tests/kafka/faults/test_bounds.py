@@ -1,4 +1,4 @@
-"""What stays within bounds: memory under overload, the time between polls, batches, and the time that an end takes."""
+"""Limits that hold under load: memory, time between polls, size of batches, time to stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from fault_checker import committed
-from fault_stream import ASKED, GRACE, LONG, Fleet, detoured, detours, rounds, stream_setting
+from fault_stream import GRACE, LONG, ON_REQUEST, Fleet, detoured, detours, rounds, stream_setting
 from forwarder import Forwarder
 from kafka import KafkaProducer
 from kafka_broker import Cluster
@@ -33,24 +33,24 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(3600 if LONG else 1800)]
 
 POLLS = {"session.timeout.ms": 6_000, "max.poll.interval.ms": 6_000, "heartbeat.interval.ms": 500}
 SLOW = 9.0
-"""Seconds of a slow step: longer than the group lets a member go without polling."""
+"""Seconds of a slow task: longer than ``max.poll.interval.ms``."""
 
 
 @pytest.fixture
 def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.data["kafka"]["properties"] = POLLS
-    made.create()
-    made.publish(1)
-    yield made
-    made.remove()
+    here = setting(kafka, tmp_path)
+    here.data["kafka"]["properties"] = POLLS
+    here.create()
+    here.publish(1)
+    yield here
+    here.remove()
 
 
 def masked_once(here: Setting, records: int) -> None:
     assert sorted(record.json["id"] for record in here.read("output")) == list(range(records))
 
 
-def test_slow_masking_does_not_cost_the_membership(
+def test_slow_masking_keeps_the_membership(
     here: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     mask, slow = RecordMasker.mask_all, [SLOW]
@@ -70,7 +70,7 @@ def test_slow_masking_does_not_cost_the_membership(
 
 
 class Slow:
-    """A producer whose first commit is only ever to be tried again, for a while."""
+    """A producer whose first commit fails with a retriable error for a while."""
 
     def __init__(self, producer: Producer, left: list[float]) -> None:
         self.producer, self.left = producer, left
@@ -85,7 +85,7 @@ class Slow:
         self.producer.commit_transaction(timeout)
 
 
-def test_a_slow_commit_does_not_cost_the_membership(
+def test_a_slow_commit_keeps_the_membership(
     here: Setting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     left, connect = [SLOW / 3] * 3, run.connect_producer
@@ -122,14 +122,14 @@ def test_a_batch_of_many_records_ends_at_its_count(here: Setting) -> None:
 
 
 class NotUtf8(str):
-    """A header's name that only a careless client sends."""
+    """A header name that is not UTF-8."""
 
     def encode(self, *_: object) -> bytes:
         return b"\xff\xfe"
 
 
 DEFECT = "C88"
-"""A code that masking fails over, as a defect would."""
+"""A code that makes masking fail, as a defect would."""
 
 POISON: dict[str, dict[str, Any]] = {
     "bytes": {"value": b"\xff\xfe\x00"},
@@ -147,8 +147,8 @@ POISON: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_poison_record_never_stops_its_partition(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each stands between good records on each partition; one is masked by its neighbours' batch, one by one."""
+def test_a_poison_record_never_blocks_its_partition(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is between good records on each partition. The batch of the defect is masked record by record."""
     mask, poison = SemanticNoise.mask_batch, list(POISON.values())
     defect = Masking(here.configuration()).taxonomies["first"].position(DEFECT)
 
@@ -176,7 +176,7 @@ def test_a_poison_record_never_stops_its_partition(here: Setting, monkeypatch: p
     assert reasons["internal_error"] == 4
 
 
-def test_a_static_member_that_restarts_within_its_session_disturbs_nobody(here: Setting, tmp_path: Path) -> None:
+def test_a_static_member_that_restarts_within_its_session_causes_no_rebalance(here: Setting, tmp_path: Path) -> None:
     here.data["kafka"]["properties"] = {"session.timeout.ms": 120_000}
     with Processes(tmp_path) as processes:
         fleet = Fleet(here, processes)
@@ -185,24 +185,24 @@ def test_a_static_member_that_restarts_within_its_session_disturbs_nobody(here: 
         shares = ("now [0, 1]", "now [2, 3]")
         wait(lambda: all(fleet.log(name).rstrip().endswith(shares) for name in ("one", "two")), "a share for each")
         before = [fleet.log(name).splitlines()[-1].split("now ")[1] for name in ("one", "two")]
-        told = fleet.log("two").count("partitions")
+        before_restart = fleet.log("two").count("partitions")
         for end in (fleet.kill, fleet.terminate):
             end("one")
             fleet.worker("one")
-            wait(lambda: fleet.works("one"), "partitions after a restart")
+            wait(lambda: fleet.has_partitions("one"), "partitions after a restart")
             here.produce(range(100))
         wait(lambda: here.ended() == 200, "outcome of all records")
-        assert fleet.log("two").count("partitions") == told
+        assert fleet.log("two").count("partitions") == before_restart
         assert f"now {before[0]}" in fleet.log("one")
 
 
 PAUSES = (0.2, 10.0)
-"""Seconds without brokers before the end: while transactions are open, and after the session is over."""
+"""Seconds without brokers before the stop: while transactions are open, and after the session has expired."""
 
 
 @pytest.fixture
 def afar(three_brokers: Cluster, tmp_path: Path) -> Iterator[tuple[Fleet, Forwarder]]:
-    """Processes whose only way to the brokers can be cut."""
+    """Processes that reach the brokers only through a forwarder."""
     here = stream_setting(three_brokers, tmp_path)
     prepare_topics(here.configuration(), partitions=6)
     here.publish(1)
@@ -211,9 +211,9 @@ def afar(three_brokers: Cluster, tmp_path: Path) -> Iterator[tuple[Fleet, Forwar
         yield Fleet(here, processes), way
 
 
-@ASKED
+@ON_REQUEST
 @pytest.mark.parametrize("how", ["silence", "cut"])
-def test_a_worker_without_brokers_ends_within_its_grace(afar: tuple[Fleet, Forwarder], how: str) -> None:
+def test_a_worker_without_brokers_ends_within_the_grace_period(afar: tuple[Fleet, Forwarder], how: str) -> None:
     fleet, way = afar
     here = fleet.here
     for number in rounds(2, 10):
@@ -228,9 +228,9 @@ def test_a_worker_without_brokers_ends_within_its_grace(afar: tuple[Fleet, Forwa
         way.mend()
 
 
-@ASKED
+@ON_REQUEST
 @pytest.mark.parametrize("how", ["silence", "cut"])
-def test_a_calibrator_without_brokers_ends_within_its_grace(afar: tuple[Fleet, Forwarder], how: str) -> None:
+def test_a_calibrator_without_brokers_ends_within_the_grace_period(afar: tuple[Fleet, Forwarder], how: str) -> None:
     fleet, way = afar
     for number in rounds(2, 10):
         fleet.start("far", "calibrator")
@@ -242,7 +242,7 @@ def test_a_calibrator_without_brokers_ends_within_its_grace(afar: tuple[Fleet, F
 
 
 class Overload:
-    """Keeps more in the topic than anybody has taken: ``BACKLOG`` records ahead of the group."""
+    """Keeps ``BACKLOG`` records in the topic ahead of the group."""
 
     BACKLOG = 100_000
 
@@ -254,7 +254,7 @@ class Overload:
         self.taken = 0
 
     def turn(self) -> int:
-        """Publishes what is lacking; how many records are ahead."""
+        """Publish the missing records; return how many are ahead of the group."""
         taken = self.taken = sum(committed(self.configuration, 4))
         for number in range(self.sent, taken + self.BACKLOG):
             self.producer.produce(self.configuration.topics.input, self.values[number % 2_000], partition=number % 4)
@@ -266,16 +266,16 @@ class Overload:
 
 
 FLAT = 2.0 if LONG else 20.0
-"""MB that a million records may add, at most: two bytes each. In a minute caches are still filling."""
+"""MB that a million records may add, at most: two bytes each. In the short form, caches are still filling."""
 
 GROWN = 8.0
-"""MB that the second half of the time may add, at most."""
+"""MB that the second half of the run may add, at most."""
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="reads resident memory from /proc")
-@ASKED
+@ON_REQUEST
 def test_memory_stays_flat_under_overload(kafka: str, tmp_path: Path) -> None:
-    """The worker and the calibrator are given more than they can take; after half of the time nothing grows."""
+    """The worker and the calibrator get more records than they can process; memory stays flat in the second half."""
     here = setting(kafka, tmp_path)
     here.data |= {
         "worker": {"batch_records": 1_000},
@@ -295,7 +295,7 @@ def test_memory_stays_flat_under_overload(kafka: str, tmp_path: Path) -> None:
             while time.monotonic() < end:
                 assert overload.turn() >= Overload.BACKLOG / 2
                 time.sleep(0.5)
-        fleet.alive()
+        fleet.check_alive()
     for name in pids:
         growth = watch.growth(name)
         print(f"\n{name}: {growth}")

@@ -1,7 +1,6 @@
-"""Exactly once under fire: each fault under load on three brokers, checked while it happens and when all has settled.
+"""Exactly-once processing during faults under load on three brokers, checked during each fault and after it.
 
-``STREAM_MASKER_FAULTS=short`` runs each once or a few times, ``long`` as often as it takes to trust; ``-s`` shows how
-often that was.
+``STREAM_MASKER_FAULTS=short`` injects each fault once or a few times, ``long`` often; ``-s`` prints how often.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Iterator
 
 import pytest
 from fault_checker import leader_of
-from fault_stream import ASKED, LONG, WINDOW, Stream, detoured, detours, rounds, running_stream
+from fault_stream import LONG, ON_REQUEST, WINDOW, Stream, detoured, detours, rounds, running_stream
 from forwarder import Forwarder
 from kafka_broker import Cluster
 
-pytestmark = [ASKED, pytest.mark.faults, pytest.mark.timeout(7200 if LONG else 1800)]
+pytestmark = [ON_REQUEST, pytest.mark.faults, pytest.mark.timeout(7200 if LONG else 1800)]
 
 SESSION = 6.0
-"""Seconds after which the group gives a silent worker up."""
+"""Seconds after which the group removes a worker that is silent."""
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +28,11 @@ def stream(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(autouse=True)
 def settled(stream: Stream, kafka_cluster: Cluster) -> Iterator[None]:
-    """After each fault all brokers are up, both workers have a share, everything is settled, and everything holds."""
+    """After each fault: start all brokers, wait for both workers' shares and every record's outcome, and audit them."""
     yield
     kafka_cluster.heal()
-    stream.shares("one", "two")
-    stream.settles()
+    stream.wait_for_shares("one", "two")
+    stream.settle()
     print(f"\nsettled and audited: {stream.audit.checked} records")
 
 
@@ -41,22 +40,22 @@ def report(stream: Stream, what: str, count: int) -> None:
     print(f"\n{what}: {count}; {stream.checker.settled} records settled, versions {max(stream.checker.seen.published)}")
 
 
-def test_nothing_fails(stream: Stream) -> None:
-    stream.progresses(1_000)
+def test_no_fault(stream: Stream) -> None:
+    stream.wait_for_progress(1_000)
 
 
 def test_workers_killed(stream: Stream) -> None:
-    """Most of them at work, each fourth as soon as it has partitions."""
+    """Kill most workers while they mask, every fourth as soon as it has partitions."""
     before = stream.fleet.kills
     for number in rounds(4, 100):
         name = ("one", "two")[number % 2]
-        (stream.works if number % 8 < 2 else stream.masks)(name)
+        (stream.wait_for_partitions if number % 8 < 2 else stream.wait_for_masking)(name)
         stream.pause(stream.random.uniform(0, WINDOW))
         stream.fleet.kill(name)
         stream.pause()
         stream.fleet.worker(name)
-    stream.masks("one", "two")
-    stream.progresses()
+    stream.wait_for_masking("one", "two")
+    stream.wait_for_progress()
     report(stream, "kills of working workers", stream.fleet.kills - before)
 
 
@@ -64,13 +63,13 @@ def test_workers_terminated(stream: Stream) -> None:
     longest = 0.0
     for number in rounds(2, 20):
         name = ("one", "two")[number % 2]
-        stream.masks(name)
+        stream.wait_for_masking(name)
         stream.pause(stream.random.uniform(0, WINDOW))
         longest = max(longest, stream.fleet.terminate(name))
         stream.pause()
         stream.fleet.worker(name)
-    stream.masks("one", "two")
-    stream.progresses()
+    stream.wait_for_masking("one", "two")
+    stream.wait_for_progress()
     ends = f"in {longest:.1f} s at most, gone in {stream.fleet.longest_end:.1f} s"
     report(stream, f"workers terminated, {ends}", len(rounds(2, 20)))
 
@@ -82,32 +81,32 @@ def test_brokers_lost_one_by_one(stream: Stream, kafka_cluster: Cluster, how: st
         getattr(kafka_cluster, how)(broker)
         stream.pause()
         kafka_cluster.start(broker)
-        stream.progresses()
+        stream.wait_for_progress()
     report(stream, f"brokers lost by {how}", len(rounds(3, 15)))
 
 
-def test_a_worker_that_sleeps_past_its_session_does_no_harm(stream: Stream) -> None:
+def test_a_worker_asleep_past_its_session(stream: Stream) -> None:
     for number in rounds(1, 10):
         name = ("one", "two")[number % 2]
-        stream.masks(name)
+        stream.wait_for_masking(name)
         asleep = stream.fleet.running[name]
         asleep.send_signal(signal.SIGSTOP)
         try:
             stream.pause(SESSION + 2)
-            stream.progresses()
+            stream.wait_for_progress()
         finally:
             asleep.send_signal(signal.SIGCONT)
-        stream.progresses()
+        stream.wait_for_progress()
     report(stream, "workers asleep past their session", len(rounds(1, 10)))
 
 
 def test_workers_come_and_go(stream: Stream) -> None:
     for _ in rounds(2, 20):
         stream.fleet.worker("three")
-        stream.masks("three")
+        stream.wait_for_masking("three")
         stream.pause()
         stream.fleet.terminate("three")
-        stream.progresses()
+        stream.wait_for_progress()
     report(stream, f"workers that came and went, gone in {stream.fleet.longest_end:.1f} s at most", len(rounds(2, 20)))
 
 
@@ -116,7 +115,7 @@ def test_the_calibrator_is_killed(stream: Stream) -> None:
         stream.fleet.kill("calibrator")
         stream.pause()
         stream.fleet.start("calibrator", "calibrator")
-        publishes(stream)
+        wait_for_version(stream)
     report(stream, "kills of the calibrator", len(rounds(1, 10)))
 
 
@@ -125,31 +124,31 @@ def test_the_leader_of_the_statistics_is_lost(stream: Stream, kafka_cluster: Clu
         leader = leader_of(kafka_cluster.bootstrap, stream.here.topics["statistics"])
         kafka_cluster.kill(leader)
         stream.pause()
-        publishes(stream)
+        wait_for_version(stream)
         kafka_cluster.start(leader)
-        stream.progresses()
+        stream.wait_for_progress()
     report(stream, "leaders of the statistics lost", len(rounds(1, 6)))
 
 
-def publishes(stream: Stream) -> None:
-    """Waits until another version is published, and masked with."""
+def wait_for_version(stream: Stream) -> None:
+    """Wait until another version is published and used."""
     version = max(stream.checker.seen.published)
     stream.wait(lambda: max(stream.checker.seen.published) > version, "new version")
-    stream.progresses()
+    stream.wait_for_progress()
 
 
 @pytest.mark.parametrize("how", ["silence", "cut"])
-def test_a_worker_is_cut_off_and_comes_back(stream: Stream, kafka_cluster: Cluster, how: str) -> None:
+def test_a_worker_is_cut_off_and_returns(stream: Stream, kafka_cluster: Cluster, how: str) -> None:
     with Forwarder(detours(kafka_cluster)) as way:
         stream.fleet.worker("far", kafka={"bootstrap_servers": detoured(kafka_cluster)})
-        stream.masks("far")
+        stream.wait_for_masking("far")
         for number in rounds(2, 12):
             stream.pause(stream.random.uniform(0, WINDOW))
             getattr(way, how)()
             stream.pause(WINDOW if number % 2 else SESSION + 4)
-            stream.progresses()
+            stream.wait_for_progress()
             way.mend()
             stream.pause(3 * WINDOW)
-            stream.progresses()
+            stream.wait_for_progress()
         stream.fleet.terminate("far")
     report(stream, f"workers cut off by {how}", len(rounds(2, 12)))

@@ -39,7 +39,7 @@ def test_what_fits_is_not_cut():
 
 @pytest.mark.parametrize("size", [100, 1_000, 3_000])
 def test_parts_are_consecutive_and_add_up(monkeypatch, size):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    monkeypatch.setattr(blocks, "MAX_BLOCK_BYTES", size)
     whole = counted()
     parts = list(split_into_blocks(whole, 40))
     assert len(parts) > 1
@@ -66,5 +66,5 @@ def check_counts(found, expected):
 
 
 def test_a_single_record_is_never_cut(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(blocks, "MAX_BLOCK_BYTES", 1)
     assert len(list(split_into_blocks(counted(records=1, rejected=()), 1))) == 1

@@ -103,7 +103,7 @@ def test_blocks_hold_the_moments_of_both_sides(bench):
 
 
 def test_blocks_that_are_cut_hold_the_moments_of_their_own_records(bench, monkeypatch):
-    monkeypatch.setattr(cutting, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(cutting, "MAX_BLOCK_BYTES", 100)
     on_bench = bench(CODE, numeric=AGE)
     records = [InputRecord(i, orjson.dumps(event(i))) for i in range(50)]
     blocks = on_bench.result(records).blocks

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.wire.chunks import (
-    HEADER_BYTES,
+    MAX_HEAD_BYTES,
     Chunk,
     ChunkAssembler,
     Versions,
@@ -18,7 +18,7 @@ from stream_masker.pipeline.wire.chunks import (
     split_message,
     tombstones,
 )
-from stream_masker.service.configuration.schema import validator
+from stream_masker.service.configuration.schema import schema_validator
 
 
 def versions_of(pieces: list[Chunk]) -> Versions:
@@ -33,7 +33,7 @@ def collected(pieces: list[Chunk]) -> ChunkAssembler:
     return found
 
 
-@given(st.binary(max_size=9_000), st.integers(HEADER_BYTES, 5_000), st.integers(1, 10**18 - 1), st.randoms())
+@given(st.binary(max_size=9_000), st.integers(MAX_HEAD_BYTES, 5_000), st.integers(1, 10**18 - 1), st.randoms())
 def test_what_is_cut_is_put_together_whatever_the_order(message, limit, version, random):
     pieces = split_message(version, message, limit)
     assert all(len(piece.value) <= limit for piece in pieces)
@@ -42,19 +42,19 @@ def test_what_is_cut_is_put_together_whatever_the_order(message, limit, version,
     random.shuffle(pieces)
     found = collected(pieces)
     assert found.complete
-    assert found.whole() == message
+    assert found.message() == message
 
 
 def test_a_message_that_fits_is_left_as_it_is():
-    assert split_message(7, b"x" * HEADER_BYTES, HEADER_BYTES) == [Chunk(b"7", b"x" * HEADER_BYTES)]
+    assert split_message(7, b"x" * MAX_HEAD_BYTES, MAX_HEAD_BYTES) == [Chunk(b"7", b"x" * MAX_HEAD_BYTES)]
 
 
 def test_the_head_tells_of_the_parts_and_fits_its_schema():
     *parts, head = split_message(7, b"x" * 4_000, 1_500)
     assert [len(part.value) for part in parts] == [1_500, 1_500, 1_000]
     assert count_chunks(head.value) == 3
-    assert len(head.value) < HEADER_BYTES / 2
-    validator("statistics").validate(orjson.loads(head.value))
+    assert len(head.value) < MAX_HEAD_BYTES / 2
+    schema_validator("statistics").validate(orjson.loads(head.value))
 
 
 @pytest.mark.parametrize("lost", range(3))
@@ -62,8 +62,8 @@ def test_nothing_is_complete_while_a_part_or_the_head_is_not_there(lost):
     pieces = split_message(7, b"x" * 1_000, 512)
     found = collected([piece for number, piece in enumerate(pieces) if number != lost])
     assert not found.complete
-    with pytest.raises(StatisticsError, match="not all there"):
-        found.whole() if found.head else collected([Chunk(b"7", pieces[-1].value)]).whole()
+    with pytest.raises(StatisticsError, match="a chunk is missing, or is not the one that was written"):
+        found.message() if found.head else collected([Chunk(b"7", pieces[-1].value)]).message()
 
 
 @pytest.mark.parametrize("changed", [b"y" * 512, b"x" * 511, b"x" * 513, b""])
@@ -71,8 +71,8 @@ def test_a_part_that_is_not_what_was_written_is_found_out(changed):
     found = collected(split_message(7, b"x" * 1_000, 512))
     found.put(0, changed)
     assert found.complete
-    with pytest.raises(StatisticsError, match="not those that were written"):
-        found.whole()
+    with pytest.raises(StatisticsError, match="a chunk is missing, or is not the one that was written"):
+        found.message()
 
 
 @pytest.mark.parametrize("parts", ["0", '"3"', "-1", "[]", "true", "1.5"])
@@ -82,13 +82,13 @@ def test_a_head_that_is_none_is_refused(parts):
     assert count_chunks(head) == 0
     assert found.complete
     with pytest.raises(StatisticsError, match="parts is missing"):
-        found.whole()
+        found.message()
 
 
 @pytest.mark.parametrize("head", [b"", b"E11.9", b"[]", b'{"format":2,"parts":3}', b'{"format":1,"version":7}'])
 def test_any_other_message_is_the_version_itself(head):
     found = collected([Chunk(b"7", head)])
-    assert (found.complete, found.whole(), count_chunks(head)) == (True, head, 0)
+    assert (found.complete, found.message(), count_chunks(head)) == (True, head, 0)
 
 
 @pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40, b"1:", b":1", b"1:2:3", b"1:-1", b"1:x"])
@@ -103,7 +103,7 @@ def test_a_version_is_removed_with_all_its_parts():
 
 def test_a_limit_must_leave_room_for_the_head():
     with pytest.raises(ParameterError, match="use at least 512"):
-        split_message(1, b"", HEADER_BYTES - 1)
+        split_message(1, b"", MAX_HEAD_BYTES - 1)
 
 
 def test_a_tombstone_of_the_head_takes_a_version_back_and_one_of_a_part_that_part():

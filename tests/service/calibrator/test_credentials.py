@@ -1,4 +1,4 @@
-"""Faust's credentials are those that librdkafka would use."""
+"""Faust's credentials from librdkafka's properties."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SASL = {"sasl.username": "calibrator", "sasl.password": "hush"}
 
 
 @pytest.mark.parametrize("properties", [{}, {"security.protocol": "plaintext"}, {"linger.ms": 5}])
-def test_plain_text_needs_none(properties: dict[str, str | int]) -> None:
+def test_plaintext_needs_no_credentials(properties: dict[str, str | int]) -> None:
     assert faust_credentials(properties) is None
 
 
-def test_tls_verifies_brokers_and_their_names() -> None:
+def test_tls_verifies_certificates_and_host_names() -> None:
     found = faust_credentials({"security.protocol": "SSL"})
     assert found.protocol.value == "SSL"
     assert found.context.verify_mode is ssl.CERT_REQUIRED
@@ -33,7 +33,7 @@ def test_tls_verifies_brokers_and_their_names() -> None:
         ({"enable.ssl.certificate.verification": False}, ssl.CERT_NONE, False),
     ],
 )
-def test_tls_is_relaxed_as_the_properties_say(properties: dict[str, str], mode: ssl.VerifyMode, names: bool) -> None:
+def test_properties_disable_tls_verification(properties: dict[str, str], mode: ssl.VerifyMode, names: bool) -> None:
     found = faust_credentials({"security.protocol": "ssl", **properties})
     assert (found.context.verify_mode, found.context.check_hostname) == (mode, names)
 
@@ -46,7 +46,7 @@ def test_tls_is_relaxed_as_the_properties_say(properties: dict[str, str], mode: 
         ("sasl_ssl", {"sasl.mechanism": "scram-sha-512"}, "SCRAM-SHA-512"),
     ],
 )
-def test_sasl_has_name_password_and_mechanism(protocol: str, given: dict[str, str], mechanism: str) -> None:
+def test_sasl_credentials(protocol: str, given: dict[str, str], mechanism: str) -> None:
     found = faust_credentials({"security.protocol": protocol, **SASL, **given})
     assert (found.username, found.password) == ("calibrator", "hush")
     assert (found.protocol.value, found.mechanism.value) == (protocol.upper(), mechanism)
@@ -61,12 +61,12 @@ def test_sasl_has_name_password_and_mechanism(protocol: str, given: dict[str, st
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/such/file"}, r"ssl\.\* cannot be used: No such file"),
     ],
 )
-def test_what_faust_cannot_do_is_a_clear_message(properties: dict[str, str], message: str) -> None:
+def test_unsupported_properties(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         faust_credentials(properties)
 
 
-def test_a_file_that_is_no_certificate_is_a_clear_message(tmp_path: Path) -> None:
+def test_invalid_certificate_file(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("SECRET")
     with pytest.raises(ConfigurationError, match="cannot be used") as caught:
         faust_credentials({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")})

@@ -1,4 +1,4 @@
-"""The engine: one session while active, none otherwise; whatever fails, the next session starts from the topics."""
+"""The engine: one session while active, none otherwise; after a failure the next session starts from the topics."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from stream_masker.service.observability.metrics import Metrics
 
 
 class FakeSession:
-    """Remembers what it is given; ``World`` says what goes wrong."""
+    """Records its calls; ``World`` injects the failures."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.blocks: list[int] = []
         self.ticks = 0
-        self.waiting = 0
+        self.pending_windows = 0
         self.published = 0
         self.samples: list[Any] = []
         self.unsettled = False
@@ -36,17 +36,17 @@ class FakeSession:
         self.parts: list[Any] = []
         self.history = SimpleNamespace(latest=world.latest)
 
-    def deliver(self, offset: int, written: int, raw: bytes) -> None:
-        if raw in self.world.errors:
-            raise self.world.errors.pop(raw)
+    def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+        if value in self.world.errors:
+            raise self.world.errors.pop(value)
         self.blocks.append(offset)
-        self.waiting += raw == b"cut"
+        self.pending_windows += value == b"cut"
 
     def tick(self, now: float) -> None:
         self.ticks += 1
 
     def publish_next(self) -> None:
-        self.waiting -= 1
+        self.pending_windows -= 1
         self.published += 1
 
     def reconfigure(self, parts: Any) -> None:
@@ -82,28 +82,28 @@ class FakeSampler:
 
 
 class FakeFile:
-    """A configuration file; ``found``: whether the next look finds other settings."""
+    """A configuration file; ``changed``: whether the next reload finds other settings."""
 
     def __init__(self) -> None:
         self.current = SimpleNamespace(hash="0123456789abcdef")
         self.refused: str | None = None
         self.refusals = 0
-        self.found = False
-        self.looks: list[bool] = []
+        self.changed = False
+        self.reloads: list[bool] = []
 
-    def look(self, *, again: bool) -> bool:
-        self.looks.append(again)
-        found, self.found = self.found, False
-        return found
+    def reload_if_changed(self, *, force: bool) -> bool:
+        self.reloads.append(force)
+        changed, self.changed = self.changed, False
+        return changed
 
 
 def with_configuration(parts: Any, configuration: Any) -> Any:
-    """The same parts of another configuration."""
+    """Return the same components with another configuration."""
     return SimpleNamespace(**{**vars(parts), "configuration": configuration})
 
 
 class World:
-    """The engine under test, and everything around it."""
+    """The engine under test and its environment."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sessions: list[FakeSession] = []
@@ -117,16 +117,16 @@ class World:
         self.reading = threading.Event()
         self.slow = threading.Event()
         self.health = Health()
-        monkeypatch.setattr(engine, "Session", SimpleNamespace(open=self.open))
+        monkeypatch.setattr(engine, "CalibrationSession", SimpleNamespace(open=self.open))
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
-        monkeypatch.setattr(engine, "BACKOFF", (0.01, 0.02))
-        monkeypatch.setattr(engine, "TURN", 0.01)
+        monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
+        monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
         parts: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01),
             configuration=None,
         )
-        monkeypatch.setattr(engine, "reconfigured", with_configuration)
+        monkeypatch.setattr(engine, "reconfigure", with_configuration)
         self.registry = CollectorRegistry()
         self.file: Any = FakeFile()
         metrics = Metrics(self.registry, "calibrator")
@@ -151,13 +151,13 @@ class World:
         return self.sessions[-1]
 
     def deliver(self, *blocks: tuple[int, bytes]) -> None:
-        for offset, raw in blocks:
-            asyncio.run(self.engine.deliver(offset, 0, raw))
+        for offset, value in blocks:
+            asyncio.run(self.engine.deliver(offset, 0, value))
 
     def wait(self, reached: Callable[[], Any]) -> None:
         deadline = time.monotonic() + 10
         while not reached():
-            assert time.monotonic() < deadline, f"it does not come to that: {self.failures}"
+            assert time.monotonic() < deadline, f"timeout, failures: {self.failures}"
             time.sleep(0.005)
 
     def become_active(self) -> None:
@@ -175,7 +175,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made.engine.stop()
 
 
-def test_active_it_opens_a_session_and_hands_over_blocks_ticks_and_cuts(world: World) -> None:
+def test_active_engine_opens_a_session_and_delivers_blocks_and_ticks(world: World) -> None:
     world.become_active()
     world.deliver((4, b"x"), (7, b"cut"), (9, b"x"))
     world.engine.tick()
@@ -185,7 +185,7 @@ def test_active_it_opens_a_session_and_hands_over_blocks_ticks_and_cuts(world: W
     assert world.health.reasons == ()
 
 
-def test_a_standby_has_no_session_and_says_so_but_is_ready(world: World) -> None:
+def test_standby_has_no_session_and_is_ready_with_a_note(world: World) -> None:
     world.engine.assigned(active=False)
     world.deliver((4, b"x"))
     world.wait(world.engine._deliveries.empty)
@@ -194,17 +194,17 @@ def test_a_standby_has_no_session_and_says_so_but_is_ready(world: World) -> None
     assert world.health.notes == ("standby: another calibrator is active",)
 
 
-def test_until_the_group_has_decided_it_is_not_ready(world: World) -> None:
+def test_not_ready_before_the_first_assignment(world: World) -> None:
     assert world.health.reasons == ("starting",)
 
 
-def test_every_decision_of_the_group_starts_a_session_from_the_topics(world: World) -> None:
+def test_every_assignment_starts_a_new_session(world: World) -> None:
     world.become_active()
     world.become_active()
     assert len(world.sessions) == 2
 
 
-def test_revoked_it_publishes_nothing_and_lets_the_publisher_go(world: World) -> None:
+def test_revoked_engine_closes_the_publisher_and_publishes_nothing(world: World) -> None:
     world.become_active()
     first = world.session
     world.engine.revoked()
@@ -218,7 +218,7 @@ def test_revoked_it_publishes_nothing_and_lets_the_publisher_go(world: World) ->
     assert world.session.blocks == [5]
 
 
-def test_revoked_while_it_reads_the_topics_it_stops_reading(world: World) -> None:
+def test_revocation_stops_reading_the_topics(world: World) -> None:
     world.slow.set()
     world.engine.assigned(active=True)
     world.wait(world.reading.is_set)
@@ -231,18 +231,18 @@ def test_revoked_while_it_reads_the_topics_it_stops_reading(world: World) -> Non
     assert len(world.sessions) == 1
 
 
-def test_a_session_that_cannot_be_opened_is_tried_again_and_readyz_says_why(world: World) -> None:
-    world.openings = [ServiceError("cannot get ready to publish: no coordinator") for _ in range(3)]
+def test_failed_open_is_retried_and_reported(world: World) -> None:
+    world.openings = [ServiceError("the publisher cannot be initialised: no coordinator") for _ in range(3)]
     seen: set[tuple[str, ...]] = set()
     world.engine.assigned(active=True)
     world.wait(lambda: seen.add(world.health.reasons) or world.sessions)
-    assert ("cannot get ready to publish: no coordinator",) in seen
+    assert ("the publisher cannot be initialised: no coordinator",) in seen
     world.wait(lambda: world.health.reasons == ())
 
 
-def test_a_session_that_fails_is_followed_by_one_that_reads_everything_again(world: World) -> None:
+def test_failed_session_is_replaced(world: World) -> None:
     world.become_active()
-    world.errors[b"bad"] = ServiceError("cannot publish statistics: fenced")
+    world.errors[b"bad"] = ServiceError("statistics cannot be published: fenced")
     world.deliver((4, b"bad"))
     world.wait(lambda: len(world.sessions) == 2)
     world.deliver((5, b"x"))
@@ -250,7 +250,7 @@ def test_a_session_that_fails_is_followed_by_one_that_reads_everything_again(wor
     assert world.failures == []
 
 
-def test_an_unforeseen_error_ends_it_and_is_told(world: World) -> None:
+def test_unexpected_error_ends_the_engine(world: World) -> None:
     world.become_active()
     error = world.errors[b"bad"] = RuntimeError("a bug")
     world.deliver((4, b"bad"), (5, b"x"))
@@ -259,13 +259,13 @@ def test_an_unforeseen_error_ends_it_and_is_told(world: World) -> None:
     assert world.session.blocks == []
 
 
-def test_a_block_that_cannot_be_taken_is_a_failure(world: World) -> None:
+def test_block_that_cannot_be_queued_is_a_failure(world: World) -> None:
     error = RuntimeError("a bug")
     world.engine.fail(error)
     assert world.failures == [error]
 
 
-def test_delivering_waits_while_too_many_blocks_wait(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delivery_waits_while_the_queue_is_full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.slow.set()
     world.engine.assigned(active=True)
     world.wait(world.reading.is_set)
@@ -281,7 +281,7 @@ def test_delivering_waits_while_too_many_blocks_wait(world: World, monkeypatch: 
     assert not late.is_alive()
 
 
-def test_stopping_ends_a_delivery_that_waits(world: World) -> None:
+def test_stop_ends_a_waiting_delivery(world: World) -> None:
     world.slow.set()
     world.engine.assigned(active=True)
     world.wait(world.reading.is_set)
@@ -293,7 +293,7 @@ def test_stopping_ends_a_delivery_that_waits(world: World) -> None:
     assert not late.is_alive()
 
 
-def test_without_a_version_the_input_is_sampled_and_the_sample_published(world: World) -> None:
+def test_without_a_version_a_sample_is_published(world: World) -> None:
     world.latest = None
     world.become_active()
     world.wait(lambda: "no statistics yet: 7 records sampled, 1000 needed" in world.health.notes)
@@ -304,7 +304,7 @@ def test_without_a_version_the_input_is_sampled_and_the_sample_published(world: 
     assert (len(world.samplers), world.health.notes) == (1, ())
 
 
-def test_a_sample_of_no_use_is_taken_anew(world: World) -> None:
+def test_unusable_sample_is_repeated(world: World) -> None:
     world.latest = None
     world.become_active()
     world.found = "useless"
@@ -313,55 +313,55 @@ def test_a_sample_of_no_use_is_taken_anew(world: World) -> None:
     assert world.failures == []
 
 
-def test_with_a_version_nothing_is_sampled(world: World) -> None:
+def test_no_sample_if_there_is_a_version(world: World) -> None:
     world.become_active()
     world.engine.tick()
     world.wait(lambda: world.session.ticks)
     assert world.samplers == []
 
 
-def test_settings_of_a_changed_file_are_published(world: World) -> None:
+def test_changed_settings_are_published(world: World) -> None:
     world.become_active()
-    world.file.found = True
+    world.file.changed = True
     world.engine.tick()
     world.wait(lambda: world.session.settled)
     assert [parts.configuration for parts in world.session.parts] == [world.file.current]
-    assert (world.session.settled, world.file.looks) == (1, [False])
+    assert (world.session.settled, world.file.reloads) == (1, [False])
 
 
-def test_the_file_is_read_again_when_told(world: World) -> None:
+def test_reload_reads_the_file_again(world: World) -> None:
     world.become_active()
     world.engine.reload()
-    world.wait(lambda: world.file.looks)
-    assert world.file.looks == [True]
+    world.wait(lambda: world.file.reloads)
+    assert world.file.reloads == [True]
     assert world.session.settled == 0
 
 
-def test_a_session_that_finds_other_settings_publishes_its_own(world: World) -> None:
+def test_session_with_other_settings_publishes_the_configured_ones(world: World) -> None:
     world.become_active()
     world.session.unsettled = True
     world.wait(lambda: world.session.settled)
     assert (world.session.settled, world.session.parts) == (1, [])
 
 
-def test_a_refused_file_is_counted_and_told(world: World) -> None:
+def test_refused_file_is_counted_and_reported(world: World) -> None:
     world.become_active()
 
-    def refuse(*, again: bool) -> bool:
-        world.file.refused = "noise_key: what has changed there needs a restart"
+    def refuse(*, force: bool) -> bool:
+        world.file.refused = "noise_key: a change here needs a restart"
         world.file.refusals += 1
         return False
 
-    world.file.look = refuse
+    world.file.reload_if_changed = refuse
     world.engine.tick()
-    note = "a changed configuration was refused: noise_key: what has changed there needs a restart"
+    note = "a changed configuration was refused: noise_key: a change here needs a restart"
     world.wait(lambda: note in world.health.notes)
     assert world.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
     assert world.session.parts == []
 
 
-def test_it_is_alive_only_while_the_event_loop_turns_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PULSE", 0.05)
+def test_heartbeat_needs_a_running_event_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "EVENT_LOOP_STALE_SECONDS", 0.05)
     time.sleep(0.1)
     still = world.health.seconds_since_beat
     time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What the calibrator shows of a window."""
+"""The calibrator's metrics of a window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from stream_masker.core.drift import AttributeDrift, Drift, PairDrift
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import AttributeUtility, NumericPairUtility, NumericUtility, PairUtility, Utility
-from stream_masker.service.calibrator.metrics import show_drift, show_statistics, show_utility, show_window
+from stream_masker.service.calibrator.metrics import (
+    set_drift_metrics,
+    set_statistics_metrics,
+    set_utility_metrics,
+    set_window_metrics,
+)
 from stream_masker.service.observability.metrics import Metrics
 
 NAMES = ("principal", "secondary")
@@ -47,8 +52,8 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 PAIR = {"first": "principal", "second": "secondary"}
 
 
-def test_a_window_shows_its_statistics_shares_and_projection(metrics: Metrics) -> None:
-    show_window(metrics, statistics())
+def test_window_metrics(metrics: Metrics) -> None:
+    set_window_metrics(metrics, statistics())
     assert value(metrics, "statistics_version") == 4
     assert value(metrics, "window_records") == 1000
     assert value(metrics, "svar", attribute="secondary", data="original") == 0.2
@@ -64,40 +69,40 @@ NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([
 NUMERIC_PAIR = {"first": "age", "second": "charge"}
 
 
-def test_numbers_show_their_mean_variance_and_correlation(metrics: Metrics) -> None:
-    show_statistics(metrics, replace(statistics(), numeric=NUMBERS), data="masked")
+def test_numeric_statistics(metrics: Metrics) -> None:
+    set_statistics_metrics(metrics, replace(statistics(), numeric=NUMBERS), data="masked")
     assert value(metrics, "numeric_mean", attribute="age", data="masked") == 40
     assert value(metrics, "numeric_variance", attribute="charge", data="masked") == 9
     assert value(metrics, "numeric_correlation", **NUMERIC_PAIR, data="masked") == 0.5
 
 
-def test_the_utility_of_numbers_is_shown(metrics: Metrics) -> None:
+def test_numeric_utility(metrics: Metrics) -> None:
     numeric = {"age": NumericUtility(mean_difference=0.1, variance_ratio=1.3)}
     pairs = {("age", "charge"): NumericPairUtility(correlation=0.4, correlation_error=0.05)}
-    show_utility(metrics, Utility(attributes={}, pairs={}, numeric=numeric, numeric_pairs=pairs))
+    set_utility_metrics(metrics, Utility(attributes={}, pairs={}, numeric=numeric, numeric_pairs=pairs))
     assert value(metrics, "utility_numeric_mean", attribute="age") == 0.1
     assert value(metrics, "utility_numeric_variance_ratio", attribute="age") == 1.3
     assert value(metrics, "utility_numeric_correlation", **NUMERIC_PAIR) == 0.05
 
 
-def test_only_real_projections_are_counted(metrics: Metrics) -> None:
-    show_window(metrics, statistics(projection=0.0))
+def test_only_actual_projections_are_counted(metrics: Metrics) -> None:
+    set_window_metrics(metrics, statistics(projection=0.0))
     assert value(metrics, "psd_projections_total") == 0
-    show_window(metrics, statistics(projection=0.25))
+    set_window_metrics(metrics, statistics(projection=0.25))
     assert value(metrics, "psd_projections_total") == 1
 
 
-def test_masked_statistics_stand_beside_the_original_ones(metrics: Metrics) -> None:
-    show_statistics(metrics, statistics(), data="masked")
+def test_masked_statistics_have_their_own_series(metrics: Metrics) -> None:
+    set_statistics_metrics(metrics, statistics(), data="masked")
     assert value(metrics, "svar", attribute="principal", data="masked") == 0.1
     assert value(metrics, "svar", attribute="principal", data="original") is None
 
 
-def test_drift_shows_every_figure(metrics: Metrics) -> None:
+def test_drift_metrics(metrics: Metrics) -> None:
     figures = AttributeDrift(mean=0.1, variance=0.2, distance_variance=0.3, divergence=0.4, unknown=0.5, novel=0.6)
     pair = PairDrift(covariance=0.7, correlation=0.8)
     drift = Drift(version=4, since=3, attributes={"principal": figures}, pairs={NAMES: pair})
-    show_drift(metrics, drift, against="baseline")
+    set_drift_metrics(metrics, drift, against="baseline")
     shown = {
         name: value(metrics, f"drift_{name}", attribute="principal", against="baseline")
         for name in ("mean", "variance", "distance_variance", "divergence")
@@ -108,10 +113,10 @@ def test_drift_shows_every_figure(metrics: Metrics) -> None:
     assert value(metrics, "drift_mean", attribute="principal", against="previous") is None
 
 
-def test_utility_shows_every_figure(metrics: Metrics) -> None:
+def test_utility_metrics(metrics: Metrics) -> None:
     figures = AttributeUtility(mean_distance=0.1, variance=0.2, variance_error=0.3, rmse_actual=0.4, rmse_target=0.5)
     pair = PairUtility(covariance=0.1, covariance_error=0.6, correlation=0.2, correlation_error=0.7)
-    show_utility(metrics, Utility(attributes={"principal": figures}, pairs={NAMES: pair}))
+    set_utility_metrics(metrics, Utility(attributes={"principal": figures}, pairs={NAMES: pair}))
     assert value(metrics, "utility_mean", attribute="principal") == 0.1
     assert value(metrics, "utility_variance", attribute="principal") == 0.3
     assert value(metrics, "rmse", attribute="principal", kind="actual") == 0.4

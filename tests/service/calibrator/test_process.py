@@ -1,4 +1,4 @@
-"""The calibrator as a process: signals, failures, other libraries' logs, the Faust application and its settings."""
+"""The calibrator process: failures, logs of other libraries, the Faust application, and input samples."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator import faust_app, process
 from stream_masker.service.calibrator.bootstrap import InputSample
 from stream_masker.service.calibrator.client_logs import (
-    CLIENTS,
+    CLIENT_LOGGERS,
     NOISY_LOGGERS,
     RateLimit,
     RelayHandler,
     limit_client_logs,
 )
 from stream_masker.service.calibrator.faust_app import (
+    BoundedStopThread,
     CommittedConsumer,
     CommittedThread,
     CommittedTransport,
-    LeavingThread,
     build_app,
     calibrator_group,
 )
 from stream_masker.service.calibrator.process import (
-    cause_of_crash,
+    crash_cause,
+    run_and_cancel_rest,
     run_calibrator,
-    run_to_end,
-    stopped,
-    unexpected_errors_logged,
+    stop_app,
+    unexpected_errors_hidden,
 )
 from stream_masker.service.configuration import Configuration, load_configuration
 
@@ -77,13 +77,13 @@ class FakeListener:
     def revoked(self) -> None:
         self.roles.append(None)
 
-    async def deliver(self, offset: int, written: int, raw: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
         if self.error is not None:
             raise self.error
-        self.blocks.append((offset, written, raw))
+        self.blocks.append((offset, timestamp, value))
 
     def tick(self) -> None:
-        """Nothing to do."""
+        """Ignore ticks."""
 
     def fail(self, error: BaseException) -> None:
         self.errors.append(error)
@@ -96,7 +96,7 @@ def listener() -> FakeListener:
 
 @pytest.fixture
 def app(configuration: Configuration, listener: FakeListener) -> Iterator[faust.App]:
-    """The application; made where there is a current event loop, as Faust asks for."""
+    """The application, built with a current event loop because Faust requires one."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     yield build_app(configuration, listener)
@@ -104,7 +104,7 @@ def app(configuration: Configuration, listener: FakeListener) -> Iterator[faust.
     loop.close()
 
 
-def test_the_application_only_consumes_committed_blocks_and_leaves_nothing_on_disk(
+def test_application_only_consumes_and_writes_no_files(
     app: faust.App, configuration: Configuration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -134,12 +134,12 @@ def consume(app: faust.App, *events: tuple[int, int, float, bytes | None]) -> No
     asyncio.run(agent.fun(FakeStream(*events)))
 
 
-def test_blocks_are_handed_over_in_order_with_when_they_were_written(app: faust.App, listener: FakeListener) -> None:
+def test_blocks_are_delivered_in_order_with_timestamps(app: faust.App, listener: FakeListener) -> None:
     consume(app, (0, 3, 1_700_000_000.123, b"x"), (2, 4, 0.0, b"elsewhere"), (0, 5, -0.001, None))
     assert listener.blocks == [(3, 1_700_000_000_123, b"x"), (5, -1, b"")]
 
 
-def test_an_error_of_the_listener_is_told_and_not_passed_over(app: faust.App, listener: FakeListener) -> None:
+def test_listener_error_is_reported_and_raised(app: faust.App, listener: FakeListener) -> None:
     listener.error = RuntimeError("a bug")
     with pytest.raises(RuntimeError):
         consume(app, (0, 3, 1.0, b"x"), (0, 4, 1.0, b"x"))
@@ -155,7 +155,7 @@ def test_an_error_of_the_listener_is_told_and_not_passed_over(app: faust.App, li
         ([], False),
     ],
 )
-def test_who_has_partition_0_is_active(
+def test_owner_of_partition_0_is_active(
     app: faust.App, listener: FakeListener, assigned: list[tuple[str, int]], active: bool
 ) -> None:
     places = {SimpleNamespaceTP(*place) for place in assigned}
@@ -176,7 +176,7 @@ class SimpleNamespaceTP(tuple[str, int]):
     partition = property(lambda self: self[1])
 
 
-def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
+def test_shutdown_does_not_wait_for_stubborn_tasks() -> None:
     async def stubborn() -> None:
         while True:
             try:
@@ -191,16 +191,16 @@ def test_the_end_does_not_wait_for_tasks_that_will_not_end() -> None:
     tasks: list[asyncio.Task[None]] = []
     start = time.monotonic()
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    run_to_end(main())
+    run_and_cancel_rest(main())
     assert time.monotonic() - start < 60
     assert not tasks[0].done()
 
 
 async def _nothing(*_: object) -> None:
-    """Takes whatever it is given."""
+    """Ignore all arguments."""
 
 
-def test_what_was_taken_is_committed_and_forgotten_whatever_offsets_transactions_leave_out(app: faust.App) -> None:
+def test_offsets_are_committed_and_forgotten_despite_gaps(app: faust.App) -> None:
     async def check() -> list[int | None]:
         consumer, tp = CommittedConsumer(app.transport, _nothing, _nothing, _nothing), TP("blocks", 0)
         found = []
@@ -216,7 +216,7 @@ def test_what_was_taken_is_committed_and_forgotten_whatever_offsets_transactions
     assert asyncio.run(check()) == [*range(28, 300, 30), None]
 
 
-def test_an_application_that_will_not_stop_is_left_behind(
+def test_application_that_does_not_stop_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def stubborn() -> None:
@@ -227,36 +227,36 @@ def test_an_application_that_will_not_stop_is_left_behind(
     async def check() -> tuple[bool, bool]:
         started = asyncio.create_task(asyncio.sleep(0))
         willing, unwilling = SimpleNamespace(stop=lambda: asyncio.sleep(0)), SimpleNamespace(stop=stubborn)
-        both = await stopped(willing, started), await stopped(unwilling, started)
+        both = await stop_app(willing, started), await stop_app(unwilling, started)
         give_up.set()
         return both
 
     give_up = threading.Event()
-    monkeypatch.setattr(process, "STOP", 0.1)
-    monkeypatch.setattr(process, "LEFT", 0.1)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
+    monkeypatch.setattr(process, "CANCEL_SECONDS", 0.1)
     assert asyncio.run(check()) == (True, False)
-    assert "left behind" in caplog.text
+    assert "abandoning it" in caplog.text
 
 
-def test_nothing_waits_without_end_for_the_thread_of_a_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faust_app, "FAREWELL", 0.1)
-    assert CommittedThread.Worker is LeavingThread
-    thread = LeavingThread(SimpleNamespace())
+def test_wait_for_a_consumer_thread_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
+    assert CommittedThread.Worker is BoundedStopThread
+    thread = BoundedStopThread(SimpleNamespace())
     assert thread.daemon
     thread.stop()
     assert not thread.is_stopped.is_set()
 
 
-def test_a_consumer_that_will_not_stop_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_that_does_not_stop_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     async def stop_never(self: object) -> None:
         await asyncio.sleep(3600)
 
-    monkeypatch.setattr(faust_app, "FAREWELL", 0.1)
+    monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
     monkeypatch.setattr(CommittedThread.__base__, "on_thread_stop", stop_never)
     asyncio.run(asyncio.wait_for(CommittedThread.on_thread_stop(CommittedThread.__new__(CommittedThread)), 60))
 
 
-def test_why_an_application_ended() -> None:
+def test_crash_cause() -> None:
     async def check() -> list[BaseException | None]:
         error = RuntimeError("Faust's")
 
@@ -266,24 +266,24 @@ def test_why_an_application_ended() -> None:
         running, failed = asyncio.create_task(asyncio.sleep(0.01)), asyncio.create_task(fail())
         await asyncio.sleep(0)
         well, crashed = SimpleNamespace(crashed=False), SimpleNamespace(crashed=True, crash_reason=error)
-        found = [cause_of_crash(well, running), cause_of_crash(well, failed), cause_of_crash(crashed, running)]
+        found = [crash_cause(well, running), crash_cause(well, failed), crash_cause(crashed, running)]
         await running
-        return [*found, cause_of_crash(well, running), error]
+        return [*found, crash_cause(well, running), error]
 
     running, failed, crashed, started, error = asyncio.run(check())
     assert (running, started) == (None, None)
     assert failed is crashed is error
 
 
-def test_an_unforeseen_error_is_told_without_its_text() -> None:
-    with pytest.raises(ServiceError, match="the calibrator failed: KeyError at ") as caught, unexpected_errors_logged():
+def test_unexpected_error_is_reported_without_its_text() -> None:
+    with pytest.raises(ServiceError, match="the calibrator failed: KeyError at ") as caught, unexpected_errors_hidden():
         raise KeyError("SECRET")
     assert "SECRET" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match="as it is"), unexpected_errors_logged():
+    with pytest.raises(ConfigurationError, match="as it is"), unexpected_errors_hidden():
         raise ConfigurationError("as it is")
 
 
-def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Configuration) -> None:
+def test_port_in_use_is_a_configuration_error(configuration: Configuration) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -293,7 +293,7 @@ def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Conf
             run_calibrator(configuration, http_port=taken.getsockname()[1])
 
 
-@pytest.mark.usefixtures("loud")
+@pytest.mark.usefixtures("restored_loggers")
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
@@ -301,7 +301,7 @@ def test_a_port_that_cannot_be_used_is_a_configuration_error(configuration: Conf
         ({"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_PLAINTEXT"}, r"sasl\.mechanism is not supported"),
     ],
 )
-def test_properties_that_cannot_be_used_are_a_configuration_error(
+def test_invalid_properties_are_a_configuration_error(
     configuration: Configuration, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], message: str
 ) -> None:
     kafka = configuration.kafka.model_copy(update={"properties": properties})
@@ -313,10 +313,10 @@ def test_properties_that_cannot_be_used_are_a_configuration_error(
 
 
 @pytest.fixture
-def loud() -> Iterator[None]:
-    """Puts the other libraries' loggers back afterwards."""
+def restored_loggers() -> Iterator[None]:
+    """Restore the loggers of other libraries afterwards."""
     names = ("level", "handlers", "propagate", "filters")
-    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENTS}]
+    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENT_LOGGERS}]
     states = [{name: copy(getattr(logger, name)) for name in names} for logger in loggers]
     yield
     for logger, state in zip(loggers, states, strict=True):
@@ -324,16 +324,16 @@ def loud() -> Iterator[None]:
         logger.manager._clear_cache()
 
 
-@pytest.mark.usefixtures("loud")
-def test_other_libraries_debug_logs_are_never_on(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("restored_loggers")
+def test_debug_logs_of_other_libraries_are_never_enabled(caplog: pytest.LogCaptureFixture) -> None:
     for level in (logging.DEBUG, logging.INFO):
         with caplog.at_level(level):
             limit_client_logs()
             assert not any(logging.getLogger(name).isEnabledFor(logging.DEBUG) for name in NOISY_LOGGERS)
 
 
-@pytest.mark.usefixtures("loud")
-def test_a_broker_that_is_gone_is_told_of_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("restored_loggers")
+def test_repeated_client_messages_are_rate_limited(caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
     relay = RelayHandler(RateLimit(clock=lambda: now[0]))
     with caplog.at_level(logging.WARNING):
@@ -342,9 +342,9 @@ def test_a_broker_that_is_gone_is_told_of_now_and_then(caplog: pytest.LogCapture
     assert [record.getMessage() for record in caplog.records] == ["Kafka: no node 100", "Kafka: no node 130"]
 
 
-@pytest.mark.usefixtures("loud")
+@pytest.mark.usefixtures("restored_loggers")
 @pytest.mark.parametrize("name", ["aiokafka.conn", "stream_masker.kafka"])
-def test_of_what_clients_repeat_one_message_is_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_client_logger_is_rate_limited(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         limit_client_logs()
         for _ in range(100):
@@ -356,20 +356,20 @@ def some(records: int) -> Counts:
     return count_batch(Batch(records, (Column(np.zeros(records, dtype=np.int32)),)), (2,))
 
 
-def test_a_sample_is_enough_when_it_fills_the_window() -> None:
+def test_sample_is_complete_when_it_fills_the_window() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(20), now=0)
-    assert (sample.room, sample.is_enough(59)) == (10, False)
+    assert (sample.remaining, sample.is_complete(59)) == (10, False)
     sample.add(some(10), now=1)
-    assert sample.is_enough(1)
+    assert sample.is_complete(1)
     assert sample.counts().records == 30
 
 
-def test_a_sample_is_enough_when_min_records_have_been_there_for_every_seconds() -> None:
+def test_sample_is_complete_every_seconds_after_min_records() -> None:
     sample = InputSample(CalibrationSettings(window_records=30, min_records=10, every_seconds=60))
     sample.add(some(9), now=0)
-    assert not sample.is_enough(1000)
+    assert not sample.is_complete(1000)
     sample.add(some(1), now=1000)
     sample.add(some(1), now=1050)
-    assert not sample.is_enough(1059.9)
-    assert sample.is_enough(1060)
+    assert not sample.is_complete(1059.9)
+    assert sample.is_complete(1060)

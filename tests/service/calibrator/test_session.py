@@ -1,4 +1,4 @@
-"""The active calibrator between Kafka and the pure parts: what it merges, refuses, computes, publishes and shows."""
+"""A calibration session: what it merges, refuses, computes, publishes and reports."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from stream_masker.pipeline.wire.messages import (
     encode_statistics,
 )
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.calibrator.recovery import HistoryReader
-from stream_masker.service.calibrator.session import LOGGED_BLOCKS, PENDING_CUTS, CalibrationSession, prepare_session
+from stream_masker.service.calibrator.session import MAX_LOGGED_BLOCKS, MAX_PENDING_WINDOWS, CalibrationSession
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.metrics import Metrics
 
@@ -46,7 +47,7 @@ class FakePublisher:
         self.error: Exception | None = None
 
     def poll(self) -> None:
-        """Has nothing to tell."""
+        """Has no callbacks to serve."""
 
     def publish(self, publish: Publish) -> int:
         if self.error is not None:
@@ -56,14 +57,14 @@ class FakePublisher:
 
 
 class World:
-    """A session on nothing, with its publisher and metrics."""
+    """A session without earlier versions, with its publisher and metrics."""
 
     def __init__(self, parts: CalibratorComponents) -> None:
         self.publisher = FakePublisher()
         self.parts = replace(parts, publisher=self.publisher)
         self.registry = CollectorRegistry()
         metrics = Metrics(self.registry, "calibrator")
-        prepare_session(metrics)
+        initialise_counters(metrics)
         history = History(parts.subject, parts.settings.baseline)
         calibration = VersionPlanner(parts.subject, parts.new_mechanism(), history, parts.settings)
         self.session = CalibrationSession(self.parts, metrics, calibration, WindowLog(parts.settings))
@@ -107,9 +108,7 @@ def block(first: int, codes: list[int] | None = None) -> Block:
     return Block("discharges", 0, first, first + 9, 0, 1, given, given, tallies, {})
 
 
-def test_a_block_that_is_none_is_counted_told_by_position_and_passed_over(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_block_is_counted_logged_by_offset_and_skipped(world: World, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         world.deliver(3, b'{"format": 1, "topic": "SECRET"}')
     world.deliver(4, block(0))
@@ -117,17 +116,17 @@ def test_a_block_that_is_none_is_counted_told_by_position_and_passed_over(
     assert world.metric("blocks_read_total", outcome="merged") == 1
     assert "stream-masker.calibration, partition 0, offset 3" in caplog.text
     assert "SECRET" not in caplog.text
-    assert world.session.waiting == 1
+    assert world.session.pending_windows == 1
 
 
-def test_many_blocks_that_are_none_do_not_fill_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    for offset in range(3 * LOGGED_BLOCKS):
+def test_many_invalid_blocks_do_not_flood_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for offset in range(3 * MAX_LOGGED_BLOCKS):
         world.deliver(offset, b"")
-    assert len(caplog.records) == LOGGED_BLOCKS
-    assert world.metric("blocks_read_total", outcome="refused") == 3 * LOGGED_BLOCKS
+    assert len(caplog.records) == MAX_LOGGED_BLOCKS
+    assert world.metric("blocks_read_total", outcome="refused") == 3 * MAX_LOGGED_BLOCKS
 
 
-def test_a_block_that_was_merged_is_not_looked_at_again(world: World) -> None:
+def test_merged_block_is_not_decoded_again(world: World) -> None:
     world.deliver(4, block(0))
     world.deliver(4, b"anything")
     world.deliver(2, b"anything")
@@ -135,7 +134,7 @@ def test_a_block_that_was_merged_is_not_looked_at_again(world: World) -> None:
     assert world.metric("blocks_read_total", outcome="merged") == 1
 
 
-def test_a_version_is_computed_published_and_shown(world: World) -> None:
+def test_version_is_computed_published_and_reported(world: World) -> None:
     world.deliver(4, block(0))
     world.session.publish_next()
     [published] = world.publisher.published
@@ -152,7 +151,7 @@ def test_a_version_is_computed_published_and_shown(world: World) -> None:
     assert world.metric("calibration_duration_seconds_count") == 1
 
 
-def test_the_next_version_shows_drift_against_the_last_one_and_the_baseline(world: World) -> None:
+def test_next_version_reports_drift_from_previous_and_baseline(world: World) -> None:
     world.deliver(4, block(0))
     world.session.publish_next()
     world.deliver(5, block(10, [3] * 10))
@@ -164,41 +163,37 @@ def test_the_next_version_shows_drift_against_the_last_one_and_the_baseline(worl
     assert world.metric("drift_variance", attribute="one", against="baseline") == change
 
 
-def test_what_was_not_published_is_not_in_the_history(world: World) -> None:
+def test_unpublished_version_is_not_in_the_history(world: World) -> None:
     world.deliver(4, block(0))
-    world.publisher.error = ServiceError("cannot publish statistics: fenced")
+    world.publisher.error = ServiceError("statistics cannot be published: fenced")
     with pytest.raises(ServiceError, match="fenced"):
         world.session.publish_next()
     assert world.session.history.latest is None
     assert world.metric("statistics_published_total", source="blocks") == 0
 
 
-def test_a_process_that_cannot_keep_up_leaves_out_the_oldest_cuts(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_slow_process_skips_the_oldest_windows(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.deliver(0, block(0))
-    for i in range(1, 2 * PENDING_CUTS + 3):
+    for i in range(1, 2 * MAX_PENDING_WINDOWS + 3):
         world.deliver(i, block(10 * i))
-    assert world.session.waiting == PENDING_CUTS
-    while world.session.waiting:
+    assert world.session.pending_windows == MAX_PENDING_WINDOWS
+    while world.session.pending_windows:
         world.session.publish_next()
-    told = [record.getMessage() for record in caplog.records if "cannot keep up" in record.getMessage()]
-    assert [message.rsplit(": ")[-1] for message in told] == ["2"]
+    skipped = [record.getMessage() for record in caplog.records if "cannot keep up" in record.getMessage()]
+    assert [message.rsplit(": ")[-1] for message in skipped] == ["2"]
     lasts = [p.message.blocks.last for p in world.publisher.published]
-    assert lasts == list(range(4, 2 * PENDING_CUTS + 3, 2))
-    assert [p.message.version for p in world.publisher.published] == list(range(1, PENDING_CUTS + 1))
+    assert lasts == list(range(4, 2 * MAX_PENDING_WINDOWS + 3, 2))
+    assert [p.message.version for p in world.publisher.published] == list(range(1, MAX_PENDING_WINDOWS + 1))
 
 
-def test_a_window_without_values_gives_no_version_and_no_failure(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_window_without_values_gives_no_version(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.deliver(4, block(0, [ABSENT] * 10))
     world.session.publish_next()
     assert world.publisher.published == []
-    assert "no statistics from the blocks up to offset 4" in caplog.text
+    assert "failed to compute statistics from the blocks up to offset 4" in caplog.text
 
 
-def test_a_sample_is_published_once_and_only_where_there_is_no_version(world: World) -> None:
+def test_sample_is_published_once_and_only_as_first_version(world: World) -> None:
     world.session.publish_sample(counts([1, 2, 3]))
     world.session.publish_sample(counts([1, 2, 3]))
     assert [p.message.source for p in world.publisher.published] == ["bootstrap"]
@@ -207,22 +202,22 @@ def test_a_sample_is_published_once_and_only_where_there_is_no_version(world: Wo
         World(world.parts).session.publish_sample(counts([ABSENT]))
 
 
-def test_blocks_replace_a_sample_at_the_usual_pace(world: World) -> None:
+def test_blocks_replace_a_sample_on_schedule(world: World) -> None:
     world.session.publish_sample(counts([1, 2, 3]))
     world.deliver(4, block(0))
-    assert world.session.waiting == 0
+    assert world.session.pending_windows == 0
     world.deliver(5, block(10))
-    assert world.session.waiting == 1
+    assert world.session.pending_windows == 1
 
 
-def test_time_cuts_the_window_and_ages_the_statistics(world: World) -> None:
+def test_ticks_end_windows_and_age_the_statistics(world: World) -> None:
     world.session.tick(0.0)
     assert world.metric("statistics_version") == 0
     world.session.publish_sample(counts([1, 2, 3]))
     published = world.publisher.published[0].message.published / 1000
     world.deliver(4, block(0))
     world.session.tick(published + 59)
-    assert world.session.waiting == 1
+    assert world.session.pending_windows == 1
     assert world.metric("statistics_age_seconds") == pytest.approx(59)
     assert world.metric("statistics_version") == 1
 
@@ -251,13 +246,13 @@ def published(world: World) -> StatisticsMessage:
 
 
 def read_back(world: World, *messages: tuple[bytes | None, bytes | None]) -> History:
-    recovery = HistoryReader(History(world.parts.subject))
+    reader = HistoryReader(History(world.parts.subject))
     for key, value in messages:
-        recovery.take(FakeMessage(key, value))
-    return recovery.history
+        reader.take(FakeMessage(key, value))
+    return reader.history
 
 
-def test_versions_read_back_make_the_history(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_history_is_read_back_from_versions(world: World, caplog: pytest.LogCaptureFixture) -> None:
     message = published(world)
     history = read_back(
         world,
@@ -272,40 +267,40 @@ def test_versions_read_back_make_the_history(world: World, caplog: pytest.LogCap
     assert "SECRET" not in caplog.text
 
 
-def test_a_removed_version_is_forgotten(world: World) -> None:
+def test_deleted_version_is_forgotten(world: World) -> None:
     history = read_back(world, (b"1", encode_statistics(published(world))), (b"1", None))
     assert history.versions == set()
 
 
-def in_parts(message: StatisticsMessage) -> list[tuple[bytes | None, bytes | None]]:
-    """The message as it travels where a message may have 512 bytes."""
+def in_chunks(message: StatisticsMessage) -> list[tuple[bytes | None, bytes | None]]:
+    """Return the message in chunks of at most 512 bytes."""
     pieces = [(piece.key, piece.value) for piece in split_message(message.version, encode_statistics(message), 512)]
     assert len(pieces) > 2
     return pieces
 
 
-def test_versions_in_parts_are_read_back_whole(world: World) -> None:
+def test_chunked_versions_are_read_back(world: World) -> None:
     message = published(world)
-    pieces = in_parts(message)
+    pieces = in_chunks(message)
     history = read_back(world, *pieces)
-    assert (history.latest, history.parts, history.refused) == (message, {1: len(pieces) - 1}, 0)
+    assert (history.latest, history.chunks, history.refused) == (message, {1: len(pieces) - 1}, 0)
     removed = [piece.key for piece in history.removal([1])]
     assert sorted(removed) == sorted(key for key, _ in pieces)
-    assert read_back(world, *pieces, (b"1", None)).parts == {}
+    assert read_back(world, *pieces, (b"1", None)).chunks == {}
 
 
-def test_versions_without_all_their_parts_are_refused_and_their_number_stays_taken(
+def test_incomplete_version_is_refused_and_its_number_stays_used(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, *rest = in_parts(published(world))
+    first, *rest = in_chunks(published(world))
     for pieces in (rest, [(first[0], b"x" * 512), *rest], [first, (first[0], None), *rest]):
         history = read_back(world, *pieces)
-        assert (history.latest, history.newest, history.refused, history.parts) == (None, 1, 1, {1: len(rest)})
+        assert (history.latest, history.newest, history.refused, history.chunks) == (None, 1, 1, {1: len(rest)})
     assert "not all there" in caplog.text
 
 
-def test_parts_without_a_head_are_nothing(world: World) -> None:
-    history = read_back(world, *in_parts(published(world))[:-1])
+def test_chunks_without_a_head_are_ignored(world: World) -> None:
+    history = read_back(world, *in_chunks(published(world))[:-1])
     assert (history.newest, history.versions, history.refused) == (0, set(), 0)
 
 
@@ -333,7 +328,7 @@ def publisher(world: World) -> tuple[StatisticsPublisher, FakeProducer]:
     return made, producer
 
 
-def test_a_version_goes_out_with_its_report_and_the_removals_in_one_transaction(
+def test_version_report_and_deletions_are_one_transaction(
     world: World, publisher: tuple[StatisticsPublisher, FakeProducer]
 ) -> None:
     message = published(world)
@@ -347,31 +342,31 @@ def test_a_version_goes_out_with_its_report_and_the_removals_in_one_transaction(
     assert {call[3] for call in (version, report)} == {0}
 
 
-def test_a_version_larger_than_a_message_goes_out_in_parts_and_its_head_last(
+def test_large_version_is_written_in_chunks_with_the_head_last(
     world: World, publisher: tuple[StatisticsPublisher, FakeProducer]
 ) -> None:
     message = published(world)
-    publisher[0]._limit = 512
+    publisher[0]._max_chunk_bytes = 512
     parts = publisher[0].publish(replace(world.publisher.published[-1], removal=tombstones(7, 2)))
     _, *calls, _ = publisher[1].calls
     written = [(key, value) for topic, key, value, _ in calls if topic == "stream-masker.statistics"]
     assert [key for key, _ in written] == [*(b"1:%d" % n for n in range(parts)), b"1", b"7", b"7:0", b"7:1"]
-    assert written == [*in_parts(message), (b"7", None), (b"7:0", None), (b"7:1", None)]
+    assert written == [*in_chunks(message), (b"7", None), (b"7:0", None), (b"7:1", None)]
     assert all(len(value or b"") <= 512 for _, value in written)
 
 
-def test_how_many_parts_were_written_is_remembered_until_they_are_removed(world: World) -> None:
+def test_history_records_the_number_of_chunks(world: World) -> None:
     world.publisher.parts = 3
     published(world)
-    assert world.session.history.parts == {1: 3}
+    assert world.session.history.chunks == {1: 3}
 
 
-def test_a_publisher_that_failed_must_be_opened_again(
+def test_failed_publisher_must_be_opened_again(
     world: World, publisher: tuple[StatisticsPublisher, FakeProducer]
 ) -> None:
     published(world)
     publisher[1].error = KafkaError(KafkaError._FENCED)
-    with pytest.raises(ServiceError, match="cannot publish statistics: Kafka"):
+    with pytest.raises(ServiceError, match="statistics cannot be published: Kafka"):
         publisher[0].publish(world.publisher.published[-1])
     with pytest.raises(ServiceError, match="not open"):
         publisher[0].publish(world.publisher.published[-1])

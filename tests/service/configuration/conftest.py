@@ -1,4 +1,4 @@
-"""Configurations that the tests of this folder share."""
+"""Shared configuration fixtures."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def _merge(data: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def data() -> Callable[..., dict[str, Any]]:
-    """The smallest configuration as plain data, with sections merged into it."""
+    """Return the minimal configuration as plain data, with sections merged into it."""
     return lambda **sections: _merge(deepcopy(MINIMAL), sections)
 
 
 @pytest.fixture
 def parse(data: Callable[..., dict[str, Any]]) -> Callable[..., Configuration]:
-    """The smallest configuration with sections merged into it, parsed."""
+    """Parse the minimal configuration with sections merged into it."""
     return lambda **sections: parse_configuration(data(**sections))
 
 
 @pytest.fixture
 def problems_of() -> Callable[[dict[str, Any]], list[str]]:
-    """The problems of a configuration given as plain data, a line each."""
+    """Return the problems of a configuration given as plain data, one line each."""
 
     def found(given: dict[str, Any]) -> list[str]:
         with pytest.raises(ConfigurationError) as raised:
@@ -59,19 +59,19 @@ def problems_of() -> Callable[[dict[str, Any]], list[str]]:
 def problems(
     data: Callable[..., dict[str, Any]], problems_of: Callable[[dict[str, Any]], list[str]]
 ) -> Callable[..., list[str]]:
-    """The problems of the smallest configuration with sections merged into it, a line each."""
+    """Return the problems of the minimal configuration with sections merged into it, one line each."""
     return lambda **sections: problems_of(data(**sections))
 
 
 @pytest.fixture
 def example() -> Path:
-    """The complete example."""
+    """The path of the complete example."""
     return Path(__file__).parent / "example.yaml"
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
-    """Writes text to a configuration file."""
+    """Write text to a configuration file and return its path."""
 
     def written(text: str | bytes) -> Path:
         path = tmp_path / "c.yaml"

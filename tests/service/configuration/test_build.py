@@ -1,4 +1,4 @@
-"""From a configuration to ontologies, taxonomies, the plan and the mechanism."""
+"""Construction of ontologies, taxonomies, plan and mechanism from a configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Injury,Disease,Injury
 
 @pytest.fixture
 def build(data, tmp_path):
-    """Parses a configuration over a small ontology in a file; ``given`` is merged into the smallest one."""
+    """Parse a configuration with a small ontology in a file; ``given`` is merged into the minimal one."""
     (tmp_path / "diseases.csv").write_text(EDGES)
     (tmp_path / "bare.csv").write_text("concept,parent\nA,\nB,A\n")
     (tmp_path / "local.csv").write_text("value,concept\nC,Cholera\n")
@@ -52,13 +52,13 @@ AGE = {"path": "age", "numeric": YEARS, "missing": "keep"}
 
 
 class TestFlatOntologies:
-    def test_values_are_leaves_below_a_root_that_is_none_of_them(self, build):
+    def test_values_are_leaves_below_a_distinct_root(self, build):
         given = build(ontologies=FLAT, attributes={**attributes(), "smell": SMELL}, mechanism={"reference": "mean"})
         tau = build_taxonomies(given)["smell"]
         assert sorted(tau.ids) == sorted(["any odor*", *FLAT["odor"]["values"]])
         assert (tau.root, int(tau.leaf.sum())) == ("any odor*", 3)
 
-    def test_they_are_the_same_for_every_process(self, build):
+    def test_flat_ontology_is_cached(self, build):
         given = build(ontologies=FLAT, attributes={**attributes(), "smell": SMELL}, mechanism={"reference": "mean"})
         assert load_ontologies(given)["odor"] is load_ontologies(given)["odor"]
 
@@ -66,18 +66,18 @@ class TestFlatOntologies:
         ("values", "problem"),
         [
             (["almond"], "ontologies.odor.values: a list of 1 is not allowed"),
-            (["almond", "foul", "almond"], "'almond' is given 2 times: name it once"),
+            (["almond", "foul", "almond"], "'almond' is given 2 times: list it once"),
             (["almond", 7], "quotes make it text"),
             (["almond", ""], "not empty"),
         ],
     )
-    def test_values_that_are_none(self, build, values, problem):
+    def test_invalid_values(self, build, values, problem):
         with pytest.raises(ConfigurationError, match=problem):
             build(ontologies={"odor": {"values": values}})
 
 
 class TestNumbers:
-    def test_they_stand_in_the_plan_and_in_the_mechanism(self, build):
+    def test_numeric_attributes_are_in_plan_and_mechanism(self, build):
         given = build(attributes={**attributes(), "age": AGE})
         (number,) = build_plan(given).numeric
         assert (number.name, number.path, number.missing) == ("age", compile_path("age"), "keep")
@@ -86,7 +86,7 @@ class TestNumbers:
         made = build_mechanism(given, bytes(16))
         assert (made.attributes, made.numeric_attributes) == (("principal", "secondary"), ("age",))
 
-    def test_their_place_among_the_attributes_changes_nothing_of_pairs(self, build):
+    def test_pairs_ignore_the_order_of_numeric_attributes(self, build):
         given = build(attributes={"age": AGE, **attributes()})
         assert build_mechanism(given, bytes(16)).attributes == ("principal", "secondary")
 
@@ -100,47 +100,47 @@ class TestNumbers:
             ({"alpha": 0}, "attributes.age.alpha"),
         ],
     )
-    def test_numbers_that_are_none(self, build, age, problem):
+    def test_invalid_numeric_attributes(self, build, age, problem):
         with pytest.raises(ConfigurationError, match=problem):
             build(attributes={**attributes(), "age": {**AGE, **age}})
 
-    def test_a_range_that_is_none(self, build):
+    def test_invalid_numeric_range(self, build):
         given = build(attributes={**attributes(), "age": {**AGE, "numeric": {"minimum": 5, "maximum": 5}}})
         with pytest.raises(ConfigurationError, match=r"^attributes.age.numeric: minimum=5.* is not below"):
             build_plan(given)
 
-    def test_numbers_alone_are_not_enough(self, build, data):
-        with pytest.raises(ConfigurationError, match="attributes: all are numeric: name at least one with an ontology"):
+    def test_at_least_one_attribute_is_nominal(self, build, data):
+        with pytest.raises(ConfigurationError, match="attributes: all are numeric: add at least one"):
             parse_configuration({**data(), "attributes": {"age": AGE}})
 
 
 class TestOntologies:
-    def test_a_source_is_loaded_once(self, build):
+    def test_source_is_loaded_once(self, build):
         assert load_ontologies(build())["icd"] is load_ontologies(build())["icd"]
 
-    def test_attributes_of_one_root_share_a_taxonomy(self, build):
+    def test_attributes_with_equal_roots_share_a_taxonomy(self, build):
         taxonomies = build_taxonomies(build())
         assert taxonomies["principal"] is taxonomies["secondary"]
         assert list(taxonomies) == ["principal", "secondary"]
 
-    def test_a_root(self, build):
+    def test_root_restricts_the_taxonomy(self, build):
         given = attributes(root="Infection")
         taxonomies = build_taxonomies(build(attributes=given, mechanism={"reference": "mean"}))
         assert {name: len(taxonomy) for name, taxonomy in taxonomies.items()} == {"principal": 3, "secondary": 5}
 
-    def test_a_root_that_is_no_concept(self, build):
+    def test_unknown_root(self, build):
         given = build(attributes=attributes(root="Nothing"), mechanism={"reference": "mean"})
         with pytest.raises(
-            ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is no concept of the ont"
+            ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is not a concept of the ont"
         ):
             build_taxonomies(given)
 
     @pytest.mark.parametrize("source", ["nowhere.csv", "icd11", "local.csv"])
-    def test_a_source_that_cannot_be_used(self, build, source):
+    def test_invalid_source(self, build, source):
         with pytest.raises(ConfigurationError, match=r"^ontologies\.icd\.source: "):
             load_ontologies(build(ontologies={"icd": {"source": source}}))
 
-    def test_the_built_in_one(self, parse):
+    def test_built_in_ontology(self, parse):
         assert len(load_ontologies(parse())["icd"]) == 98_506
 
 
@@ -161,7 +161,7 @@ class TestPlan:
         assert [path.text for path in (*fields.keep, *fields.drop, *fields.pseudonymize)] == ["a", "b", "c.d", "e"]
         assert fields.unlisted == "keep"
 
-    def test_the_rest(self, build):
+    def test_message_noise_key_and_limits(self, build):
         configuration = build(
             message={"key": "drop", "headers": ["a"]}, noise_key="patient.id", limits={"record_bytes": 9, "depth": 3}
         )
@@ -183,18 +183,18 @@ class TestPlan:
             ({"header": "alpha", "default": 1}, AlphaSource(header="alpha")),
         ],
     )
-    def test_an_alpha_that_records_bring(self, build, alpha, source):
+    def test_alpha_of_the_record(self, build, alpha, source):
         given = attributes(alpha=alpha)
         given["secondary"]["alpha"] = alpha
         assert build_plan(build(attributes=given)).alpha == source
 
-    def test_a_label_needs_labels(self, build):
+    def test_label_requires_labels_in_the_ontology(self, build):
         given = build(ontologies={"icd": {"source": "bare.csv"}}, attributes=attributes(label="p.label"))
         with pytest.raises(ConfigurationError, match=r"attributes\.principal\.label: the ontology icd has no labels"):
             build_plan(given)
 
     @pytest.mark.parametrize("mapping", ["nowhere.csv", "wrong.csv", "diseases.csv"])
-    def test_a_mapping_that_cannot_be_used(self, build, mapping):
+    def test_invalid_mapping(self, build, mapping):
         with pytest.raises(ConfigurationError, match=r"^attributes\.principal\.mapping: "):
             build_plan(build(attributes=attributes(mapping=mapping)))
 
@@ -209,18 +209,18 @@ class TestMechanism:
         built.calibrate()
         return built.mask_many(RECORDS, keys=[bytes([i]) for i in range(len(RECORDS))])
 
-    def test_attributes_are_in_order(self, build):
+    def test_attributes_keep_their_order(self, build):
         assert build_mechanism(build(), bytes(16)).attributes == ("principal", "secondary")
 
-    def test_the_secret_decides_the_noise(self, build):
+    def test_secret_determines_the_noise(self, build):
         once, again, other = (self.masked(build(), secret * 16) for secret in (b"a", b"a", b"b"))
         assert once == again
         assert once != other
 
-    def test_without_a_secret_noise_cannot_be_foreseen(self, build):
+    def test_noise_is_random_without_a_secret(self, build):
         assert self.masked(build(), None) != self.masked(build(), None)
 
-    def test_settings_arrive(self, build):
+    def test_mechanism_uses_the_settings(self, build):
         calm = attributes(alpha=0.000001)
         calm["secondary"]["alpha"] = 0.000001
         quiet = self.masked(build(attributes=calm), bytes(16))
@@ -231,7 +231,7 @@ class TestMechanism:
         assert set(changed) <= {"Cholera", "Typhoid", "Injury"}
 
 
-def test_a_profile_sets_the_bounds_of_a_batch_that_are_not_given(parse):
+def test_profile_sets_the_batch_limits_that_are_not_given(parse):
     plain, quick = parse().worker, parse(worker={"profile": "latency"}).worker
     assert (plain.profile, plain.batch_records, plain.batch_delay) == ("throughput", 10_000, 0.5)
     assert (quick.batch_records, quick.batch_delay, quick.batch_bytes) == (2_000, 0.01, plain.batch_bytes)
@@ -245,7 +245,7 @@ def linger(configuration) -> int:
     return producer_properties(configuration, "id")["linger.ms"]
 
 
-def test_an_unknown_profile_says_what_is_allowed(problems):
+def test_unknown_profile_lists_the_allowed_ones(problems):
     [line] = problems(worker={"profile": "fast"})
     assert "worker.profile" in line
     assert "throughput" in line

@@ -1,12 +1,12 @@
-"""What must hold between the values of a configuration."""
+"""Consistency checks between the values of a configuration."""
 
 from __future__ import annotations
 
 import pytest
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.checks import OURS
-from stream_masker.service.configuration.pairing import pairs
+from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
+from stream_masker.service.configuration.pairing import configured_pairs
 
 
 def attribute(path="x", ontology="icd", **more):
@@ -14,43 +14,46 @@ def attribute(path="x", ontology="icd", **more):
 
 
 class TestTopics:
-    def test_the_output_must_not_be_the_input(self, problems):
+    def test_output_must_differ_from_input(self, problems):
         assert problems(topics={"output": "discharges"}) == [
             "topics.output: 'discharges' is also topics.input: all topics must differ"
         ]
 
-    def test_all_must_differ(self, problems):
+    def test_all_topics_must_differ(self, problems):
         lines = problems(topics={"drift": "a", "statistics": "a", "calibration": "a"})
         assert [line.split(":")[0] for line in lines] == ["topics.statistics", "topics.drift"]
 
 
 class TestOntologies:
-    def test_must_be_there(self, problems):
+    def test_ontology_must_be_defined(self, problems):
         assert problems(attributes={"principal": {"ontology": "icb"}}, mechanism={"reference": "mean"}) == [
             "attributes.principal.ontology: 'icb' is not in ontologies: use icd; did you mean 'icd'?"
         ]
 
 
 class TestPairs:
-    def test_two_attributes_are_a_pair(self, parse):
-        assert pairs(parse()) == (("principal", "secondary"),)
+    def test_two_attributes_form_a_pair(self, parse):
+        assert configured_pairs(parse()) == (("principal", "secondary"),)
 
-    def test_other_references_have_none(self, parse):
-        assert pairs(parse(mechanism={"reference": "mean"})) is None
+    def test_other_references_have_no_pairs(self, parse):
+        assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
 
-    def test_given_pairs(self, parse):
+    def test_configured_pairs(self, parse):
         four = {name: attribute(name) for name in ("a", "b")}
         given = [["principal", "a"], ["b", "secondary"]]
-        assert pairs(parse(attributes=four, mechanism={"pairs": given})) == (("principal", "a"), ("b", "secondary"))
+        assert configured_pairs(parse(attributes=four, mechanism={"pairs": given})) == (
+            ("principal", "a"),
+            ("b", "secondary"),
+        )
 
-    def test_one_attribute(self, data, problems_of):
+    def test_single_attribute_has_no_pair(self, data, problems_of):
         given = data()
         del given["attributes"]["secondary"]
         (line,) = problems_of(given)
         assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
         assert line.endswith("use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)")
 
-    def test_three_attributes(self, problems):
+    def test_three_attributes_have_no_default_pair(self, problems):
         (line,) = problems(attributes={"third": attribute()})
         assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
         assert "reference: mean to keep the sMean (2017: Table 9, Correlated-Algorithm1)" in line
@@ -63,7 +66,7 @@ class TestPairs:
             {"attributes": {"secondary": {"root": "A00-B99"}}},
         ],
     )
-    def test_two_taxonomies(self, problems, changes):
+    def test_pair_needs_one_taxonomy(self, problems, changes):
         (line,) = problems(**changes)
         assert line.startswith("mechanism.reference: pair needs one taxonomy, but principal and secondary have two: ")
         assert "2017: Table 9, Correlated-Algorithm1" in line
@@ -72,17 +75,17 @@ class TestPairs:
     @pytest.mark.parametrize(
         "given", [[], [["principal", "principal"]], [["principal", "secondary"], ["secondary", "principal"]]]
     )
-    def test_pairs_that_are_not_disjoint_or_leave_attributes_out(self, problems, given):
+    def test_pairs_must_be_disjoint_and_cover_all_attributes(self, problems, given):
         (line,) = problems(mechanism={"pairs": given})
         assert line.startswith("mechanism.pairs: pair needs every attribute in exactly one pair")
 
-    def test_an_unknown_attribute(self, problems):
+    def test_pair_with_unknown_attribute(self, problems):
         lines = problems(mechanism={"pairs": [["principal", "other"]]})
-        assert "mechanism.pairs[0][1]: 'other' is no attribute: use principal, secondary" in lines
+        assert "mechanism.pairs[0][1]: 'other' is not an attribute: use principal, secondary" in lines
 
-    def test_pairs_for_another_reference(self, problems):
+    def test_pairs_need_reference_pair(self, problems):
         assert problems(mechanism={"reference": "root", "pairs": [["principal", "secondary"]]}) == [
-            "mechanism.pairs: only reference pair has pairs: leave them out"
+            "mechanism.pairs: only reference pair uses pairs: remove them"
         ]
 
 
@@ -90,19 +93,19 @@ ARRAYS = {"principal": {"path": "other[*].code"}}
 
 
 class TestArrays:
-    def test_one_array_may_be_correlated(self, problems):
+    def test_correlated_noise_allows_one_array(self, problems):
         (line,) = problems(attributes=ARRAYS, mechanism={"reference": "mean"})
         assert line.startswith("mechanism.correlated: true allows one array attribute, but principal, secondary are")
 
-    def test_several_may_be_uncorrelated(self, parse):
+    def test_uncorrelated_noise_allows_several_arrays(self, parse):
         assert parse(attributes=ARRAYS, mechanism={"reference": "mean", "correlated": False})
 
-    def test_a_quoted_name_with_the_sign_of_an_array_is_none(self, parse):
+    def test_quoted_brackets_are_not_an_array(self, parse):
         assert parse(attributes={"principal": {"path": "['[*]']"}})
 
 
 class TestPaths:
-    def test_that_do_not_parse(self, problems):
+    def test_invalid_paths(self, problems):
         lines = problems(
             attributes={
                 "principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"], "alpha": {"path": "]"}},
@@ -124,104 +127,106 @@ class TestPaths:
     @pytest.mark.parametrize(
         ("changes", "place", "said"),
         [
-            ({"path": "a[*].b[*]"}, "path", "has 2 [*]: use one at most"),
+            ({"path": "a[*].b[*]"}, "path", "has 2 [*]: use at most one"),
             ({"path": "coding[?system=icd]"}, "path", "ends with a filter"),
-            ({"label": "labels[*]"}, "label", "must have a [*] exactly when the attribute's path"),
-            ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] exactly when the attribute's path"),
+            ({"label": "labels[*]"}, "label", "must have a [*] if and only if the attribute's path"),
+            ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] if and only if the attribute's path"),
         ],
     )
-    def test_shapes(self, problems, changes, place, said):
+    def test_arrays_and_filters_in_masked_paths(self, problems, changes, place, said):
         lines = problems(attributes={"principal": changes}, mechanism={"reference": "mean", "correlated": False})
         assert lines[0].startswith(f"attributes.principal.{place}: ")
         assert said in lines[0]
 
-    def test_one_value_is_the_key_of_noise(self, problems):
+    def test_noise_key_selects_one_value(self, problems):
         assert problems(noise_key="ids[*]") == [
-            "noise_key: 'ids[*]' is not allowed: use a path without [*], which selects one value"
+            "noise_key: 'ids[*]' is not allowed: use a path without [*], so that it selects one value"
         ]
 
-    def test_one_value_is_alpha(self, problems):
+    def test_alpha_path_selects_one_value(self, problems):
         alpha = {"alpha": {"path": "a[*]"}}
         assert len(problems(attributes={"principal": alpha, "secondary": alpha})) == 2
 
     @pytest.mark.parametrize("other", ["diagnoses.principal.code", "diagnoses.principal", "diagnoses.principal.code.x"])
-    def test_attributes_must_not_share_values(self, problems, other):
+    def test_attributes_must_not_overlap(self, problems, other):
         lines = problems(attributes={"secondary": {"path": other}})
         assert lines == [
             f"attributes.secondary.path: {other!r} may select the same value as "
             "attributes.principal.path 'diagnoses.principal.code': use another path"
         ]
 
-    def test_a_label_must_not_be_a_code(self, problems):
+    def test_label_must_not_be_the_code(self, problems):
         (line,) = problems(attributes={"principal": {"label": "diagnoses.principal.code"}})
         assert line.startswith("attributes.principal.label: ")
 
-    def test_a_field_in_two_lists(self, problems):
+    def test_field_in_two_lists(self, problems):
         assert problems(fields={"keep": ["age", "['age']"], "drop": ["age"]}) == [
-            "fields.keep[1]: \"['age']\" is also fields.keep[0]: name it once",
-            "fields.drop[0]: 'age' is also fields.keep[0]: name it once",
+            "fields.keep[1]: \"['age']\" is also fields.keep[0]: list it once",
+            "fields.drop[0]: 'age' is also fields.keep[0]: list it once",
         ]
 
     @pytest.mark.parametrize(
         "kept",
         ["diagnoses", "diagnoses.principal", "diagnoses.principal.code", "diagnoses.principal.display", "billing"],
     )
-    def test_what_is_kept_must_not_hold_what_is_masked(self, problems, kept):
+    def test_kept_field_must_not_contain_a_masked_one(self, problems, kept):
         written = {"label": "diagnoses.principal.display", "copies": ["billing.code"]}
         (line,) = problems(attributes={"principal": written}, fields={"keep": [kept]})
-        assert line.startswith(f"fields.keep[0]: {kept!r} holds attributes.principal.")
+        assert line.startswith(f"fields.keep[0]: {kept!r} contains attributes.principal.")
 
     @pytest.mark.parametrize("kept", ["diagnoses.secondary", "diagnoses.secondary[*]", "diagnoses.secondary[0].code"])
-    def test_nor_hold_an_element_that_is_masked(self, problems, kept):
+    def test_kept_field_must_not_contain_a_masked_element(self, problems, kept):
         assert len(problems(fields={"keep": [kept]})) == 1
 
-    def test_what_stands_beside_may_be_kept_or_dropped(self, parse):
+    def test_sibling_of_a_masked_field_can_be_kept_or_dropped(self, parse):
         fields = {"keep": ["diagnoses.principal.rank", "diagnoses.secondary[*].rank"], "drop": ["diagnoses"]}
         assert parse(fields=fields)
 
     @pytest.mark.parametrize("kind", ["drop", "pseudonymize"])
-    def test_what_is_masked_is_neither_dropped_nor_pseudonymized(self, problems, kind):
+    def test_masked_field_cannot_be_dropped_or_pseudonymized(self, problems, kind):
         assert len(problems(fields={kind: ["diagnoses.principal.code"]})) == 1
 
 
 class TestAlpha:
-    def test_records_bring_one_for_every_attribute(self, problems):
+    def test_alpha_of_the_record_applies_to_every_attribute(self, problems):
         assert problems(attributes={"principal": {"alpha": {"header": "alpha"}}}) == [
-            "attributes.secondary.alpha: a record's own alpha holds for every attribute: give header alpha here too"
+            "attributes.secondary.alpha: a record's own alpha applies to every attribute: use header alpha here too"
         ]
 
-    def test_defaults_may_differ(self, parse):
+    def test_alpha_defaults_may_differ(self, parse):
         first, second = ({"alpha": {"path": "alpha", "default": default}} for default in (0.1, 1))
         assert parse(attributes={"principal": first, "secondary": second})
 
 
-@pytest.mark.parametrize("name", sorted(OURS))
-def test_properties_that_guarantees_rest_on(problems, name):
-    assert problems(kafka={"properties": {name: "x"}}) == [f"kafka.properties.{name}: cannot be set: {OURS[name]}"]
-
-
-def test_the_window_must_hold_the_first_records(problems):
-    assert problems(calibration={"min_records": 11, "window_records": 10}) == [
-        "calibration.min_records: 11 is more than window_records: use at most 10"
+@pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
+def test_reserved_kafka_properties(problems, name):
+    assert problems(kafka={"properties": {name: "x"}}) == [
+        f"kafka.properties.{name}: cannot be set: {RESERVED_PROPERTIES[name]}"
     ]
 
 
-def test_headers_of_stream_masker_itself(problems):
+def test_window_must_hold_min_records(problems):
+    assert problems(calibration={"min_records": 11, "window_records": 10}) == [
+        "calibration.min_records: 11 is greater than window_records: use at most 10"
+    ]
+
+
+def test_reserved_headers(problems):
     assert problems(message={"headers": ["a", "Stream-Masker-Version"]}) == [
         "message.headers[1]: names starting with stream-masker- are set by stream-masker"
     ]
 
 
 @pytest.mark.parametrize("secret", [{}, {"file": "a", "env": "B"}])
-def test_one_secret(problems, secret):
+def test_secret_has_exactly_one_source(problems, secret):
     assert problems(secret=secret) == ["secret: use exactly one of file and env"]
 
 
-def test_every_problem_between_values_is_said(problems):
+def test_all_inconsistencies_are_reported(problems):
     assert len(problems(topics={"output": "discharges"}, secret={}, calibration={"window_records": 1})) == 3
 
 
-def test_a_fhir_encounter_is_well(data):
+def test_fhir_encounter_is_valid(data):
     given = data(
         attributes={
             "principal": {

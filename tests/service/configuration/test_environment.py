@@ -10,13 +10,13 @@ from stream_masker.service.configuration import parse_configuration
 SECRET = "hunter2hunter2hunter2"
 
 
-def overridden(data, **variables):
+def parse_with(data, **variables):
     return parse_configuration(data, environ={f"STREAM_MASKER__{k}": v for k, v in variables.items()})
 
 
-def refused(data, **variables):
+def error_message(data, **variables):
     with pytest.raises(ConfigurationError) as raised:
-        overridden(data, **variables)
+        parse_with(data, **variables)
     return str(raised.value)
 
 
@@ -39,42 +39,42 @@ def refused(data, **variables):
     ],
 )
 def test_values(data, variable, value, read, expected):
-    assert read(overridden(data(), **{variable: value})) == expected
+    assert read(parse_with(data(), **{variable: value})) == expected
 
 
-def test_a_default_of_an_alpha_that_records_bring(data):
+def test_default_of_a_record_alpha(data):
     given = data(attributes={"principal": {"alpha": {"path": "a"}}, "secondary": {"alpha": {"path": "a"}}})
-    assert overridden(given, ATTRIBUTES__PRINCIPAL__ALPHA__DEFAULT="2").attributes["principal"].alpha.default == 2.0
+    assert parse_with(given, ATTRIBUTES__PRINCIPAL__ALPHA__DEFAULT="2").attributes["principal"].alpha.default == 2.0
 
 
-def test_names_of_attributes_are_found_whatever_their_case(data):
+def test_attribute_names_are_case_insensitive(data):
     given = data(attributes={"MainDiagnosis": {"path": "main", "ontology": "icd"}}, mechanism={"reference": "mean"})
-    assert overridden(given, ATTRIBUTES__MAINDIAGNOSIS__ALPHA="1").attributes["MainDiagnosis"].alpha == 1.0
+    assert parse_with(given, ATTRIBUTES__MAINDIAGNOSIS__ALPHA="1").attributes["MainDiagnosis"].alpha == 1.0
 
 
-def test_properties_of_kafka_have_dots_and_stay_text(data):
-    properties = overridden(
+def test_kafka_properties_get_dots_and_stay_text(data):
+    properties = parse_with(
         data(), KAFKA__PROPERTIES__SASL_PASSWORD="0123", KAFKA__PROPERTIES__LINGER_MS="5"
     ).kafka.properties
     assert properties == {"sasl.password": "0123", "linger.ms": "5"}
 
 
-def test_properties_of_kafka_in_the_file_are_replaced(data):
+def test_kafka_properties_override_the_file(data):
     given = data(kafka={"properties": {"sasl.password": "old", "Client.Id": "a"}})
-    properties = overridden(
+    properties = parse_with(
         given, KAFKA__PROPERTIES__SASL_PASSWORD="new", KAFKA__PROPERTIES__CLIENT_ID="b"
     ).kafka.properties
     assert properties == {"sasl.password": "new", "Client.Id": "b"}
 
 
-def test_the_file_is_not_changed(data):
+def test_input_data_is_not_modified(data):
     given = data(http={"port": 1})
-    overridden(given, HTTP__PORT="2")
+    parse_with(given, HTTP__PORT="2")
     assert given["http"] == {"port": 1}
 
 
 @pytest.mark.parametrize("name", ["STREAM_MASKER_CONFIG", "STREAM_MASKER", "PATH", "stream_masker__http__port"])
-def test_other_variables_are_left_alone(data, name):
+def test_other_variables_are_ignored(data, name):
     assert parse_configuration(data(), environ={name: "nonsense"}) == parse_configuration(data())
 
 
@@ -85,22 +85,24 @@ def test_other_variables_are_left_alone(data, name):
         ("TOPICS__INPTU", "a", "did you mean 'input'?"),
         ("FOO", "a", "STREAM_MASKER__FOO: configuration has no key 'foo': use kafka, topics"),
         ("HTTP__PORT__X", "1", "STREAM_MASKER__HTTP__PORT__X: http.port has no keys"),
-        ("HTTP__", "1", "STREAM_MASKER__HTTP__: the name ends without a key of http"),
-        ("ATTRIBUTES__", "1", "STREAM_MASKER__ATTRIBUTES__: the name ends without a key of attributes"),
+        ("HTTP__", "1", "STREAM_MASKER__HTTP__: the name ends before a key of http"),
+        ("ATTRIBUTES__", "1", "STREAM_MASKER__ATTRIBUTES__: the name ends before a key of attributes"),
         ("HTTP", "{", "STREAM_MASKER__HTTP: line 1, column 2"),
         ("HTTP__PORT", "70000", "http.port (from STREAM_MASKER__HTTP__PORT): 70000 is not allowed"),
     ],
 )
-def test_what_does_not_fit_names_the_variable(data, variable, value, said):
-    assert said in refused(data(), **{variable: value})
+def test_error_names_the_variable(data, variable, value, said):
+    assert said in error_message(data(), **{variable: value})
 
 
-def test_every_variable_that_does_not_fit_is_named(data):
-    assert len(refused(data(), A="1", B="2", HTTP__PORT="1").splitlines()) == 2
+def test_error_names_every_invalid_variable(data):
+    assert len(error_message(data(), A="1", B="2", HTTP__PORT="1").splitlines()) == 2
 
 
-def test_a_section_that_is_no_mapping(data):
-    assert "STREAM_MASKER__HTTP__PORT: http is no mapping in the file" in refused(data(http="x"), HTTP__PORT="1")
+def test_section_must_be_a_mapping(data):
+    assert "STREAM_MASKER__HTTP__PORT: http is not a mapping in the file" in error_message(
+        data(http="x"), HTTP__PORT="1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,5 +115,5 @@ def test_a_section_that_is_no_mapping(data):
         {"SECRET": "*" + SECRET},
     ],
 )
-def test_secrets_are_never_said(data, variables):
-    assert SECRET not in refused(data(), **variables)
+def test_errors_never_contain_secrets(data, variables):
+    assert SECRET not in error_message(data(), **variables)

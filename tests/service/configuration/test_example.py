@@ -1,4 +1,4 @@
-"""The complete example says every key, and its defaults are the defaults."""
+"""The complete example: it contains every key, and its values are the defaults."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
 
 EXAMPLES = {"ontologies", "attributes", "fields", "produce", "secret"}
-"""Sections that have no defaults, so that the example shows something of its own."""
+"""Sections without defaults, for which the example has its own values."""
 
 
-def test_it_is_valid(example):
+def test_example_is_valid(example):
     configuration = load_configuration(example, {})
     assert list(configuration.attributes) == ["principal", "secondary"]
     assert configuration.folder == example.parent
 
 
-def test_it_holds_every_key(example):
+def test_example_contains_every_key(example):
     text = example.read_text()
     schema = configuration_schema()
     keys = {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
     assert [key for key in sorted(keys) if not re.search(rf"(^|[ {{]){key}:", text, re.MULTILINE)] == []
 
 
-def test_it_shows_the_defaults(example):
+def test_example_shows_the_defaults(example):
     configuration = load_configuration(example, {})
     bare = Configuration.model_validate(
         {"ontologies": {"icd": {"source": "icd10cm"}}, "attributes": {"a": {"path": "a", "ontology": "icd"}}}
@@ -41,7 +41,7 @@ def test_it_shows_the_defaults(example):
 
 
 @pytest.mark.parametrize("alternative", ["alpha: {path", "alpha: {header", "root: ", "env: "])
-def test_its_alternatives_are_valid_too(example, alternative, write):
+def test_commented_alternatives_are_valid(example, alternative, write):
     lines = example.read_text().splitlines()
     commented = [i for i, line in enumerate(lines) if line.strip().startswith(f"# {alternative}")]
     assert len(commented) == 1
@@ -57,11 +57,11 @@ def test_its_alternatives_are_valid_too(example, alternative, write):
 
 
 def alternatives(example):
-    """The lines that show other mechanisms."""
+    """Return the commented lines with other mechanisms."""
     return [line.removeprefix("# ") for line in example.read_text().splitlines() if line.startswith("# mechanism: ")]
 
 
-def test_every_other_mechanism_stands_in_it_and_is_valid(example, write):
+def test_commented_mechanisms_are_complete_and_valid(example, write):
     shown = []
     for line in alternatives(example):
         data = yaml.safe_load(example.read_text())
@@ -73,7 +73,7 @@ def test_every_other_mechanism_stands_in_it_and_is_valid(example, write):
     assert list(dict.fromkeys(shown)) == [name for name in MECHANISMS if name != "semantic_noise"]
 
 
-def test_a_number_and_values_stand_in_it_and_are_valid(example, write):
+def test_commented_number_and_flat_ontology_are_valid(example, write):
     lines = example.read_text().splitlines()
     start = lines.index(next(line for line in lines if line.startswith("  # age: ")))
     shown = [line.replace("  # ", "  ", 1) if start <= i < start + 4 else line for i, line in enumerate(lines)]

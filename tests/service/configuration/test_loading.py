@@ -1,4 +1,4 @@
-"""From a file to a configuration, and everything that can be wrong with the file."""
+"""Loading of configuration files, and the errors in a file."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ def message(path, environ=None):
     return str(raised.value)
 
 
-def test_a_missing_file(tmp_path):
+def test_missing_file(tmp_path):
     assert message(tmp_path / "none.yaml").endswith(
         "none.yaml: the configuration cannot be read: No such file or directory"
     )
 
 
-def test_a_folder(tmp_path):
+def test_folder_instead_of_a_file(tmp_path):
     assert "cannot be read: Is a directory" in message(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
-def test_an_empty_file(write, text):
-    assert "the configuration is empty: use a mapping with ontologies" in message(write(text))
+def test_empty_file(write, text):
+    assert "the configuration is empty: use a mapping with at least ontologies" in message(write(text))
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", SECRET, "3"])
-def test_no_mapping(write, text):
+def test_file_must_be_a_mapping(write, text):
     said = message(write(text))
-    assert "the configuration is no mapping" in said
+    assert "the configuration is not a mapping" in said
     assert SECRET not in said
 
 
-def test_not_utf8(write):
+def test_file_must_be_utf8(write):
     assert "is not UTF-8 text (byte 3)" in message(write(b"a: \xff"))
 
 
-def test_a_byte_order_mark_is_well(write, example):
+def test_byte_order_mark_is_accepted(write, example):
     assert load_configuration(write(b"\xef\xbb\xbf" + example.read_bytes()), {})
 
 
@@ -51,8 +51,8 @@ def test_a_byte_order_mark_is_well(write, example):
     [
         ("kafka: {\n", "line 2, column 1"),
         ("kafka:\n  a: 1\n b: 2\n", "line 3, column 2"),
-        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: the key a is given twice"),
-        ("attributes: {x: {path: a, path: b}}", "line 1, column 27: the key path is given twice"),
+        ("a: 1\nb: 2\na: 3\n", "line 3, column 1: duplicate key a"),
+        ("attributes: {x: {path: a, path: b}}", "line 1, column 27: duplicate key path"),
         ("1: a\n", "line 1, column 1: a key must be text: put it in quotes"),
         ("yes: a\n", "line 1, column 1: a key must be text: put it in quotes"),
         ("[a]: b\n", "line 1, column 1: a key must be text: put it in quotes"),
@@ -64,18 +64,18 @@ def test_a_byte_order_mark_is_well(write, example):
         ("a: " + "[" * 5000, "nested too deeply"),
     ],
 )
-def test_bad_yaml_says_where(write, text, place):
+def test_yaml_error_has_its_position(write, text, place):
     assert place in message(write(text))
 
 
 @pytest.mark.parametrize(
     "value", [f"*{SECRET}", f"!{SECRET} x", f"!<{SECRET}> x", f"'{SECRET}", f'"{SECRET}\\q"', f"@{SECRET}"]
 )
-def test_bad_yaml_never_quotes_values(write, value):
+def test_yaml_error_never_quotes_values(write, value):
     assert SECRET not in message(write(f"kafka:\n  properties:\n    sasl.password: {value}\n"))
 
 
-def test_anchors_and_merges_are_well(write):
+def test_anchors_and_merges_are_accepted(write):
     text = """
     ontologies: {icd: {source: icd10cm}}
     attributes:
@@ -92,13 +92,13 @@ def test_dates_are_text(write, example):
     assert load_configuration(write(text), {}).topics.input == "2026-01-01"
 
 
-def test_attributes_keep_the_order_of_the_file(data):
+def test_attributes_keep_file_order(data):
     given = data()
     given["attributes"] = dict(reversed(given["attributes"].items()))
     assert list(parse_configuration(given).attributes) == ["secondary", "principal"]
 
 
-def test_relative_names_start_from_the_folder_of_the_file(write, example):
+def test_relative_names_resolve_against_the_file(write, example):
     path = write(example.read_text())
     assert load_configuration(path, {}).resolve("codes.csv") == path.parent / "codes.csv"
     assert str(load_configuration(path, {}).resolve("/etc/codes.csv")) == "/etc/codes.csv"
@@ -112,7 +112,7 @@ def test_durations(parse, given, seconds):
     assert parse(calibration={"window_age": given}).calibration.window_age == seconds
 
 
-def test_the_configuration_is_frozen(parse):
+def test_configuration_is_frozen(parse):
     with pytest.raises(ValueError, match="frozen"):
         parse().noise_key = "patient.id"
 
@@ -130,7 +130,7 @@ class TestHash:
             {"ontologies": {"other": {"source": "icd10cm"}}},
         ],
     )
-    def test_changes_with_what_decides_masking(self, parse, change):
+    def test_hash_changes_with_masking_sections(self, parse, change):
         assert parse(**change).hash != parse().hash
 
     @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ class TestHash:
             {"attributes": {"principal": {"alpha": 0.3, "unknown": "reject"}}},
         ],
     )
-    def test_stays_with_all_else(self, parse, change):
+    def test_hash_ignores_other_sections(self, parse, change):
         assert parse(**change).hash == parse().hash
 
-    def test_depends_on_the_order_of_attributes(self, data, parse):
+    def test_hash_depends_on_attribute_order(self, data, parse):
         given = data()
         given["attributes"] = dict(reversed(given["attributes"].items()))
         assert parse_configuration(given).hash != parse().hash
 
-    def test_stays_the_same_between_releases(self, parse):
+    def test_hash_is_stable_between_releases(self, parse):
         assert parse().hash == "76157a46d32a7eab"

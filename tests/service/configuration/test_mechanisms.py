@@ -1,4 +1,4 @@
-"""The mechanisms' sections: the constructors' parameters and defaults, and what is said of wrong ones."""
+"""The sections of the mechanisms: their parameters, defaults and errors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import load_schema, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, noise_levels
+from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
-from stream_masker.service.configuration.settings import settings_of, with_settings
-from stream_masker.service.configuration.showing import as_yaml
+from stream_masker.service.configuration.settings import mutable_settings, with_settings
 
 FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "window", "window_age", "rollup_depth", "seed"}
-"""What stands in other sections of the configuration."""
+"""Constructor parameters that come from other sections of the configuration."""
 
 OWN_DEFAULTS = {("semantic_noise", "reference")}
-"""Where the configuration's default is another than the constructor's: two attributes are a pair here."""
+"""Defaults that differ from the constructor's: in a configuration, two attributes form a pair."""
 
 SECTIONS: dict[str, type[MechanismSection]] = {
     option.model_fields["name"].annotation.__args__[0]: option
@@ -35,7 +35,7 @@ def test_every_mechanism_has_a_section():
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_a_section_has_the_constructors_parameters_and_defaults(name):
+def test_section_matches_the_constructor(name):
     wanted = {key: p.default for key, p in signature(MECHANISMS[name]).parameters.items() if key not in FROM_ELSEWHERE}
     section = SECTIONS[name].model_fields
     assert [key for key in section if key != "name"] == list(wanted)
@@ -44,7 +44,7 @@ def test_a_section_has_the_constructors_parameters_and_defaults(name):
             assert section[key].default == default, key
 
 
-def test_the_example_shows_every_mechanism_as_it_can_be_written():
+def test_example_shows_every_mechanism():
     lines = (Path(__file__).parent / "example.yaml").read_text().splitlines()
     shown = [yaml.safe_load(line[2:])["mechanism"] for line in lines if line.startswith("# mechanism:")]
     made = [TypeAdapter(MechanismSettings).validate_python(section) for section in shown]
@@ -52,14 +52,14 @@ def test_the_example_shows_every_mechanism_as_it_can_be_written():
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_a_section_with_nothing_but_a_name_makes_the_mechanism(name, parse):
+def test_name_alone_builds_the_mechanism(name, parse):
     flat = {"principal": {"ontology": "flat"}, "secondary": {"ontology": "flat"}}
     given = parse(mechanism={"name": name}, ontologies={"flat": {"values": ["a", "b", "c"]}}, attributes=flat)
     made = build_mechanism(given, bytes(16))
     assert (made.name, made.attributes) == (name, ("principal", "secondary"))
 
 
-def test_the_schemas_of_messages_know_every_mechanism():
+def test_message_schemas_list_every_mechanism():
     version = load_schema("statistics")["$defs"]["version"]["properties"]
     headers = load_schema("masked-event")["properties"]["headers"]["properties"]
     enumerations = [
@@ -70,27 +70,27 @@ def test_the_schemas_of_messages_know_every_mechanism():
     assert [sorted(names) for names in enumerations] == [sorted(MECHANISMS)] * 3
 
 
-def test_without_a_name_it_is_semantic_noise(parse):
+def test_default_mechanism_is_semantic_noise(parse):
     assert parse().mechanism.name == parse(mechanism={"reference": "mean"}).mechanism.name == "semantic_noise"
 
 
-def test_another_mechanisms_hash_is_another(parse):
+def test_each_mechanism_has_its_own_hash(parse):
     assert len({parse(mechanism={"name": name}).hash for name in SECTIONS}) == len(SECTIONS)
 
 
-def test_groups_decide_masking_where_there_are_any(parse):
+def test_hash_covers_groups_of_group_mechanisms(parse):
     plain, grouped = ({"name": name} for name in ("semantic_noise", "data_swapping"))
     assert parse(mechanism=plain).hash == parse(mechanism=plain, groups={"records": 7}).hash
     assert parse(mechanism=grouped).hash != parse(mechanism=grouped, groups={"records": 7}).hash
 
 
-def test_noise_levels_are_those_of_mechanisms_that_know_any(parse):
+def test_noise_levels_are_0_for_mechanisms_without_noise(parse):
     assert noise_levels(parse()) == {"principal": 0.3, "secondary": 0.3}
     assert noise_levels(parse(mechanism={"name": "data_swapping"})) == {"principal": 0.0, "secondary": 0.0}
 
 
 class TestProblems:
-    def test_an_unknown_mechanism(self, problems):
+    def test_unknown_mechanism(self, problems):
         names = list(MECHANISMS)
         assert problems(mechanism={"name": "rank_swaping"}) == [
             f"mechanism.name: 'rank_swaping' is not allowed: use {', '.join(names[:-1])} or {names[-1]}"
@@ -98,12 +98,12 @@ class TestProblems:
         ]
 
     @pytest.mark.parametrize("name", [7, None, [], True])
-    def test_a_name_that_is_none(self, problems, name):
+    def test_invalid_name(self, problems, name):
         (problem,) = problems(mechanism={"name": name})
         assert problem.startswith("mechanism.name: ")
         assert "use semantic_noise, " in problem
 
-    def test_a_key_of_another_mechanism(self, problems):
+    def test_key_of_another_mechanism(self, problems):
         assert problems(mechanism={"name": "rank_swapping", "correlated": True}) == [
             "mechanism.correlated: unknown key: use name, k, p, multivariate, intervals or distance"
         ]
@@ -111,7 +111,7 @@ class TestProblems:
             "mechanism.multivariate: unknown key: use name, correlated, reference"
         )
 
-    def test_a_value_that_is_not_allowed(self, problems):
+    def test_invalid_parameter(self, problems):
         assert problems(mechanism={"name": "microaggregation", "k": 1}) == [
             "mechanism.k: 1 is not allowed: use a whole number of at least 2"
         ]
@@ -120,35 +120,35 @@ class TestProblems:
         assert "below 100" in problem
 
     @pytest.mark.parametrize("given", [None, 3, "vicus", ["vicus"]])
-    def test_a_section_that_is_none(self, problems, given, data):
+    def test_section_must_be_a_mapping(self, problems, given, data):
         (problem,) = problems(mechanism=given)
         assert problem.startswith("mechanism: ")
         assert "a mapping with name" in problem
 
-    def test_a_noise_level_for_a_mechanism_that_knows_none(self, problems):
+    def test_noise_level_for_a_mechanism_without_noise(self, problems):
         assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
-            "attributes.principal.alpha: data_swapping knows no noise level: leave it out"
+            "attributes.principal.alpha: data_swapping has no noise level: remove it"
         ]
 
     @pytest.mark.parametrize("name", SECTIONS)
-    def test_what_is_shown_of_a_configuration_can_be_used_again(self, name, parse):
+    def test_displayed_configuration_can_be_parsed_again(self, name, parse):
         configuration = parse(mechanism={"name": name})
-        assert parse_configuration(yaml.safe_load(as_yaml(configuration))) == configuration
-        assert with_settings(configuration, settings_of(configuration)) == configuration
+        assert parse_configuration(yaml.safe_load(redacted_yaml(configuration))) == configuration
+        assert with_settings(configuration, mutable_settings(configuration)) == configuration
 
-    def test_numbers_for_a_mechanism_that_masks_none(self, problems):
-        able = [name for name, kind in MECHANISMS.items() if kind.declaration.numeric]
+    def test_numeric_attribute_for_a_nominal_mechanism(self, problems):
+        able = [name for name, kind in MECHANISMS.items() if kind.method_card.numeric]
         (problem,) = problems(
             mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
         )
-        assert problem.startswith("attributes.age: data_swapping masks nominal attributes only: use ")
+        assert problem.startswith("attributes.age: data_swapping masks only nominal attributes: use ")
         assert all(name in problem for name in able)
 
-    def test_what_the_constructor_refuses(self, parse):
+    def test_parameter_that_the_constructor_rejects(self, parse):
         with pytest.raises(ConfigurationError, match=r"^mechanism: .*k"):
             build_mechanism(parse(mechanism={"name": "microaggregation", "k": 500_000}), bytes(16))
 
-    def test_groups_that_are_too_small_for_the_mechanism(self, parse):
+    def test_groups_too_small_for_the_mechanism(self, parse):
         settings = {"mechanism": {"name": "microaggregation", "k": 50}, "groups": {"records": 49}}
         with pytest.raises(ConfigurationError, match=r"^groups\.records: 49 is .* microaggregation needs at least 50"):
             build_mechanism(parse(**settings), bytes(16))

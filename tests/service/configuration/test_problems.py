@@ -1,4 +1,4 @@
-"""What is wrong is said with its place, what was given and what is allowed; never with a secret."""
+"""Configuration errors: location, given value and allowed values, without secrets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POLICIES = "use reject, ancestor or suppress"
         ),
         (
             {"topics": {"input": "a b"}},
-            "topics.input: 'a b' is not allowed: use a topic's name of at most 249 letters, digits, ., - and _",
+            "topics.input: 'a b' is not allowed: use a topic name of at most 249 letters, digits, ., - and _",
         ),
         ({"http": {"port": 70000}}, "http.port: 70000 is not allowed: use a whole number from 0 to 65535"),
         ({"http": {"port": "9464"}}, "http.port: '9464' is not allowed: use a whole number from 0 to 65535"),
@@ -78,7 +78,7 @@ POLICIES = "use reject, ancestor or suppress"
         ),
     ],
 )
-def test_lines(problems, sections, line):
+def test_error_messages(problems, sections, line):
     assert problems(**sections) == [line]
 
 
@@ -108,11 +108,11 @@ def test_required_keys():
 def test_empty_sections(data, section):
     given = data()
     given[section] = {}
-    with pytest.raises(ConfigurationError, match=f"{section}: empty: name at least one"):
+    with pytest.raises(ConfigurationError, match=f"{section}: empty: add at least one"):
         parse_configuration(given)
 
 
-def test_every_problem_in_one_message_in_the_order_of_the_file(data):
+def test_one_message_reports_all_problems_in_file_order(data):
     given = {"http": {"port": -1}, **data(topics={"input": "", "x": 1}), "foo": 1}
     with pytest.raises(ConfigurationError) as raised:
         parse_configuration(given, name="c.yaml")
@@ -121,12 +121,12 @@ def test_every_problem_in_one_message_in_the_order_of_the_file(data):
     assert [line.split(":")[0].strip() for line in lines] == ["http.port", "topics.input", "topics.x", "foo"]
 
 
-def test_what_only_the_model_refuses_is_said_in_the_same_words(problems):
+def test_model_errors_read_like_schema_errors(problems):
     (line,) = problems(topics={"input": "discharges\n"})
-    assert line.startswith(r"topics.input: 'discharges\n' is not allowed: use a topic's name")
+    assert line.startswith(r"topics.input: 'discharges\n' is not allowed: use a topic name")
 
 
-def test_long_values_are_cut(problems):
+def test_long_values_are_truncated(problems):
     (line,) = problems(http={"port": "9" * 500})
     assert len(line) < 150
 
@@ -148,5 +148,5 @@ def test_long_values_are_cut(problems):
         {"kafka": {"password": SECRET}},
     ],
 )
-def test_secrets_are_never_said(problems, sections):
+def test_errors_never_contain_secrets(problems, sections):
     assert SECRET not in "\n".join(problems(**sections))

@@ -1,4 +1,4 @@
-"""Following a configuration file: other settings are taken up, whatever else changes is refused."""
+"""Configuration reload: changed settings are applied, all other changes are refused."""
 
 from __future__ import annotations
 
@@ -34,34 +34,34 @@ def change(path: Path, **sections: object) -> None:
     path.write_text(yaml.safe_dump({**DATA, **sections}))
 
 
-def test_nothing_happens_while_the_file_stays(file):
+def test_unchanged_file_is_not_applied(file):
     before = file.current
-    assert not file.look()
-    assert not file.look(again=True)
+    assert not file.reload_if_changed()
+    assert not file.reload_if_changed(force=True)
     assert file.current.hash == before.hash
 
 
-def test_other_settings_are_taken_up_once(file, path):
+def test_changed_settings_are_applied_once(file, path):
     before = file.current.hash
     change(path, mechanism={"reference": "root"}, fields={"unlisted": "keep"})
-    assert file.look()
-    assert not file.look()
+    assert file.reload_if_changed()
+    assert not file.reload_if_changed()
     assert file.current.mechanism.reference == "root"
     assert file.current.fields.unlisted == "keep"
     assert file.current.hash != before
     assert (file.refused, file.refusals) == (None, 0)
 
 
-def test_the_environment_still_overrides(path):
+def test_environment_still_overrides_the_file(path):
     file = ConfigurationFile(path, {"STREAM_MASKER__MECHANISM__REFERENCE": "root"})
     change(path, fields={"unlisted": "keep"})
-    assert file.look()
+    assert file.reload_if_changed()
     assert file.current.mechanism.reference == "root"
 
 
-def test_what_does_not_decide_masking_changes_nothing(file, path):
+def test_other_sections_are_ignored(file, path):
     change(path, http={"port": 1})
-    assert not file.look()
+    assert not file.reload_if_changed()
     assert file.refused is None
 
 
@@ -69,36 +69,36 @@ def test_what_does_not_decide_masking_changes_nothing(file, path):
     ("sections", "named"),
     [
         ({"mechanism": {"reference": "median"}}, "median"),
-        ({"noise_key": "id"}, "noise_key: what has changed there needs a restart"),
-        ({"attributes": {"first": DATA["attributes"]["first"]}}, "attributes: what has changed there needs a restart"),
+        ({"noise_key": "id"}, "noise_key: a change here needs a restart"),
+        ({"attributes": {"first": DATA["attributes"]["first"]}}, "attributes: a change here needs a restart"),
         ({"fields": None}, "fields"),
     ],
 )
-def test_a_bad_one_is_refused_and_the_old_one_stays(file, path, caplog, sections, named):
+def test_invalid_change_is_refused(file, path, caplog, sections, named):
     before = file.current
     change(path, **sections)
-    assert not file.look()
+    assert not file.reload_if_changed()
     assert file.current is before
     assert file.refusals == 1
     assert named in file.refused
-    assert "the one before it stays" in caplog.text
-    assert not file.look()
+    assert "the previous one stays in force" in caplog.text
+    assert not file.reload_if_changed()
     assert file.refusals == 1, "the same file is refused once"
     change(path, fields={"unlisted": "keep"})
-    assert file.look()
+    assert file.reload_if_changed()
     assert file.refused is None
 
 
-def test_a_file_that_is_no_yaml_or_gone_is_refused(file, path):
+def test_invalid_or_missing_file_is_refused(file, path):
     before = file.current
     path.write_text("a: [")
-    assert not file.look()
+    assert not file.reload_if_changed()
     path.unlink()
-    assert not file.look()
+    assert not file.reload_if_changed()
     assert (file.current, file.refusals) == (before, 2)
 
 
-def test_a_bad_file_at_the_start_is_an_error(path):
+def test_invalid_file_at_start_is_an_error(path):
     change(path, fields=None)
     with pytest.raises(ConfigurationError):
         ConfigurationFile(path, {})

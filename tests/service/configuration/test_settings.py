@@ -1,4 +1,4 @@
-"""The mutable part of a configuration: taken out, put in, and nothing beyond it."""
+"""Settings: extracting and replacing the mutable part of a configuration."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.loading import load_configuration
-from stream_masker.service.configuration.settings import changed_beyond, settings_of, with_settings
+from stream_masker.service.configuration.settings import changes_needing_restart, mutable_settings, with_settings
 
 
-def test_settings_are_plain_data_and_change_nothing_where_they_come_from(example):
+def test_settings_are_plain_data_and_round_trip(example):
     configuration = load_configuration(example, {})
-    settings = json.loads(json.dumps(settings_of(configuration)))
+    settings = json.loads(json.dumps(mutable_settings(configuration)))
     again = with_settings(configuration, settings)
     assert again == configuration
     assert again.hash == configuration.hash
     assert again.folder == configuration.folder
 
 
-def test_the_mutable_part_moves_from_one_configuration_to_another(parse):
+def test_settings_move_between_configurations(parse):
     base = parse()
     changes = {
         "attributes": {"principal": {"alpha": 0.7, "unknown": "ancestor", "missing": "keep"}},
@@ -30,16 +30,16 @@ def test_the_mutable_part_moves_from_one_configuration_to_another(parse):
         "message": {"key": "drop"},
     }
     wanted = parse(**changes)
-    moved = with_settings(base, settings_of(wanted))
+    moved = with_settings(base, mutable_settings(wanted))
     assert moved == wanted
     assert moved.hash == wanted.hash != base.hash
-    assert with_settings(moved, settings_of(base)) == base
+    assert with_settings(moved, mutable_settings(base)) == base
 
 
-def test_a_setting_that_is_left_out_has_its_default(parse):
+def test_missing_setting_gets_its_default(parse):
     pairs = [["principal", "secondary"]]
     base = parse(mechanism={"pairs": pairs, "reference": "pair"})
-    assert with_settings(base, settings_of(parse())) == parse()
+    assert with_settings(base, mutable_settings(parse())) == parse()
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_setting_that_is_left_out_has_its_default(parse):
         (lambda s: s.pop("fields"), "fields"),
     ],
 )
-def test_settings_that_go_beyond_the_mutable_part_are_refused(parse, change, named):
-    settings = deepcopy(settings_of(parse()))
+def test_immutable_settings_are_refused(parse, change, named):
+    settings = deepcopy(mutable_settings(parse()))
     change(settings)
     with pytest.raises(ConfigurationError, match=rf"settings: {named} cannot be changed while running"):
         with_settings(parse(), settings)
@@ -69,8 +69,8 @@ def test_settings_that_go_beyond_the_mutable_part_are_refused(parse, change, nam
         lambda s: s["fields"].update(keep=["a..b"]),
     ],
 )
-def test_settings_that_are_not_allowed_are_refused(parse, change):
-    settings = deepcopy(settings_of(parse()))
+def test_invalid_settings_are_refused(parse, change):
+    settings = deepcopy(mutable_settings(parse()))
     change(settings)
     with pytest.raises(ConfigurationError):
         with_settings(parse(), settings)
@@ -87,5 +87,5 @@ def test_settings_that_are_not_allowed_are_refused(parse, change):
         ({"http": {"port": 1}, "worker": {"batch_records": 7}}, []),
     ],
 )
-def test_what_needs_a_restart_is_named(parse, changes, keys):
-    assert changed_beyond(parse(), parse(**changes)) == keys
+def test_changes_that_need_a_restart(parse, changes, keys):
+    assert changes_needing_restart(parse(), parse(**changes)) == keys

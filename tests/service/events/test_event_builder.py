@@ -1,45 +1,47 @@
+"""Construction of events from columns."""
+
 from __future__ import annotations
 
 import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.events.event_builder import NO_FIELD, ColumnPath, assemble, event_shape, row_builder
+from stream_masker.service.events.event_builder import NO_FIELD, ColumnValues, assemble, event_tree, row_builder
 
 
-def shape(**paths: str):
-    return event_shape({column: compile_path(path) for column, path in paths.items()})
+def tree(**paths: str):
+    return event_tree({column: compile_path(path) for column, path in paths.items()})
 
 
 def test_a_row_fills_nested_objects_and_lists() -> None:
-    build = row_builder(shape(a="x.y", b="list[1].code", c="list[0].code", d="z"), ["a", "b", "c", "d"])
+    build = row_builder(tree(a="x.y", b="list[1].code", c="list[0].code", d="z"), ["a", "b", "c", "d"])
     assert build([1, 2, 3, 4]) == {"x": {"y": 1}, "list": [{"code": 3}, {"code": 2}], "z": 4}
 
 
-def test_absent_cells_leave_out_their_field_their_object_and_their_element() -> None:
-    build = row_builder(shape(a="x.y", b="list[0].code", c="list[1].code"), ["a", "b", "c"])
+def test_missing_cells_leave_out_field_object_and_element() -> None:
+    build = row_builder(tree(a="x.y", b="list[0].code", c="list[1].code"), ["a", "b", "c"])
     assert build([NO_FIELD, NO_FIELD, "kept"]) == {"list": [{"code": "kept"}]}
 
 
-def test_a_row_of_nothing_is_an_empty_object_and_keeps_its_lists() -> None:
-    assert row_builder(shape(a="x.y"), ["a"])([NO_FIELD]) == {}
-    assert row_builder(shape(a="x[0]"), ["a"])([NO_FIELD]) == {"x": []}
+def test_empty_row_is_an_empty_object_with_its_lists() -> None:
+    assert row_builder(tree(a="x.y"), ["a"])([NO_FIELD]) == {}
+    assert row_builder(tree(a="x[0]"), ["a"])([NO_FIELD]) == {"x": []}
 
 
-def test_columns_outside_the_shape_are_ignored() -> None:
-    assert row_builder(shape(b="b"), ["a", "b"])([1, 2]) == {"b": 2}
+def test_columns_without_a_path_are_ignored() -> None:
+    assert row_builder(tree(b="b"), ["a", "b"])([1, 2]) == {"b": 2}
 
 
-def test_columns_become_events_level_by_level() -> None:
+def test_events_are_assembled_from_columns() -> None:
     columns = {
-        "id": ColumnPath([7, 8]),
-        "code": ColumnPath(["a", "b", "c"], [0, 1, 3]),
-        "label": ColumnPath(["A", "B", "C"], [0, 1, 3]),
-        "first": ColumnPath([1, 2]),
-        "second": ColumnPath([3, 4]),
+        "id": ColumnValues([7, 8]),
+        "code": ColumnValues(["a", "b", "c"], [0, 1, 3]),
+        "label": ColumnValues(["A", "B", "C"], [0, 1, 3]),
+        "first": ColumnValues([1, 2]),
+        "second": ColumnValues([3, 4]),
     }
     made = assemble(
-        shape(id="p.id", code="dx[*].code", label="dx[*].text.de", first="pair[0]", second="pair[1]"), columns
+        tree(id="p.id", code="dx[*].code", label="dx[*].text.de", first="pair[0]", second="pair[1]"), columns
     )
     assert made == [
         {"p": {"id": 7}, "dx": [{"code": "a", "text": {"de": "A"}}], "pair": [1, 3]},
@@ -51,22 +53,22 @@ def test_columns_become_events_level_by_level() -> None:
     ]
 
 
-def test_an_array_of_plain_values_may_be_empty() -> None:
-    assert assemble(shape(c="codes[*]"), {"c": ColumnPath(["a"], [0, 0, 1])}) == [{"codes": []}, {"codes": ["a"]}]
+def test_array_of_scalars_can_be_empty() -> None:
+    assert assemble(tree(c="codes[*]"), {"c": ColumnValues(["a"], [0, 0, 1])}) == [{"codes": []}, {"codes": ["a"]}]
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [("a", "a"), ("a", "a.b"), ("a.b", "a"), ("a.b", "a[0]"), ("a[*]", "a[0]")]
 )
-def test_two_paths_that_cannot_both_be_written_are_refused_by_name(first: str, second: str) -> None:
+def test_conflicting_paths_are_refused(first: str, second: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        shape(one=first, two=second)
+        tree(one=first, two=second)
     assert repr(first) in str(caught.value)
     assert repr(second) in str(caught.value)
 
 
-def test_filters_and_rows_into_every_element_are_refused() -> None:
+def test_filters_and_rows_for_all_elements_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="filter"):
-        shape(a="coding[?system=icd].code")
+        tree(a="coding[?system=icd].code")
     with pytest.raises(ConfigurationError, match=r"\[0\]"):
-        row_builder(shape(a="dx[*].code"), ["a"])
+        row_builder(tree(a="dx[*].code"), ["a"])

@@ -1,3 +1,5 @@
+"""Reading of events from CSV and JSON Lines files."""
+
 from __future__ import annotations
 
 import gzip
@@ -27,12 +29,12 @@ def malformed(lines: list[FileEvent | MalformedLine]) -> list[tuple[int, str]]:
     return [(line.line, line.reason) for line in lines if isinstance(line, MalformedLine)]
 
 
-def test_without_a_mapping_columns_are_fields_of_their_names_as_text(tmp_path: Path) -> None:
+def test_unmapped_columns_become_text_fields(tmp_path: Path) -> None:
     assert values(read(tmp_path / "a.csv", b"id,a.b\n01,x\n")) == [{"id": "01", "a.b": "x"}]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-def test_columns_are_mapped_nulls_left_out_and_numbers_read(tmp_path: Path, name: str) -> None:
+def test_columns_are_mapped_with_nulls_and_numbers(tmp_path: Path, name: str) -> None:
     lines = read(
         tmp_path / name,
         "id,age,stay,d1,d2,d3\r\n7,61,2.5,038,?,V45\r\n8,?,,\u00e9,,\r\n".encode(),
@@ -55,11 +57,11 @@ def test_columns_are_mapped_nulls_left_out_and_numbers_read(tmp_path: Path, name
     assert [line.key for line in lines] == [b"7", b"8"]
 
 
-def test_quoted_cells_may_hold_commas_and_line_ends(tmp_path: Path) -> None:
+def test_quoted_cells_can_contain_commas_and_line_breaks(tmp_path: Path) -> None:
     assert values(read(tmp_path / "a.csv", b'a,b\n"x, y","1\n2"\n')) == [{"a": "x, y", "b": "1\n2"}]
 
 
-def test_malformed_rows_are_told_by_line_and_never_by_content(tmp_path: Path) -> None:
+def test_malformed_rows_are_reported_without_content(tmp_path: Path) -> None:
     content = f'a,n\nok,1\n{SECRET}\n{SECRET},1,2\n{SECRET},{SECRET}\n"{SECRET}"x,1\n'.encode()
     lines = read(tmp_path / "a.csv", content + b"\xff" + SECRET.encode() + b",1\n\nok,2\n", numbers=["n"])
     assert values(lines) == [{"a": "ok", "n": 1}, {"a": "ok", "n": 2}]
@@ -68,16 +70,16 @@ def test_malformed_rows_are_told_by_line_and_never_by_content(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "1e999", "12x", "9" * 30])
-def test_what_json_cannot_write_as_a_number_is_malformed(tmp_path: Path, number: str) -> None:
+def test_numbers_that_json_cannot_represent_are_malformed(tmp_path: Path, number: str) -> None:
     assert malformed(read(tmp_path / "a.csv", f"n\n{number}\n".encode(), numbers=["n"]))[0][0] == 2
 
 
-def test_json_lines_stay_as_they_are(tmp_path: Path) -> None:
+def test_json_lines_are_unchanged(tmp_path: Path) -> None:
     lines = read(tmp_path / "a.jsonl", b'{"b": 1.0,  "a": {"id": 5}}\n\n{"a": {}, "a": {"id": "x"}}\r\n', key="a.id")
     assert lines == [FileEvent(b'{"b": 1.0,  "a": {"id": 5}}', b"5"), FileEvent(b'{"a": {}, "a": {"id": "x"}}', b"x")]
 
 
-def test_malformed_json_lines_are_told_by_line(tmp_path: Path) -> None:
+def test_malformed_json_lines_are_reported(tmp_path: Path) -> None:
     content = b'{"a": 1}\n{"a": \n[1]\n"text"\n{"a": "\xff"}\n{"a": 2}\n'
     lines = read(tmp_path / "a.jsonl.gz", content)
     assert values(lines) == [{"a": 1}, {"a": 2}]
@@ -94,29 +96,29 @@ def test_malformed_json_lines_are_told_by_line(tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_the_key_is_read_at_its_path(event: object, key: bytes | None) -> None:
+def test_key_is_read_at_its_path(event: object, key: bytes | None) -> None:
     assert key_getter("a[0].b")(event) == key
 
 
-def test_a_key_must_be_one_value() -> None:
+def test_key_path_must_select_one_value() -> None:
     with pytest.raises(ConfigurationError, match=r"produce\.key"):
         key_getter("a[*].b")
 
 
 @pytest.mark.parametrize("setting", [{"columns": {"b": "x"}}, {"numbers": ["b"]}])
-def test_columns_that_the_file_does_not_have_are_named(tmp_path: Path, setting: dict[str, object]) -> None:
+def test_missing_columns_are_named(tmp_path: Path, setting: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="'b'"):
         read(tmp_path / "a.csv", f"{SECRET}\n1\n".encode(), **setting)
 
 
 @pytest.mark.parametrize("content", [b"", f"{SECRET},{SECRET}\n".encode()])
-def test_a_file_without_a_header_is_refused_without_quoting_it(tmp_path: Path, content: bytes) -> None:
+def test_file_without_a_header_is_refused_without_its_content(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ServiceError) as caught:
         read(tmp_path / "a.csv", content)
     assert SECRET not in str(caught.value)
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"\.csv and \.jsonl"):
         EventFile(tmp_path / "a.parquet", settings=ProduceSection())
     with pytest.raises(ServiceError, match="No such file"):
@@ -124,14 +126,14 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"a\n1\n" * 100)[:-20]], ids=["none", "torn"])
-def test_a_torn_gzip_file_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
+def test_truncated_gzip_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.csv.gz"
     file.write_bytes(content)
     with EventFile(file, settings=ProduceSection()) as events, pytest.raises(ServiceError, match="to its end"):
         list(events)
 
 
-def test_position_reaches_the_size_of_the_file(tmp_path: Path) -> None:
+def test_position_reaches_the_file_size(tmp_path: Path) -> None:
     file = tmp_path / "a.csv.gz"
     file.write_bytes(gzip.compress(b"a\n" + b"1\n" * 100_000))
     with EventFile(file, settings=ProduceSection()) as events:

@@ -1,4 +1,4 @@
-"""Publishing, against librdkafka's broker in memory and against producers that fail."""
+"""Publishing of events, with librdkafka's mock broker and with failing producers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kafka_records import mock_broker, read_all
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.events.files import FileEvent, MalformedLine
-from stream_masker.service.events.produce import REPORTED_LINES, EventSieve, produce
-from stream_masker.service.kafka.publishing import EventPublisher, Pace, Summary
+from stream_masker.service.events.produce import MAX_REPORTED_LINES, MalformedLineFilter, produce
+from stream_masker.service.events.publishing import EventPublisher, PublishingSummary, RateLimiter
 from stream_masker.service.observability.progress import progress
 
 
@@ -53,17 +53,17 @@ class FakeFuture(Future):
 
 
 class FakeProducer:
-    """Takes records as told: ``fates`` are exceptions to raise, exceptions to fail with, or None."""
+    """Accepts records; ``raises`` and ``fails`` map record numbers to exceptions of the call and of the delivery."""
 
     def __init__(
         self, *, raises: dict[int, Exception] | None = None, fails: dict[int, Exception] | None = None
     ) -> None:
-        self.raises, self.fails, self.taken = raises or {}, fails or {}, []
+        self.raises, self.fails, self.sent_records = raises or {}, fails or {}, []
         self.futures: list[FakeFuture] = []
 
     def send(self, topic: str, *, value: bytes, key: bytes | None) -> Future:
-        self.taken.append((topic, key, value))
-        number = len(self.taken)
+        self.sent_records.append((topic, key, value))
+        number = len(self.sent_records)
         if number in self.raises:
             raise self.raises[number]
         future = FakeFuture()
@@ -72,7 +72,7 @@ class FakeProducer:
         return future
 
 
-def test_the_events_of_a_file_arrive_with_their_keys(tmp_path: Path) -> None:
+def test_events_of_a_file_are_published_with_keys(tmp_path: Path) -> None:
     file, stream = tmp_path / "events.csv", io.StringIO()
     file.write_text("id,principal\n1,A00\n2\n3,?\n")
     with mock_broker() as bootstrap:
@@ -81,10 +81,10 @@ def test_the_events_of_a_file_arrive_with_their_keys(tmp_path: Path) -> None:
         records = read_all(bootstrap, "discharges")
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.complete) == (2, 1, True)
-    assert stream.getvalue() == "events.csv, line 3: 1 cells where the header has 2\n"
+    assert stream.getvalue() == "events.csv, line 3: 1 cells, but the header has 2\n"
 
 
-def test_records_of_one_key_stay_in_order(tmp_path: Path) -> None:
+def test_records_with_equal_keys_stay_in_order(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_text("".join(f'{{"id": "{i % 7}", "n": {i}}}\n' for i in range(2_000)))
     with mock_broker() as bootstrap:
@@ -96,7 +96,7 @@ def test_records_of_one_key_stay_in_order(tmp_path: Path) -> None:
         assert numbers == sorted(numbers)
 
 
-def test_a_limit_ends_the_run(tmp_path: Path) -> None:
+def test_limit_ends_the_run(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_text('{"n": 1}\n' * 10)
     with mock_broker() as bootstrap:
@@ -112,17 +112,17 @@ def test_strict_stops_at_the_first_malformed_line(tmp_path: Path) -> None:
         assert [r.json["n"] for r in read_all(bootstrap, "discharges")] == [1]
 
 
-def test_many_malformed_lines_are_told_only_up_to_a_point() -> None:
-    told: list[str] = []
-    sieve = EventSieve(name="f", strict=False, tell=told.append)
-    assert list(sieve.events([MalformedLine(i, "not JSON") for i in range(50)] + [FileEvent(b"{}")])) == [
+def test_reports_of_malformed_lines_are_limited() -> None:
+    reports: list[str] = []
+    line_filter = MalformedLineFilter(name="f", strict=False, report=reports.append)
+    assert list(line_filter.events([MalformedLine(i, "not JSON") for i in range(50)] + [FileEvent(b"{}")])) == [
         FileEvent(b"{}")
     ]
-    assert sieve.malformed == 50
-    assert len(told) == REPORTED_LINES + 1
+    assert line_filter.malformed == 50
+    assert len(reports) == MAX_REPORTED_LINES + 1
 
 
-def test_what_did_not_arrive_is_counted_by_reason() -> None:
+def test_failures_are_counted_by_error() -> None:
     producer = FakeProducer(raises={1: MessageSizeTooLargeError()}, fails={3: KafkaTimeoutError()})
     publisher = EventPublisher(producer, "t")
     for i in range(4):
@@ -132,9 +132,9 @@ def test_what_did_not_arrive_is_counted_by_reason() -> None:
     assert publisher.failed == {"MessageSizeTooLargeError": 1, "KafkaTimeoutError": 1}
 
 
-def test_backpressure_waits_for_old_records_even_failed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_masker.service.kafka.publishing.MARK_EVERY", 1)
-    monkeypatch.setattr("stream_masker.service.kafka.publishing.MARKS", 2)
+def test_backpressure_waits_for_earlier_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream_masker.service.events.publishing.MARK_INTERVAL", 1)
+    monkeypatch.setattr("stream_masker.service.events.publishing.MAX_MARKS", 2)
     producer = FakeProducer(fails={1: KafkaTimeoutError()})
     publisher = EventPublisher(producer, "t")
     for _ in range(5):
@@ -143,8 +143,10 @@ def test_backpressure_waits_for_old_records_even_failed_ones(monkeypatch: pytest
     assert publisher.failed == {"KafkaTimeoutError": 1}
 
 
-def test_the_summary_names_what_went_wrong() -> None:
-    summary = Summary("discharges", delivered=1_500, failed={"KafkaTimeoutError": 2}, malformed=3, seconds=0.5)
+def test_summary_names_the_failures() -> None:
+    summary = PublishingSummary(
+        "discharges", delivered=1_500, failed={"KafkaTimeoutError": 2}, malformed=3, seconds=0.5
+    )
     assert str(summary) == (
         "produced 1,500 records to discharges in 0.5 s (3,000 records/s); 3 malformed lines left out; "
         "2 not delivered (KafkaTimeoutError)"
@@ -152,9 +154,9 @@ def test_the_summary_names_what_went_wrong() -> None:
     assert not summary.complete
 
 
-def test_a_pace_is_kept_and_lost_time_made_up_for() -> None:
+def test_rate_limiter_catches_up_after_delays() -> None:
     clock = FakeClock()
-    pace = Pace(10, clock=clock, sleep=clock.sleep)
+    pace = RateLimiter(10, clock=clock, sleep=clock.sleep)
     for sent in range(3):
         pace.wait(sent)
     clock.now += 1.0
@@ -165,18 +167,18 @@ def test_a_pace_is_kept_and_lost_time_made_up_for() -> None:
 
 def test_full_speed_never_waits() -> None:
     clock = FakeClock()
-    pace = Pace(None, clock=clock, sleep=clock.sleep)
+    pace = RateLimiter(None, clock=clock, sleep=clock.sleep)
     pace.wait(10**9)
     assert clock.slept == []
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
-def test_a_rate_must_be_positive(rate: float) -> None:
+def test_rate_must_be_positive(rate: float) -> None:
     with pytest.raises(ParameterError, match="rate"):
-        Pace(rate)
+        RateLimiter(rate)
 
 
-def test_progress_is_plain_lines_where_there_is_no_terminal() -> None:
+def test_progress_without_a_terminal_is_plain_lines() -> None:
     clock, stream = FakeClock(), io.StringIO()
     with progress("produced", done=lambda records: records / 100_000, stream=stream, clock=clock) as show:
         show(1)
@@ -186,7 +188,7 @@ def test_progress_is_plain_lines_where_there_is_no_terminal() -> None:
     assert stream.getvalue() == "produced 50,000 records (50%), 10,000/s\n"
 
 
-def test_progress_is_a_bar_on_a_terminal() -> None:
+def test_progress_on_a_terminal_is_a_bar() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

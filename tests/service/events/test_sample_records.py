@@ -1,4 +1,4 @@
-"""Made-up records: the record masker accepts them, whatever paths the configuration has."""
+"""Sample records: the record masker accepts them for any paths of a configuration."""
 
 import orjson
 import pytest
@@ -25,7 +25,7 @@ ATTRIBUTES = {
         "b": {"path": "codes[?use.kind=other].code", "copies": ["codes[?use.kind='third'].code"]},
     },
     "elements": {"a": {"path": "codes[0]"}, "b": {"path": "codes[3]"}},
-    "an alpha of their own": {
+    "alpha in the record": {
         "a": {"path": "a", "alpha": {"path": "privacy.alpha", "default": 0.3}},
         "b": {"path": "b", "alpha": {"path": "privacy.alpha", "default": 0.3}},
     },
@@ -33,7 +33,7 @@ ATTRIBUTES = {
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
-def test_records_are_counted_and_none_is_left_out(tmp_path, name):
+def test_all_sample_records_are_accepted(tmp_path, name):
     rows = "".join(f"c{k},c{(k - 1) // 3},label\n" for k in range(1, 60))
     (tmp_path / "tree.csv").write_text(f"concept,parent,label\n{rows}")
     (tmp_path / "secret").write_bytes(b"0123456789abcdef")

@@ -1,3 +1,5 @@
+"""Synthetic events: structure, distribution, drift, and publishing."""
+
 from __future__ import annotations
 
 import io
@@ -15,8 +17,8 @@ from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
-from stream_masker.service.events.synthetic import GENERATED_BLOCK, synthetic_discharges
-from stream_masker.service.events.synthetic_codes import AFTER, BEFORE, Popularity
+from stream_masker.service.events.synthetic import BLOCK_EVENTS, synthetic_discharges
+from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, Popularity
 
 NESTED = {
     "principal": {"path": "dx.main.code", "label": "dx.main.text", "ontology": "icd", "copies": ["billing.code"]},
@@ -40,7 +42,7 @@ def events(records: int, attributes: dict[str, object] = NESTED, **parameters: o
     return list(synthetic_discharges(configured(attributes), **parameters).events(records))
 
 
-def test_events_are_at_the_paths_of_the_configuration_with_codes_that_it_knows() -> None:
+def test_events_have_known_codes_at_the_configured_paths() -> None:
     icd = build_taxonomies(configured())["principal"]
     for event in events(300):
         main, more = event["dx"]["main"], event["dx"]["more"]
@@ -51,105 +53,105 @@ def test_events_are_at_the_paths_of_the_configuration_with_codes_that_it_knows()
             assert entry["text"] == icd.label(entry["code"])
 
 
-def test_numbers_that_are_masked_stand_where_the_configuration_looks_for_them() -> None:
+def test_events_have_numbers_at_the_configured_paths() -> None:
     numbers = {
         "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}},
         "weight": {"path": "vitals.weight", "numeric": {"minimum": 2.5}},
         "score": {"path": "score", "numeric": {"maximum": -5, "integer": True}},
     }
-    made = events(500, {**FLAT, **numbers})
-    assert all(type(event["age"]) is int for event in made)
-    assert all(2.5 <= event["vitals"]["weight"] <= 102.5 for event in made)
-    assert all(type(event["score"]) is int and -105 <= event["score"] <= -5 for event in made)
-    assert len({event["vitals"]["weight"] for event in made}) > 400
+    generated = events(500, {**FLAT, **numbers})
+    assert all(type(event["age"]) is int for event in generated)
+    assert all(2.5 <= event["vitals"]["weight"] <= 102.5 for event in generated)
+    assert all(type(event["score"]) is int and -105 <= event["score"] <= -5 for event in generated)
+    assert len({event["vitals"]["weight"] for event in generated}) > 400
     plain = events(500, FLAT)
-    assert [event["encounter_id"] for event in made] == [event["encounter_id"] for event in plain]
+    assert [event["encounter_id"] for event in generated] == [event["encounter_id"] for event in plain]
 
 
-def test_no_code_stands_twice_in_an_event() -> None:
+def test_codes_of_an_event_are_distinct() -> None:
     for event in events(2_000):
         codes = [event["dx"]["main"]["code"], *(entry["code"] for entry in event["dx"]["more"])]
         assert len(set(codes)) == len(codes)
 
 
-def test_the_same_seed_gives_the_same_events_and_another_gives_others() -> None:
-    assert events(GENERATED_BLOCK + 10, seed=3) == events(GENERATED_BLOCK + 10, seed=3)
+def test_seed_determines_the_events() -> None:
+    assert events(BLOCK_EVENTS + 10, seed=3) == events(BLOCK_EVENTS + 10, seed=3)
     assert events(10, seed=3) != events(10, seed=4)
 
 
-def test_events_begin_anew_with_every_call_and_do_not_depend_on_their_number() -> None:
+def test_events_do_not_depend_on_their_number() -> None:
     discharges = synthetic_discharges(configured())
     assert list(discharges.events(5)) == list(islice(discharges.events(), 5))
 
 
-def test_before_the_drift_events_are_those_without_it() -> None:
+def test_drift_changes_only_later_events() -> None:
     assert events(100, drift_after=100) == events(100)
     assert events(101, drift_after=100)[100] != events(101)[100]
 
 
-def test_patients_return_and_stay_who_they_are() -> None:
-    made = events(5_000)
-    people = {(e["patient"]["id"], e["patient"]["name"], e["age"], e["sex"]) for e in made}
-    assert len(people) == len({e["patient"]["id"] for e in made})
-    assert 0.6 * len(made) < len(people) < 0.8 * len(made)
-    assert len({e["encounter_id"] for e in made}) == len(made)
-    assert all(e["patient"]["name"].startswith("Synthetic ") for e in made)
-    assert all(0 <= e["age"] < 100 and 1 <= e["stay_days"] <= 60 for e in made)
+def test_returning_patients_keep_their_identity() -> None:
+    generated = events(5_000)
+    people = {(e["patient"]["id"], e["patient"]["name"], e["age"], e["sex"]) for e in generated}
+    assert len(people) == len({e["patient"]["id"] for e in generated})
+    assert 0.6 * len(generated) < len(people) < 0.8 * len(generated)
+    assert len({e["encounter_id"] for e in generated}) == len(generated)
+    assert all(e["patient"]["name"].startswith("Synthetic ") for e in generated)
+    assert all(0 <= e["age"] < 100 and 1 <= e["stay_days"] <= 60 for e in generated)
 
 
-def test_the_patient_stands_at_the_noise_key_too() -> None:
+def test_noise_key_has_the_patient_id() -> None:
     discharges = synthetic_discharges(configured(noise_key="person.number"))
     assert all(e["person"]["number"] == e["patient"]["id"] for e in discharges.events(20))
 
 
-def test_codes_are_skewed_like_real_ones() -> None:
+def test_code_frequencies_are_skewed() -> None:
     counts = sorted(Counter(e["a"] for e in events(20_000, FLAT)).values(), reverse=True)
     assert sum(counts[: len(counts) // 10]) > 0.5 * 20_000
     assert counts.count(1) > 0.2 * len(counts)
 
 
-def correlation_of(made: list[dict]) -> float:
+def correlation_of(generated: list[dict]) -> float:
     d = WuPalmer(build_taxonomies(configured(FLAT))["principal"])
-    return distance_correlation([e["a"] for e in made], d, [e["b"] for e in made], d)
+    return distance_correlation([e["a"] for e in generated], d, [e["b"] for e in generated], d)
 
 
-def test_correlation_is_what_is_asked_for_and_halves_with_the_drift() -> None:
+def test_correlation_is_halved_by_the_drift() -> None:
     independent = correlation_of(events(4_000, FLAT, correlation=0.0))
-    made = events(8_000, FLAT, correlation=0.8, drift_after=4_000)
-    before, after = correlation_of(made[:4_000]), correlation_of(made[4_000:])
+    generated = events(8_000, FLAT, correlation=0.8, drift_after=4_000)
+    before, after = correlation_of(generated[:4_000]), correlation_of(generated[4_000:])
     assert independent < 0.15
     assert before > 0.3
     assert independent < after < 0.75 * before
 
 
-def chapters(made: list[dict]) -> Counter[str]:
+def chapters(generated: list[dict]) -> Counter[str]:
     icd = build_taxonomies(configured(FLAT))["principal"]
-    return Counter(list(icd.ancestors_of(e["a"]))[-2] for e in made)
+    return Counter(list(icd.ancestors_of(e["a"]))[-2] for e in generated)
 
 
-def test_the_drift_makes_other_chapters_popular() -> None:
-    made = events(6_000, FLAT, drift_after=3_000)
-    before, after = chapters(made[:3_000]), chapters(made[3_000:])
+def test_drift_exchanges_chapter_frequencies() -> None:
+    generated = events(6_000, FLAT, drift_after=3_000)
+    before, after = chapters(generated[:3_000]), chapters(generated[3_000:])
     shared = sum((before & after).values()) / 3_000
     assert shared < 0.7
     assert before.most_common(1)[0][0] != after.most_common(1)[0][0]
 
 
-def test_leaves_are_drawn_by_their_popularity_and_only_from_the_range_given() -> None:
+def test_leaves_are_drawn_only_from_the_given_range() -> None:
     icd = build_taxonomies(configured(FLAT))["principal"]
     popularity = Popularity(icd, rng=np.random.default_rng(5))
     assert icd.leaf[popularity.positions].all()
     assert len(popularity) == icd.leaf.sum()
     some = np.arange(0, len(popularity), 997)
     low, high = popularity.block_range(some)
-    for regime in (BEFORE, AFTER):
+    for period in (BEFORE_DRIFT, AFTER_DRIFT):
         for edge in (0.0, np.nextafter(1.0, 0.0)):
-            drawn = popularity.draw(np.full(len(some), edge), regime, (low, high))
+            drawn = popularity.draw(np.full(len(some), edge), period, (low, high))
             assert (popularity.block_of(drawn) == popularity.block_of(some)).all()
 
 
 @pytest.mark.parametrize("links", ["A,R", "A,R\nB,R", "A,R\nA1,A\nA11,A1\nA12,A1\nB,R\nB,A"])
-def test_small_ontologies_and_several_parents_will_do(tmp_path: Path, links: str) -> None:
+def test_small_ontologies_with_several_parents(tmp_path: Path, links: str) -> None:
     (tmp_path / "small.csv").write_text(f"concept,parent,label\nR,,\n{links.replace(chr(10), f',{chr(10)}')},\n")
     source = {"icd": {"source": str(tmp_path / "small.csv")}}
     discharges = synthetic_discharges(configured(FLAT, ontologies=source), drift_after=10)
@@ -158,7 +160,7 @@ def test_small_ontologies_and_several_parents_will_do(tmp_path: Path, links: str
 
 
 @pytest.mark.parametrize("parameters", [{"correlation": 1.1}, {"correlation": -0.1}, {"drift_after": -1}])
-def test_parameters_out_of_range_are_refused(parameters: dict[str, object]) -> None:
+def test_invalid_parameters(parameters: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         events(1, **parameters)
 
@@ -169,13 +171,13 @@ def test_filters_in_paths_are_refused() -> None:
         events(1, {"principal": filtered, "secondary": FLAT["secondary"]})
 
 
-def test_a_scalar_attribute_is_needed() -> None:
+def test_scalar_attribute_is_required() -> None:
     configuration = configured({"all": {"path": "dx[*]", "ontology": "icd"}}, mechanism={"reference": "mean"})
     with pytest.raises(ParameterError, match="principal"):
         synthetic_discharges(configuration)
 
 
-def test_a_file_holds_the_same_events_as_the_topic(tmp_path: Path) -> None:
+def test_file_and_topic_have_the_same_events(tmp_path: Path) -> None:
     simulation, out = SimulationOptions(records=50, seed=2), tmp_path / "events.jsonl"
     simulate_to_file(configured(), simulation, str(out), stream=io.StringIO())
     written = [orjson.loads(line) for line in out.read_bytes().splitlines()]

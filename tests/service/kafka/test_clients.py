@@ -1,3 +1,5 @@
+"""Kafka clients from the configuration, and the translation of properties for kafka-python."""
+
 from __future__ import annotations
 
 import logging
@@ -10,7 +12,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.model import Configuration, KafkaSection
 from stream_masker.service.kafka.clients import (
-    TRANSLATION,
+    PROPERTY_TRANSLATIONS,
     confluent_properties,
     kafka_python_admin,
     kafka_python_arguments,
@@ -41,7 +43,7 @@ def configured(**kafka: object) -> Configuration:
     )
 
 
-def test_confluent_kafka_takes_the_properties_as_they_are_and_the_callers_win() -> None:
+def test_caller_overrides_confluent_properties() -> None:
     configuration = configured(bootstrap_servers="a:1,b:2", properties={"acks": "1", "linger.ms": 7})
     assert confluent_properties(configuration, acks="all", **{"group.id": "g"}, isolation_level="read_committed") == {
         "bootstrap.servers": "a:1,b:2",
@@ -52,7 +54,7 @@ def test_confluent_kafka_takes_the_properties_as_they_are_and_the_callers_win() 
     }
 
 
-def test_security_is_translated_for_kafka_python() -> None:
+def test_security_properties_are_translated() -> None:
     kafka = KafkaSection(bootstrap_servers="a:1,b:2", properties=SECURED)
     assert kafka_python_arguments(kafka, KafkaAdminClient.DEFAULT_CONFIG) == {
         "bootstrap_servers": ["a:1", "b:2"],
@@ -65,7 +67,7 @@ def test_security_is_translated_for_kafka_python() -> None:
     }
 
 
-def test_what_is_left_out_is_logged_by_name_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_properties_are_logged_by_name_only(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "stream_masker"):
         kafka_python_arguments(KafkaSection(properties=SECURED), KafkaAdminClient.DEFAULT_CONFIG)
     assert "socket.keepalive.enable" in caplog.text
@@ -83,34 +85,32 @@ def test_what_is_left_out_is_logged_by_name_alone(caplog: pytest.LogCaptureFixtu
         ("request.required.acks", "1", "acks", 1),
     ],
 )
-def test_producer_properties_are_read_as_librdkafka_reads_them(
-    name: str, value: object, argument: str, read: object
-) -> None:
+def test_producer_properties_are_parsed_like_librdkafka(name: str, value: object, argument: str, read: object) -> None:
     assert (
         kafka_python_arguments(KafkaSection(properties={name: value}), KafkaProducer.DEFAULT_CONFIG)[argument] == read
     )
 
 
-def test_every_translation_is_an_argument_of_kafka_python() -> None:
-    assert {argument for argument, _ in TRANSLATION.values()} <= KafkaProducer.DEFAULT_CONFIG.keys()
+def test_every_translation_is_a_kafka_python_argument() -> None:
+    assert {argument for argument, _ in PROPERTY_TRANSLATIONS.values()} <= KafkaProducer.DEFAULT_CONFIG.keys()
 
 
-def test_a_value_of_the_wrong_kind_is_told_by_its_key() -> None:
+def test_value_of_the_wrong_type_names_its_key() -> None:
     with pytest.raises(ConfigurationError, match=r"kafka\.properties\.linger\.ms"):
         kafka_python_arguments(KafkaSection(properties={"linger.ms": "soon"}), KafkaProducer.DEFAULT_CONFIG)
 
 
-def test_no_broker_is_one_clear_error_and_no_noise(
+def test_unreachable_broker_is_one_error_without_logs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.kafka.clients.PROBE_MS", 200)
+    monkeypatch.setattr("stream_masker.service.kafka.clients.BROKER_PROBE_MS", 200)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1\b"):
         kafka_python_admin(configured(bootstrap_servers="127.0.0.1:1"))
     assert not caplog.records
 
 
 @pytest.mark.parametrize("properties", [{"compression.type": "no-such-codec"}, {"acks": 1}])
-def test_properties_that_cannot_be_used_are_a_configuration_error(properties: dict[str, object]) -> None:
+def test_invalid_properties_are_a_configuration_error(properties: dict[str, object]) -> None:
     with mock_broker() as bootstrap, pytest.raises(ConfigurationError, match=r"kafka\.properties"):
         kafka_python_producer(
             configured(bootstrap_servers=bootstrap, properties=properties), acks="all", enable_idempotence=True

@@ -1,4 +1,4 @@
-"""Reading a partition to its end: what it gives, and when it gives up."""
+"""Reading of a partition to its end: records, timeout, stop and errors."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class FakeMessage:
 
 
 class FakeConsumer:
-    """Gives batches of messages, then nothing any more."""
+    """Returns batches of messages, then nothing."""
 
     def __init__(self, *batches: list[FakeMessage]) -> None:
         self.batches = list(batches)
-        self.asked = 0
+        self.polls = 0
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         [self.at] = partitions
 
     def consume(self, most: int, timeout: float) -> list[FakeMessage]:
-        self.asked += 1
+        self.polls += 1
         return self.batches.pop(0) if self.batches else []
 
     def get_watermark_offsets(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
@@ -40,45 +40,45 @@ class FakeConsumer:
         return (-1001, -1001)
 
 
-class Busy(FakeConsumer):
-    """Somebody writes as fast as it is read; the end is known when the first records are there."""
+class BusyConsumer(FakeConsumer):
+    """Another client writes as fast as it is read; the end is known with the first records."""
 
     def consume(self, most: int, timeout: float) -> list[FakeMessage]:
-        self.asked += 1
-        assert self.asked < 100
-        return [FakeMessage(offset=10 * self.asked + k) for k in range(10)]
+        self.polls += 1
+        assert self.polls < 100
+        return [FakeMessage(offset=10 * self.polls + k) for k in range(10)]
 
     def get_watermark_offsets(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
-        return (0, 10 * self.asked + 25)
+        return (0, 10 * self.polls + 25)
 
 
 RECORD, END = FakeMessage(), FakeMessage(KafkaError._PARTITION_EOF)
 
 
-def test_records_are_read_up_to_the_end_however_long_they_take() -> None:
+def test_records_are_read_up_to_the_end() -> None:
     consumer = FakeConsumer([RECORD], [], [RECORD, RECORD], [], [END, RECORD])
     assert list(read_to_end(consumer, "t", partition=3, start=7, patience=0.3)) == [RECORD] * 3
     assert (consumer.at.topic, consumer.at.partition, consumer.at.offset) == ("t", 3, 7)
 
 
-def test_reading_ends_though_others_go_on_writing() -> None:
-    read = [message.offset() for message in read_to_end(Busy(), "t")]
+def test_reading_ends_while_others_write() -> None:
+    read = [message.offset() for message in read_to_end(BusyConsumer(), "t")]
     assert read == list(range(10, 35))
 
 
-def test_reading_gives_up_when_nothing_comes() -> None:
+def test_reading_times_out() -> None:
     consumer = FakeConsumer([RECORD])
-    with pytest.raises(ServiceError, match=r"^t, partition 3, cannot be read: no answer for 1 s$"):
+    with pytest.raises(ServiceError, match=r"^t, partition 3, cannot be read: no response for 1 s$"):
         list(read_to_end(consumer, "t", partition=3, patience=1.0))
-    assert consumer.asked == 6
+    assert consumer.polls == 6
 
 
-def test_reading_is_stopped_at_once() -> None:
+def test_reading_stops_immediately() -> None:
     consumer = FakeConsumer([RECORD], [RECORD])
     with pytest.raises(StoppedError, match="reading t was stopped"):
-        list(read_to_end(consumer, "t", stopped=lambda: consumer.asked == 1))
+        list(read_to_end(consumer, "t", stopped=lambda: consumer.polls == 1))
 
 
-def test_what_cannot_be_read_is_an_error() -> None:
+def test_read_error_is_raised() -> None:
     with pytest.raises(KafkaException):
         list(read_to_end(FakeConsumer([FakeMessage(KafkaError._ALL_BROKERS_DOWN)]), "t"))

@@ -1,10 +1,18 @@
+"""Required topics, and the checks of existing ones."""
+
 from __future__ import annotations
 
 import pytest
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.kafka.topics import ExistingTopic, TopicAction, largest_masked, plan, wanted_topics
+from stream_masker.service.kafka.topics import (
+    ExistingTopic,
+    TopicStatus,
+    max_masked_bytes,
+    plan_topics,
+    required_topics,
+)
 
 
 def configured(**sections: object) -> Configuration:
@@ -23,39 +31,39 @@ def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 6
     return ExistingTopic(partitions, cleanup, retention_ms)
 
 
-def fate(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicAction, str]:
+def status(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
     configuration = configuration or configured()
     name = getattr(configuration.topics, role)
-    lines = {line.name: line for line in plan(wanted_topics(configuration, partitions=4), {name: found})}
-    return lines[name].fate, lines[name].detail
+    lines = {line.name: line for line in plan_topics(required_topics(configuration, partitions=4), {name: found})}
+    return lines[name].status, lines[name].detail
 
 
-def test_every_topic_of_the_configuration_is_wanted_once() -> None:
+def test_every_configured_topic_is_required_once() -> None:
     configuration = configured(topics={"output": "elsewhere"})
-    wanted = wanted_topics(configuration)
-    assert {topic.role: topic.name for topic in wanted} == configuration.topics.model_dump()
+    required = required_topics(configuration)
+    assert {topic.role: topic.name for topic in required} == configuration.topics.model_dump()
 
 
-def test_clean_up_policies_and_partitions() -> None:
-    wanted = {topic.role: topic for topic in wanted_topics(configured(), partitions=6)}
-    assert [wanted[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
+def test_cleanup_policies_and_partitions() -> None:
+    required = {topic.role: topic for topic in required_topics(configured(), partitions=6)}
+    assert [required[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
         6, 6, 1, 1, 1,
     ]  # fmt: skip
-    assert wanted["statistics"].settings["cleanup.policy"] == "compact"
-    assert wanted["calibration"].settings["cleanup.policy"] == "delete"
-    assert wanted["drift"].settings == {"cleanup.policy": "delete"}
-    assert wanted["input"].settings == {}
+    assert required["statistics"].settings["cleanup.policy"] == "compact"
+    assert required["calibration"].settings["cleanup.policy"] == "delete"
+    assert required["drift"].settings == {"cleanup.policy": "delete"}
+    assert required["input"].settings == {}
 
 
 @pytest.mark.parametrize(("age", "kept"), [("24h", 7 * 86_400_000), ("30d", 60 * 86_400_000)])
-def test_counts_are_kept_twice_as_long_as_the_window_and_a_week(age: str, kept: int) -> None:
-    wanted = wanted_topics(configured(calibration={"window_age": age}))
-    assert next(t for t in wanted if t.role == "calibration").settings["retention.ms"] == str(kept)
+def test_blocks_are_retained_for_two_windows_and_a_week(age: str, kept: int) -> None:
+    required = required_topics(configured(calibration={"window_age": age}))
+    assert next(t for t in required if t.role == "calibration").settings["retention.ms"] == str(kept)
 
 
-def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
+def test_masked_records_can_be_longer_than_inputs() -> None:
     configuration = configured(limits={"record_bytes": 2_000_000})
-    assert largest_masked(configuration) > 2 * 2_000_000
+    assert max_masked_bytes(configuration) > 2 * 2_000_000
 
 
 @pytest.mark.parametrize(
@@ -71,8 +79,8 @@ def test_a_masked_record_may_be_longer_than_the_longest_input() -> None:
         ("drift", existing(2)),
     ],
 )
-def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> None:
-    assert fate(role, found)[0] is TopicAction.EXISTS
+def test_suitable_topics_are_accepted(role: str, found: ExistingTopic) -> None:
+    assert status(role, found)[0] is TopicStatus.EXISTS
 
 
 @pytest.mark.parametrize(
@@ -86,12 +94,12 @@ def test_topics_that_will_do_are_left_alone(role: str, found: ExistingTopic) -> 
         ("statistics", existing(), "cleanup.policy=compact"),
     ],
 )
-def test_topics_that_will_not_do_say_what_to_do(role: str, found: ExistingTopic, advice: str) -> None:
-    kind, detail = fate(role, found)
-    assert kind is TopicAction.WRONG
+def test_unsuitable_topics_have_a_remedy(role: str, found: ExistingTopic, advice: str) -> None:
+    kind, detail = status(role, found)
+    assert kind is TopicStatus.WRONG
     assert advice in detail
 
 
 def test_partitions_must_be_positive() -> None:
     with pytest.raises(ParameterError, match="at least 1"):
-        wanted_topics(configured(), partitions=0)
+        required_topics(configured(), partitions=0)

@@ -1,4 +1,4 @@
-"""Transactions: what each failure leads to."""
+"""The transactional producer: its steps, and the recovery from each failure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Clock:
 
 
 class FakeClient:
-    """A client whose steps fail as scripted, {step: [error, ...]}, and then work."""
+    """A client whose steps fail as scripted, {step: [error, ...]}, and then succeed."""
 
     def __init__(self, clock: Clock, failures: dict[str, list[KafkaError]]) -> None:
         self.clock = clock
@@ -94,18 +94,18 @@ class FakeClient:
 
 
 class Bench:
-    """A producer over fake clients, each with its own script."""
+    """A producer with fake clients, each with its own script."""
 
     def __init__(self, *scripts: dict[str, list[KafkaError]]) -> None:
         self.clock = Clock()
         self.clients: list[FakeClient] = []
         self.scripts = list(scripts)
-        self.going = True
-        self.in_log: list[int] = []
+        self.running = True
+        self.logged: list[int] = []
         self.producer = TransactionalProducer(
             connect=self.connect,
             transactional_id="group.one",
-            turn=lambda: self.going,
+            running=lambda: self.running,
             expiry=EXPIRY,
             clock=self.clock,
         )
@@ -115,16 +115,16 @@ class Bench:
         return self.clients[-1]
 
     def write(self, produce: Callable[..., object] | None = None) -> TransactionOutcome:
-        """A transaction from start to end; a producer that was lost on the way is got ready again."""
-        self.in_log = []
-        outcome = self.producer.fill(produce or one_message) or self.producer.commit([], "group", self.note)
+        """Write one transaction; reopen the producer if its client is lost."""
+        self.logged = []
+        outcome = self.producer.begin(produce or one_message) or self.producer.commit([], "group", self.on_logged)
         assert self.producer.ready is (outcome is not TransactionOutcome.UNKNOWN)
         if outcome is TransactionOutcome.UNKNOWN:
             self.producer.open()
         return outcome
 
-    def note(self) -> None:
-        self.in_log.append(len(self.clients[-1].calls))
+    def on_logged(self) -> None:
+        self.logged.append(len(self.clients[-1].calls))
 
     @property
     def calls(self) -> list[str]:
@@ -136,14 +136,14 @@ def one_message(send) -> None:
     assert send("masked", 3, [(b"v", b"k", 1234, [("h", b"1")])]) == []
 
 
-def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
-    made = Bench(*scripts)
-    assert made.producer.open()
-    return made
+def open_bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
+    bench = Bench(*scripts)
+    assert bench.producer.open()
+    return bench
 
 
 @pytest.mark.parametrize(
-    ("given", "verdict"),
+    ("given", "action"),
     [
         (RETRY, RecoveryAction.RETRY),
         (ABORT, RecoveryAction.ABORT),
@@ -154,216 +154,216 @@ def bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
         (error(abort=True, retriable=True), RecoveryAction.ABORT),
     ],
 )
-def test_the_flags_of_an_error_decide(given: KafkaError, verdict: RecoveryAction) -> None:
-    assert recovery_for(given) is verdict
+def test_the_flags_of_an_error_select_the_recovery(given: KafkaError, action: RecoveryAction) -> None:
+    assert recovery_for(given) is action
 
 
 def test_a_batch_is_one_transaction() -> None:
-    made = bench()
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls == ["begin", "produce", "flush", "offsets", "commit"]
-    assert made.in_log == [made.clients[0].calls.index("flush") + 1]
-    assert made.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
+    bench = open_bench()
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "produce", "flush", "offsets", "commit"]
+    assert bench.logged == [bench.clients[0].calls.index("flush") + 1]
+    assert bench.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
 
 
-def test_offsets_are_sent_when_every_record_stands_in_the_log() -> None:
-    made = bench()
-    made.clients[0].unsent = 4
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
-    assert made.in_log == [1 + made.calls.index("offsets")]
+def test_offsets_are_sent_when_all_records_are_in_the_log() -> None:
+    bench = open_bench()
+    bench.clients[0].unsent = 4
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
+    assert bench.logged == [1 + bench.calls.index("offsets")]
 
 
-def test_records_that_never_reach_the_log_end_in_an_abort() -> None:
-    made = bench()
-    made.clients[0].unsent = 1000
-    assert made.write() is TransactionOutcome.ABORTED
-    assert (made.in_log, "offsets" in made.calls) == ([], False)
+def test_a_transaction_whose_records_never_reach_the_log_is_aborted() -> None:
+    bench = open_bench()
+    bench.clients[0].unsent = 1000
+    assert bench.write() is TransactionOutcome.ABORTED
+    assert (bench.logged, "offsets" in bench.calls) == ([], False)
 
 
 @pytest.mark.parametrize("step", ["begin", "flush", "offsets", "commit"])
-def test_a_step_that_may_be_tried_again_is(step: str) -> None:
-    made = bench({step: [RETRY, RETRY]})
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls.count(step) == 3
+def test_a_retriable_step_is_retried(step: str) -> None:
+    bench = open_bench({step: [RETRY, RETRY]})
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls.count(step) == 3
 
 
 @pytest.mark.parametrize("step", ["produce", "flush", "offsets", "commit"])
 def test_an_abortable_failure_aborts_and_keeps_the_client(step: str) -> None:
-    made = bench({step: [ABORT]})
-    assert made.write() is TransactionOutcome.ABORTED
-    assert made.calls[-1] == "abort"
-    assert "commit" not in made.calls[: made.calls.index(step)]
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert len(made.clients) == 1
+    bench = open_bench({step: [ABORT]})
+    assert bench.write() is TransactionOutcome.ABORTED
+    assert bench.calls[-1] == "abort"
+    assert "commit" not in bench.calls[: bench.calls.index(step)]
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert len(bench.clients) == 1
 
 
 @pytest.mark.parametrize("failure", [FATAL, FENCED, UNFLAGGED])
 @pytest.mark.parametrize("step", ["begin", "offsets", "commit"])
 def test_any_other_failure_replaces_the_client_without_aborting(step: str, failure: KafkaError) -> None:
-    made = bench({step: [failure]})
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.calls[-2:] == [step, "init"]
-    assert "abort" not in made.calls
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert len(made.clients) == 2
+    bench = open_bench({step: [failure]})
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.calls[-2:] == [step, "init"]
+    assert "abort" not in bench.calls
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert len(bench.clients) == 2
 
 
 def test_a_commit_that_never_ends_has_an_unknown_outcome() -> None:
-    made = bench({"commit": [RETRY] * 1000})
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert STEP_PATIENCE_SECONDS < made.clock.now < STEP_PATIENCE_SECONDS + 10
-    assert made.calls[-1] == "init"
+    bench = open_bench({"commit": [RETRY] * 1000})
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert STEP_PATIENCE_SECONDS < bench.clock.now < STEP_PATIENCE_SECONDS + 10
+    assert bench.calls[-1] == "init"
 
 
-def test_offsets_that_cannot_be_sent_in_time_abort() -> None:
-    made = bench({"offsets": [RETRY] * 1000})
-    assert made.write() is TransactionOutcome.ABORTED
+def test_a_transaction_whose_offsets_are_not_sent_in_time_is_aborted() -> None:
+    bench = open_bench({"offsets": [RETRY] * 1000})
+    assert bench.write() is TransactionOutcome.ABORTED
 
 
-def test_waiting_is_shorter_while_stopping() -> None:
-    made = bench({"commit": [RETRY] * 1000})
-    made.going = False
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
+def test_the_time_limit_is_shorter_when_stopping() -> None:
+    bench = open_bench({"commit": [RETRY] * 1000})
+    bench.running = False
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
 
 
-def test_waiting_is_shorter_in_a_hurry_which_ends_with_the_transaction() -> None:
-    made = bench({"commit": [RETRY] * 1000})
-    assert made.producer.fill(lambda send: made.producer.hurry()) is None
-    assert made.producer.commit([], "group", made.note) is TransactionOutcome.UNKNOWN
-    assert made.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
-    assert made.producer.open()
-    made.clients[-1].failures = {"commit": [RETRY] * 10}
-    assert made.write() is TransactionOutcome.COMMITTED
+def test_the_time_limit_is_shorter_for_an_expedited_transaction_only() -> None:
+    bench = open_bench({"commit": [RETRY] * 1000})
+    assert bench.producer.begin(lambda send: bench.producer.expedite()) is None
+    assert bench.producer.commit([], "group", bench.on_logged) is TransactionOutcome.UNKNOWN
+    assert bench.clock.now < EXPEDITED_PATIENCE_SECONDS + 10
+    assert bench.producer.open()
+    bench.clients[-1].failures = {"commit": [RETRY] * 10}
+    assert bench.write() is TransactionOutcome.COMMITTED
 
 
 def test_an_abort_that_fails_replaces_the_client() -> None:
-    made = bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
+    bench = open_bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
 
 
-def test_a_fatal_error_that_is_lost_among_callbacks_is_asked_for_again() -> None:
-    made = bench()
-    made.clients[0].crashes = True
-    assert made.write(lambda send: made.clients[0].failures.update(begin=[FENCED])) is TransactionOutcome.UNKNOWN
-    assert made.calls == ["begin", "flush", "begin", "init"]
+def test_a_fatal_error_that_is_lost_in_callbacks_is_retrieved() -> None:
+    bench = open_bench()
+    bench.clients[0].crashes = True
+    assert bench.write(lambda send: bench.clients[0].failures.update(begin=[FENCED])) is TransactionOutcome.UNKNOWN
+    assert bench.calls == ["begin", "flush", "begin", "init"]
 
 
 @pytest.mark.parametrize("begin", [[], [UNFLAGGED]], ids=["it begins", "it is in a transaction"])
-def test_a_crash_of_a_client_without_a_fatal_error_is_no_failed_step(begin: list[KafkaError]) -> None:
-    made = bench()
-    made.clients[0].crashes = True
+def test_a_crash_without_a_fatal_error_is_raised(begin: list[KafkaError]) -> None:
+    bench = open_bench()
+    bench.clients[0].crashes = True
     with pytest.raises(SystemError):
-        made.write(lambda send: made.clients[0].failures.update(begin=begin))
+        bench.write(lambda send: bench.clients[0].failures.update(begin=begin))
 
 
-def test_a_full_queue_is_waited_for() -> None:
-    made = bench()
-    made.clients[0].full = 2
-    assert made.write() is TransactionOutcome.COMMITTED
-    assert made.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
+def test_sending_waits_for_room_in_the_queue() -> None:
+    bench = open_bench()
+    bench.clients[0].full = 2
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
 
 
-def test_a_message_too_large_is_told_and_ends_nothing() -> None:
-    made = bench({"produce": [TOO_LARGE]})
-    told: list[int] = []
-    outcome = made.write(lambda send: told.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
-    assert (told, outcome) == ([0], TransactionOutcome.COMMITTED)
-    assert [value for _, value, *_ in made.clients[0].sent] == [b"1", b"2"]
+def test_a_message_that_is_too_large_is_returned_and_the_transaction_continues() -> None:
+    bench = open_bench({"produce": [TOO_LARGE]})
+    too_large: list[int] = []
+    outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(3)])))
+    assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
+    assert [value for _, value, *_ in bench.clients[0].sent] == [b"1", b"2"]
 
 
-def test_a_message_too_large_for_a_queue_that_was_full_is_told_too() -> None:
-    made = bench({"produce": [TOO_LARGE]})
-    made.clients[0].full = 1
-    told: list[int] = []
-    outcome = made.write(lambda send: told.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
-    assert (told, outcome) == ([0], TransactionOutcome.COMMITTED)
-    assert made.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
+def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> None:
+    bench = open_bench({"produce": [TOO_LARGE]})
+    bench.clients[0].full = 1
+    too_large: list[int] = []
+    outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
+    assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
+    assert bench.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
 
 
-def test_a_process_that_is_fenced_again_and_again_gives_up() -> None:
-    made = bench(*({"commit": [FENCED]} for _ in range(3)))
-    assert made.write() is TransactionOutcome.UNKNOWN
-    assert made.write() is TransactionOutcome.UNKNOWN
+def test_repeated_fencings_end_the_process() -> None:
+    bench = open_bench(*({"commit": [FENCED]} for _ in range(3)))
+    assert bench.write() is TransactionOutcome.UNKNOWN
+    assert bench.write() is TransactionOutcome.UNKNOWN
     with pytest.raises(ServiceError, match=r"'group\.one'.*worker\.instance"):
-        made.write()
+        bench.write()
 
 
-def test_fencings_far_apart_are_accidents() -> None:
-    made = bench(*({"commit": [FENCED]} for _ in range(3)))
+def test_fencings_far_apart_do_not_end_the_process() -> None:
+    bench = open_bench(*({"commit": [FENCED]} for _ in range(3)))
     for _ in range(3):
-        assert made.write() is TransactionOutcome.UNKNOWN
-        made.clock.now += 100
+        assert bench.write() is TransactionOutcome.UNKNOWN
+        bench.clock.now += 100
 
 
-def test_a_transaction_that_expired_is_no_fencing() -> None:
-    made = bench(*({"commit": [FENCED]} for _ in range(4)))
+def test_an_expired_transaction_does_not_count_as_fenced() -> None:
+    bench = open_bench(*({"commit": [FENCED]} for _ in range(4)))
 
     def asleep(_: object) -> None:
-        made.clock.now += EXPIRY
+        bench.clock.now += EXPIRY
 
     for _ in range(4):
-        assert made.write(asleep) is TransactionOutcome.UNKNOWN
+        assert bench.write(asleep) is TransactionOutcome.UNKNOWN
 
 
-def test_a_transaction_is_fenced_once() -> None:
-    made = bench(*({"offsets": [OLD_EPOCH], "abort": [FENCED]} for _ in range(2)))
+def test_a_transaction_counts_as_fenced_once() -> None:
+    bench = open_bench(*({"offsets": [OLD_EPOCH], "abort": [FENCED]} for _ in range(2)))
     for _ in range(2):
-        assert made.write() is TransactionOutcome.UNKNOWN
+        assert bench.write() is TransactionOutcome.UNKNOWN
 
 
-def test_the_coordinator_is_waited_for() -> None:
-    assert bench({"init": [RETRY] * 20}).clients[0].calls == ["init"] * 21
+def test_opening_waits_for_the_coordinator() -> None:
+    assert open_bench({"init": [RETRY] * 20}).clients[0].calls == ["init"] * 21
 
 
 def test_opening_ends_when_stopping() -> None:
-    made = Bench({"init": [RETRY] * 1000})
-    made.going = False
-    assert not made.producer.open()
+    bench = Bench({"init": [RETRY] * 1000})
+    bench.running = False
+    assert not bench.producer.open()
 
 
-def test_a_transactional_id_that_kafka_refuses_is_named() -> None:
+def test_a_refused_transactional_id_is_named() -> None:
     with pytest.raises(ServiceError, match=r"'group\.one' cannot be used: a reason"):
-        bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
+        open_bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
 
 
-def test_what_was_cut_short_is_aborted_on_closing() -> None:
-    made = bench()
+def test_closing_aborts_an_interrupted_transaction() -> None:
+    bench = open_bench()
 
     def fails(_) -> None:
         raise RuntimeError("unforeseen")
 
     with pytest.raises(RuntimeError):
-        made.producer.fill(fails)
-    made.producer.close()
-    assert made.calls == ["begin", "abort"]
+        bench.producer.begin(fails)
+    bench.producer.close()
+    assert bench.calls == ["begin", "abort"]
 
 
-def test_what_was_filled_can_be_aborted_instead() -> None:
-    made = bench({"abort": [RETRY]})
-    assert made.producer.fill(one_message) is None
-    assert made.producer.abort() is TransactionOutcome.ABORTED
-    assert made.producer.ready
-    made.producer.close()
-    assert made.calls == ["begin", "produce", "abort", "abort"]
+def test_an_open_transaction_can_be_aborted() -> None:
+    bench = open_bench({"abort": [RETRY]})
+    assert bench.producer.begin(one_message) is None
+    assert bench.producer.abort() is TransactionOutcome.ABORTED
+    assert bench.producer.ready
+    bench.producer.close()
+    assert bench.calls == ["begin", "produce", "abort", "abort"]
 
 
 def test_an_abort_without_a_known_result_loses_the_client() -> None:
-    made = bench({"abort": [FATAL]})
-    assert made.producer.fill(one_message) is None
-    assert made.producer.abort() is TransactionOutcome.UNKNOWN
-    assert not made.producer.ready
+    bench = open_bench({"abort": [FATAL]})
+    assert bench.producer.begin(one_message) is None
+    assert bench.producer.abort() is TransactionOutcome.UNKNOWN
+    assert not bench.producer.ready
 
 
 def test_closing_after_a_commit_aborts_nothing() -> None:
-    made = bench()
-    made.write()
-    made.producer.close()
-    assert "abort" not in made.calls
+    bench = open_bench()
+    bench.write()
+    bench.producer.close()
+    assert "abort" not in bench.calls
 
 
 def test_a_closed_producer_writes_nothing() -> None:
     with pytest.raises(ServiceError, match="not open"):
-        Bench().producer.fill(one_message)
+        Bench().producer.begin(one_message)

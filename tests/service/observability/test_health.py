@@ -1,4 +1,4 @@
-"""What a process says of itself over HTTP, and what it logs."""
+"""The HTTP endpoints, the health state, and the log format."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def get(server: HttpServer, path: str) -> tuple[int, bytes]:
         return error.code, error.read()
 
 
-def test_a_process_is_not_ready_before_it_has_started(server: HttpServer, health: Health) -> None:
+def test_not_ready_before_start(server: HttpServer, health: Health) -> None:
     status, body = get(server, "/readyz")
     assert (status, json.loads(body)["reasons"]) == (503, ["starting"])
     health.reason("start", None)
     assert get(server, "/readyz") == (200, b'{"ready":true,"reasons":[],"notes":[]}')
 
 
-def test_readiness_says_every_reason_until_it_is_gone(server: HttpServer, health: Health) -> None:
+def test_readyz_lists_all_reasons(server: HttpServer, health: Health) -> None:
     health.reason("start", None)
     health.reason("statistics", "no statistics yet")
     health.reason("statistics", "no statistics yet: version 2 is of another mechanism")
@@ -75,14 +75,14 @@ def test_readiness_says_every_reason_until_it_is_gone(server: HttpServer, health
     assert get(server, "/readyz")[0] == 200
 
 
-def test_a_note_leaves_the_process_ready(server: HttpServer, health: Health) -> None:
+def test_notes_do_not_affect_readiness(server: HttpServer, health: Health) -> None:
     health.reason("start", None)
     health.note("statistics", "version 3 was refused")
     status, body = get(server, "/readyz")
     assert (status, json.loads(body)["notes"]) == (200, ["version 3 was refused"])
 
 
-def test_a_loop_that_does_not_turn_is_neither_alive_nor_ready(server: HttpServer, health: Health, clock: Clock) -> None:
+def test_stale_loop_is_neither_alive_nor_ready(server: HttpServer, health: Health, clock: Clock) -> None:
     health.reason("start", None)
     clock.now = 9.0
     assert get(server, "/healthz")[0] == get(server, "/readyz")[0] == 200
@@ -92,27 +92,27 @@ def test_a_loop_that_does_not_turn_is_neither_alive_nor_ready(server: HttpServer
     assert get(server, "/healthz")[0] == 200
 
 
-def test_a_long_start_is_alive_and_not_ready(server: HttpServer, clock: Clock) -> None:
+def test_long_start_is_alive_but_not_ready(server: HttpServer, clock: Clock) -> None:
     clock.now = 600.0
     assert (get(server, "/healthz")[0], get(server, "/readyz")[0]) == (200, 503)
 
 
-def test_metrics_are_those_of_the_registry(server: HttpServer) -> None:
+def test_metrics_come_from_the_registry(server: HttpServer) -> None:
     status, body = get(server, "/metrics?debug=1")
     assert (status, b"stream_masker_held 1.0" in body) == (200, True)
 
 
-def test_another_path_is_not_found_and_the_right_ones_are_named(server: HttpServer) -> None:
+def test_unknown_path_lists_the_known_ones(server: HttpServer) -> None:
     status, body = get(server, "/")
     assert (status, json.loads(body)["paths"]) == (404, ["/metrics", "/healthz", "/readyz"])
 
 
-def test_a_port_in_use_is_a_configuration_error_that_names_the_way_out(server: HttpServer, health: Health) -> None:
+def test_port_in_use_is_a_configuration_error_with_a_remedy(server: HttpServer, health: Health) -> None:
     with pytest.raises(ConfigurationError, match=rf"127\.0\.0\.1:{server.port} .*http\.port"):
         HttpServer(host="127.0.0.1", port=server.port, health=health, registry=CollectorRegistry())
 
 
-def test_a_stopped_server_frees_its_port(health: Health) -> None:
+def test_stopped_server_frees_its_port(health: Health) -> None:
     with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as first:
         port = first.port
     with HttpServer(host="127.0.0.1", port=port, health=health, registry=CollectorRegistry()) as second:
@@ -121,18 +121,18 @@ def test_a_stopped_server_frees_its_port(health: Health) -> None:
 
 def raised(error: Exception) -> Exception:
     try:
-        raise error  # noqa: TRY301 - an exception with a place
+        raise error  # noqa: TRY301 - an exception with a traceback
     except Exception as caught:
         return caught
 
 
-def test_an_unforeseen_exception_is_told_by_type_and_place_not_by_its_text() -> None:
+def test_unexpected_exception_is_described_by_type_and_location() -> None:
     text = describe(raised(ValueError("E11.9 of patient 4711")))
     assert text.startswith("ValueError at test_health.py:")
     assert "E11" not in text
 
 
-def test_our_own_exceptions_are_told_by_their_text() -> None:
+def test_stream_masker_errors_are_described_by_their_text() -> None:
     assert describe(raised(ServiceError("the topic is missing"))) == "the topic is missing"
 
 
@@ -146,7 +146,7 @@ def stream() -> Iterator[io.StringIO]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_logs_are_one_line_each_without_the_text_of_unforeseen_exceptions(stream: io.StringIO) -> None:
+def test_logs_are_single_lines_without_texts_of_unexpected_exceptions(stream: io.StringIO) -> None:
     log = logging.getLogger("stream_masker.test")
     log.debug("not shown")
     log.info("two\nlines")

@@ -1,15 +1,26 @@
-"""The declared table of metrics, and the metrics made from it."""
+"""The metric definitions, and the metrics that the service sets."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from typing import get_args
 
 import pytest
+from exercised_metrics import (
+    CONCEPTS,
+    NOMINAL,
+    NUMERIC,
+    PARTITIONS,
+    RecordingMetrics,
+    calibrator_metrics,
+    worker_metrics,
+)
 from prometheus_client import CollectorRegistry, generate_latest
 
-from stream_masker.service.observability import metric_definitions
-from stream_masker.service.observability.metric_definitions import TABLE, metrics_table
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.wire.messages import StatisticsSource
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, metrics_table
 from stream_masker.service.observability.metrics import Metrics
 
 
@@ -18,38 +29,38 @@ def worker() -> Metrics:
     return Metrics(CollectorRegistry(), "worker")
 
 
-def shown(metrics: Metrics) -> set[str]:
+def exported_names(metrics: Metrics) -> set[str]:
     return {family.name for family in metrics.registry.collect()}
 
 
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
-def test_a_process_has_exactly_the_metrics_declared_for_it(process: str) -> None:
-    declared = {d.full_name.removesuffix("_total") for d in TABLE if process in d.processes}
-    assert shown(Metrics(CollectorRegistry(), process)) == declared
+def test_process_has_exactly_its_defined_metrics(process: str) -> None:
+    definition = {d.full_name.removesuffix("_total") for d in METRIC_DEFINITIONS if process in d.processes}
+    assert exported_names(Metrics(CollectorRegistry(), process)) == definition
 
 
 def test_names_are_unique_and_well_formed() -> None:
-    names = [d.full_name for d in TABLE]
+    names = [d.full_name for d in METRIC_DEFINITIONS]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"stream_masker_[a-z_]+", name) for name in names)
 
 
-@pytest.mark.parametrize("declared", TABLE, ids=lambda d: d.name)
-def test_counters_and_only_counters_are_totals(declared) -> None:
-    assert declared.name.endswith("_total") == (declared.kind == "counter")
-    assert bool(declared.buckets) == (declared.kind == "histogram")
-    assert declared.help.endswith(".")
+@pytest.mark.parametrize("definition", METRIC_DEFINITIONS, ids=lambda d: d.name)
+def test_counters_and_only_counters_end_in_total(definition) -> None:
+    assert definition.name.endswith("_total") == (definition.kind == "counter")
+    assert bool(definition.buckets) == (definition.kind == "histogram")
+    assert definition.help.endswith(".")
 
 
-def test_the_readme_table_has_every_metric_with_its_labels() -> None:
+def test_metrics_table_has_every_metric_with_its_labels() -> None:
     rows = metrics_table().splitlines()[2:]
-    assert len(rows) == len(TABLE)
-    for declared, row in zip(TABLE, rows, strict=True):
-        assert f"`{declared.full_name}`" in row
-        assert all(f"`{label}`" in row for label in declared.labels)
+    assert len(rows) == len(METRIC_DEFINITIONS)
+    for definition, row in zip(METRIC_DEFINITIONS, rows, strict=True):
+        assert f"`{definition.full_name}`" in row
+        assert all(f"`{label}`" in row for label in definition.labels)
 
 
-def test_counters_gauges_and_histograms_reach_the_exposition(worker: Metrics) -> None:
+def test_counters_gauges_and_histograms_are_exported(worker: Metrics) -> None:
     worker.add("records_in_total", 5)
     worker.add("records_rejected_total", 2, reason="missing")
     worker.set("held", 1)
@@ -61,13 +72,13 @@ def test_counters_gauges_and_histograms_reach_the_exposition(worker: Metrics) ->
     assert "stream_masker_batch_records_count 1.0" in text
 
 
-def test_a_forgotten_metric_shows_no_series(worker: Metrics) -> None:
+def test_forgotten_metric_exports_no_series(worker: Metrics) -> None:
     worker.set("consumer_lag", 7, partition="3")
     worker.forget("consumer_lag")
     assert 'partition="3"' not in generate_latest(worker.registry).decode()
 
 
-def test_what_is_not_declared_cannot_be_measured(worker: Metrics) -> None:
+def test_undefined_metrics_and_labels_are_errors(worker: Metrics) -> None:
     with pytest.raises(KeyError):
         worker.add("no_such_total")
     with pytest.raises(KeyError):
@@ -78,14 +89,63 @@ def test_what_is_not_declared_cannot_be_measured(worker: Metrics) -> None:
         worker.add("records_rejected_total", 1, code="x")
 
 
-def test_two_processes_in_one_program_share_nothing() -> None:
+def test_registries_are_independent() -> None:
     one, other = (Metrics(CollectorRegistry(), "worker") for _ in range(2))
     one.add("records_in_total")
     assert "stream_masker_records_in_total 0.0" in generate_latest(other.registry).decode()
 
 
-@pytest.mark.parametrize("declared", TABLE, ids=lambda d: d.name)
-def test_everything_declared_is_measured_somewhere(declared) -> None:
-    service = Path(metric_definitions.__file__).parent
-    code = [path.read_text() for path in service.rglob("*.py") if path.name != "metrics_table.py"]
-    assert any(f'"{declared.name}"' in text for text in code)
+LABEL_VALUES = {
+    "attribute": {*NOMINAL, *NUMERIC},
+    "first": {*NOMINAL, *NUMERIC},
+    "second": {*NOMINAL, *NUMERIC},
+    "partition": {str(partition) for partition in PARTITIONS},
+    "reason": {*Reason},
+    "outcome": {*TransactionOutcome, "merged", "refused"},
+    "source": {*get_args(StatisticsSource)},
+    "data": {"original", "masked"},
+    "against": {"previous", "baseline"},
+    "kind": {"actual", "target"},
+}
+"""All values that a label can have, for the attributes and partitions of ``exercised_metrics``."""
+
+
+@pytest.fixture(scope="module", params=["worker", "calibrator"])
+def exercised(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RecordingMetrics:
+    """The metrics of each process after its own code has set them."""
+    if request.param == "worker":
+        return worker_metrics()
+    return calibrator_metrics(tmp_path_factory.mktemp("calibrator"))
+
+
+def definitions_of(metrics: Metrics) -> list[MetricDefinition]:
+    names = exported_names(metrics)
+    return [d for d in METRIC_DEFINITIONS if d.full_name.removesuffix("_total") in names]
+
+
+def test_every_metric_is_set_by_the_service(exercised: RecordingMetrics) -> None:
+    assert {call.name for call in exercised.calls} == {d.name for d in definitions_of(exercised)}
+
+
+def test_every_counter_is_counted_unless_no_matrix_was_projected(exercised: RecordingMetrics) -> None:
+    counted = {call.name for call in exercised.calls if call.method == "add" and call.value > 0}
+    counters = {d.name for d in definitions_of(exercised) if d.kind == "counter"}
+    assert counters - counted <= {"psd_projections_total", "statistics_refused_total"}
+
+
+def test_every_exported_series_has_the_defined_labels(exercised: RecordingMetrics) -> None:
+    definitions = {d.full_name.removesuffix("_total"): d for d in definitions_of(exercised)}
+    families = list(exercised.registry.collect())
+    assert {family.name for family in families} == set(definitions)
+    for family in families:
+        assert family.samples, family.name
+        for sample in family.samples:
+            assert sample.labels.keys() - {"le"} == set(definitions[family.name].labels), sample
+
+
+def test_every_label_is_bounded(exercised: RecordingMetrics) -> None:
+    assert {label for d in METRIC_DEFINITIONS for label in d.labels} == LABEL_VALUES.keys()
+    labelled = [(label, value) for call in exercised.calls for label, value in call.labels.items()]
+    assert labelled
+    assert [(label, value) for label, value in labelled if value not in LABEL_VALUES[label]] == []
+    assert not {value for _, value in labelled} & set(CONCEPTS)

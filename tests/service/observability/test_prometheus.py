@@ -1,6 +1,6 @@
-"""A real Prometheus scrapes a worker's and a calibrator's page: what is documented is what can be queried.
+"""A real Prometheus scrapes the metrics of a worker and a calibrator: documented metrics can be queried.
 
-``STREAM_MASKER_REQUIRE_PROMETHEUS=1`` makes the lack of Prometheus a failure where it otherwise is a skip.
+With ``STREAM_MASKER_REQUIRE_PROMETHEUS=1`` the tests fail instead of being skipped if Prometheus is not available.
 """
 
 from __future__ import annotations
@@ -23,11 +23,21 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.service.calibrator.metrics import show_drift, show_statistics, show_utility, show_window
-from stream_masker.service.calibrator.session import prepare_session
+from stream_masker.service.calibrator.metrics import (
+    initialise_counters,
+    set_drift_metrics,
+    set_statistics_metrics,
+    set_utility_metrics,
+    set_window_metrics,
+)
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.observability.metric_definitions import METRIC_PREFIX, TABLE, MetricDefinition, ProcessName
+from stream_masker.service.observability.metric_definitions import (
+    METRIC_DEFINITIONS,
+    METRIC_PREFIX,
+    MetricDefinition,
+    ProcessName,
+)
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
@@ -55,7 +65,7 @@ def statistics(columns: tuple[list[str], ...], version: int, previous: Statistic
 
 
 def worker() -> Metrics:
-    """The metrics of a worker after a few transactions."""
+    """Return the metrics of a worker after a few transactions."""
     metrics = Metrics(CollectorRegistry(), "worker")
     report = WorkerReport(metrics, Health())
     report.start()
@@ -81,17 +91,17 @@ NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([
 
 
 def calibrator() -> Metrics:
-    """The metrics of a calibrator that has published three versions."""
+    """Return the metrics of a calibrator that has published three versions."""
     metrics = Metrics(CollectorRegistry(), "calibrator")
-    prepare_session(metrics)
+    initialise_counters(metrics)
     first = statistics(BEFORE, 1)
     latest = replace(statistics(NOW, 3, previous=first), numeric=NUMBERS)
     masked = replace(statistics(MASKED, 3), numeric=NUMBERS)
-    show_window(metrics, latest)
-    show_statistics(metrics, masked, data="masked")
-    show_utility(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
-    show_drift(metrics, drift_between(latest, first, [D, D]), against="previous")
-    show_drift(metrics, drift_between(latest, first, [D, D]), against="baseline")
+    set_window_metrics(metrics, latest)
+    set_statistics_metrics(metrics, masked, data="masked")
+    set_utility_metrics(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
+    set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
+    set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     metrics.add("blocks_read_total", 12, outcome="merged")
     metrics.add("statistics_published_total", 3, source="blocks")
     metrics.set("window_blocks", 12)
@@ -108,7 +118,7 @@ def in_force(metrics: Metrics) -> None:
 
 @dataclass(frozen=True)
 class Scraped:
-    """Both processes' metrics, the ports that serve them, and the Prometheus that has scraped these."""
+    """The metrics of both processes, the ports that serve them, and the Prometheus server that scraped them."""
 
     metrics: Mapping[str, Metrics]
     ports: Mapping[str, int]
@@ -129,39 +139,39 @@ def served(metrics: Metrics) -> HttpServer:
     return HttpServer(host="127.0.0.1", port=0, health=Health(), registry=metrics.registry)
 
 
-def series_of(declared: MetricDefinition) -> dict[str, set[str]]:
-    """The names that a declared metric has in queries, each with its labels."""
-    suffixes = HISTOGRAM if declared.kind == "histogram" else {"": set[str]()}
-    return {declared.full_name + suffix: {*declared.labels, *more} for suffix, more in suffixes.items()}
+def series_of(definition: MetricDefinition) -> dict[str, set[str]]:
+    """Return the query names of a metric, each with its labels."""
+    suffixes = HISTOGRAM if definition.kind == "histogram" else {"": set[str]()}
+    return {definition.full_name + suffix: {*definition.labels, *more} for suffix, more in suffixes.items()}
 
 
-def created(declared: MetricDefinition) -> set[str]:
-    """The time of a series' first event, which the client library adds to counters and histograms."""
-    return set() if declared.kind == "gauge" else {declared.full_name.removesuffix("_total") + "_created"}
+def created(definition: MetricDefinition) -> set[str]:
+    """Return the creation-time series that the client library adds to counters and histograms."""
+    return set() if definition.kind == "gauge" else {definition.full_name.removesuffix("_total") + "_created"}
 
 
-EVERY = [(process, declared) for declared in TABLE for process in declared.processes]
+EVERY = [(process, definition) for definition in METRIC_DEFINITIONS for process in definition.processes]
 
 
-@pytest.mark.parametrize(("process", "declared"), EVERY, ids=[f"{process}-{d.name}" for process, d in EVERY])
-def test_a_metric_is_queried_by_its_documented_name_and_labels(
-    scraped: Scraped, process: ProcessName, declared: MetricDefinition
+@pytest.mark.parametrize(("process", "definition"), EVERY, ids=[f"{process}-{d.name}" for process, d in EVERY])
+def test_metric_has_its_documented_name_and_labels(
+    scraped: Scraped, process: ProcessName, definition: MetricDefinition
 ) -> None:
-    for name, labels in series_of(declared).items():
+    for name, labels in series_of(definition).items():
         found = scraped.prometheus.query(f'{name}{{job="{process}"}}')
         assert found, name
         assert {frozenset(series.labels) for series in found} == {frozenset(labels | OF_PROMETHEUS)}
 
 
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
-def test_no_name_is_shown_that_is_not_documented(scraped: Scraped, process: ProcessName) -> None:
+def test_no_undocumented_metric_is_exported(scraped: Scraped, process: ProcessName) -> None:
     shown = {series.name for series in scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')}
-    of_process = [declared for declared in TABLE if process in declared.processes]
-    assert shown == {name for declared in of_process for name in (*series_of(declared), *created(declared))}
+    of_process = [definition for definition in METRIC_DEFINITIONS if process in definition.processes]
+    assert shown == {name for definition in of_process for name in (*series_of(definition), *created(definition))}
 
 
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
-def test_every_series_arrives_with_its_value(scraped: Scraped, process: ProcessName) -> None:
+def test_prometheus_stores_every_series_with_its_value(scraped: Scraped, process: ProcessName) -> None:
     found = scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')
     held = [sample for family in scraped.metrics[process].registry.collect() for sample in family.samples]
     assert {(one.name, own_labels(one)): one.value for one in found} == pytest.approx(
@@ -174,12 +184,12 @@ def own_labels(series: prometheus.Series) -> frozenset[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
-def test_promtool_has_nothing_against_the_page(scraped: Scraped, process: ProcessName) -> None:
+def test_promtool_accepts_the_metrics(scraped: Scraped, process: ProcessName) -> None:
     page = prometheus.fetch(f"http://127.0.0.1:{scraped.ports[process]}/metrics")
     assert METRIC_PREFIX.encode() in page
     assert prometheus.complaints(page) == ""
 
 
-def test_promtool_would_tell_of_a_metric_that_breaks_the_conventions() -> None:
+def test_promtool_detects_a_violation_of_the_conventions() -> None:
     prometheus.required()
     assert "help" in prometheus.complaints(b"# TYPE stream_masker_bare gauge\nstream_masker_bare 1\n")

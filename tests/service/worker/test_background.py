@@ -1,4 +1,4 @@
-"""Slow steps: the group is served while they last."""
+"""Background tasks: the main thread polls the group while they run."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from stream_masker.service.worker.background import BackgroundRunner, SerialExec
 
 
 class Bench:
-    """Serving ends the step after ``lasting`` times."""
+    """The task ends after ``lasting`` polls; each advances the clock by 250 s."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, lasting: int = 3) -> None:
-        monkeypatch.setattr(background, "PATIENCE", 0.001)
-        monkeypatch.setattr(background, "SERVE_EVERY", 0.001)
-        self.now, self.served, self.turns, self.lasting = 0.0, 0, 0, lasting
+        monkeypatch.setattr(background, "POLL_AFTER_SECONDS", 0.001)
+        monkeypatch.setattr(background, "POLL_EVERY_SECONDS", 0.001)
+        self.now, self.polls, self.beats, self.lasting = 0.0, 0, 0, lasting
         self.over = threading.Event()
-        self.aside = BackgroundRunner(serve=self.serve, turn=self.turn, clock=lambda: self.now)
+        self.background = BackgroundRunner(poll=self.poll, beat=self.beat, clock=lambda: self.now)
 
-    def serve(self) -> None:
-        self.served += 1
+    def poll(self) -> None:
+        self.polls += 1
         self.now += 250
-        if self.served == self.lasting:
+        if self.polls == self.lasting:
             self.over.set()
 
-    def turn(self) -> None:
-        self.turns += 1
+    def beat(self) -> None:
+        self.beats += 1
 
-    def step(self) -> str:
+    def task(self) -> str:
         assert self.over.wait(60)
         return threading.current_thread().name
 
 
-def test_a_slow_step_is_taken_elsewhere_and_the_group_is_served_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_task_runs_on_another_thread_while_the_group_is_polled(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
-    assert bench.aside.run(bench.step).startswith("masking")
-    assert bench.served >= bench.lasting
+    assert bench.background.run(bench.task).startswith("masking")
+    assert bench.polls >= bench.lasting
 
 
-def test_a_quick_step_is_not_waited_for() -> None:
-    made = BackgroundRunner(serve=lambda: pytest.fail("served"), turn=lambda: pytest.fail("turned"))
-    assert made.run(lambda: 7) == 7
+def test_a_quick_task_ends_before_the_first_poll() -> None:
+    runner = BackgroundRunner(poll=lambda: pytest.fail("polled"), beat=lambda: pytest.fail("beat"))
+    assert runner.run(lambda: 7) == 7
 
 
-def test_something_else_is_done_until_a_step_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_calling_thread_may_work_until_a_task_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, looks = Bench(monkeypatch), []
 
     def meanwhile(done) -> None:
@@ -54,32 +54,32 @@ def test_something_else_is_done_until_a_step_is_over(monkeypatch: pytest.MonkeyP
         while not done():
             pass
 
-    assert bench.aside.run(bench.step, meanwhile).startswith("masking")
-    assert (looks, bench.served) == ([(False, "MainThread")], 0)
+    assert bench.background.run(bench.task, meanwhile).startswith("masking")
+    assert (looks, bench.polls) == ([(False, "MainThread")], 0)
 
 
-def test_what_a_step_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exception_of_a_task_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
-        Bench(monkeypatch).aside.run(lambda: 1 / 0)
+        Bench(monkeypatch).background.run(lambda: 1 / 0)
 
 
-def test_a_step_is_given_up_after_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, lasting=10)
     with pytest.raises(TimeoutError):
-        bench.aside.wait(SerialExecutor("stuck").submit(bench.step), lambda: 600)
-    assert 3 <= bench.served < 10
+        bench.background.wait(SerialExecutor("stuck").submit(bench.task), lambda: 600)
+    assert 3 <= bench.polls < 10
     bench.over.set()
 
 
-def test_a_limit_may_shrink_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_may_shrink_during_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, lasting=10)
     with pytest.raises(TimeoutError):
-        bench.aside.wait(SerialExecutor("stuck").submit(bench.step), lambda: 100 if bench.served > 4 else 1e9)
-    assert bench.served == 5
+        bench.background.wait(SerialExecutor("stuck").submit(bench.task), lambda: 100 if bench.polls > 4 else 1e9)
+    assert bench.polls == 5
     bench.over.set()
 
 
-def test_a_step_that_never_ends_shows_no_life_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_no_heartbeats_for_a_task_that_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, lasting=10)
-    bench.aside.run(bench.step)
-    assert (bench.turns, bench.served >= 10) == (3, True)
+    bench.background.run(bench.task)
+    assert (bench.beats, bench.polls >= 10) == (3, True)

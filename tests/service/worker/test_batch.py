@@ -1,4 +1,4 @@
-"""Batches: gathered by partition, masked in order, every outcome written once."""
+"""Batches: messages by partition, masking in order, writing every outcome once."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LIMITS = BatchLimits(records=10, size=1000, delay=1)
 
 class FakeMessage:
     def __init__(self, partition: int, offset: int, value: bytes | None = b"v" * 10) -> None:
-        self.place = (partition, offset)
+        self.location = (partition, offset)
         self.content = value
 
     def partition(self) -> int:
-        return self.place[0]
+        return self.location[0]
 
     def offset(self) -> int:
-        return self.place[1]
+        return self.location[1]
 
     def value(self) -> bytes | None:
         return self.content
@@ -46,18 +46,18 @@ class FakeMessage:
         return b"key"
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return None if self.place[1] % 2 else [("h", b"1")]
+        return None if self.location[1] % 2 else [("h", b"1")]
 
     def timestamp(self) -> tuple[int, int]:
-        return 1, 1_700_000_000_000 + self.place[1]
+        return 1, 1_700_000_000_000 + self.location[1]
 
     def __len__(self) -> int:
         return len(self.content or b"")
 
 
-def gathered(*places: tuple[int, int]) -> MessageBatch:
+def gathered(*locations: tuple[int, int]) -> MessageBatch:
     batch = MessageBatch(LIMITS)
-    batch.add([FakeMessage(*place) for place in places], partitions={0, 1})
+    batch.add([FakeMessage(*location) for location in locations], partitions={0, 1})
     return batch
 
 
@@ -69,11 +69,11 @@ def test_messages_are_grouped_by_partition_in_order() -> None:
     assert (batch.records, batch.size) == (4, 40)
 
 
-def test_messages_of_other_partitions_are_passed_over() -> None:
+def test_messages_of_other_partitions_are_ignored() -> None:
     assert gathered((7, 1), (0, 3)).next_offsets() == {0: 4}
 
 
-def test_a_partition_given_up_leaves_nothing_behind() -> None:
+def test_dropping_a_partition_removes_all_its_messages() -> None:
     batch = gathered((1, 7), (0, 3), (1, 8))
     batch.drop([1, 5])
     assert batch.next_offsets() == {0: 4}
@@ -96,23 +96,23 @@ def test_a_tombstone_is_a_record_of_no_bytes() -> None:
     assert (batch.records, batch.size) == (1, 0)
 
 
-def test_room_is_what_records_and_bytes_leave() -> None:
-    assert MessageBatch(LIMITS, mean=10).room == 10
-    assert MessageBatch(LIMITS, mean=400).room == 2
-    assert MessageBatch(LIMITS, mean=100_000).room == 1
+def test_room_is_limited_by_records_and_by_bytes() -> None:
+    assert MessageBatch(LIMITS, mean_size=10).room == 10
+    assert MessageBatch(LIMITS, mean_size=400).room == 2
+    assert MessageBatch(LIMITS, mean_size=100_000).room == 1
     assert gathered((0, 0), (0, 1)).room == 8
-    big = MessageBatch(LIMITS, mean=1)
+    big = MessageBatch(LIMITS, mean_size=1)
     big.add([FakeMessage(0, 0, b"x" * 300)], partitions={0})
     assert big.room == 2
 
 
 @pytest.mark.parametrize("wrong", [{"records": 0}, {"size": 0}, {"delay": 0}])
-def test_limits_that_no_batch_can_meet_are_refused(wrong: dict[str, int]) -> None:
+def test_impossible_limits_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ParameterError):
         BatchLimits(**wrong)
 
 
-def test_messages_become_columns() -> None:
+def test_messages_are_converted_to_columns() -> None:
     messages = [FakeMessage(2, 5, b"v"), FakeMessage(2, 6)]
     columns = to_inputs(messages, headers=True)
     assert columns.record(0) == InputRecord(offset=5, value=b"v", key=b"key", headers=(), timestamp=1_700_000_000_005)
@@ -121,7 +121,7 @@ def test_messages_become_columns() -> None:
 
 
 class Unreadable(FakeMessage):
-    """A message with a header whose name is not UTF-8, as confluent-kafka makes it: what it gives later is not safe."""
+    """A message with a header name that is not UTF-8: like confluent-kafka, it fails once and is unsafe afterwards."""
 
     names: list[tuple[str, bytes | None]] | None = None
 
@@ -137,7 +137,7 @@ class Unreadable(FakeMessage):
         self.content = value
 
 
-def test_a_message_whose_headers_cannot_be_read_is_set_apart_where_headers_matter() -> None:
+def test_a_message_with_unreadable_headers_becomes_unreadable_if_headers_are_used() -> None:
     messages = [FakeMessage(2, 5, b"v"), Unreadable(2, 6, b"v"), Unreadable(2, 7, None), FakeMessage(2, 8, b"v")]
     assert to_inputs(messages, headers=False).values == [b"v", b"v", None, b"v"]
     for _ in range(2):
@@ -167,45 +167,45 @@ class FakeMasker:
         return result_of([])
 
 
-def test_partitions_are_masked_at_once_where_there_are_no_groups() -> None:
+def test_all_partitions_are_masked_at_once_without_groups() -> None:
     masker = FakeMasker(needs_group=False)
-    done = mask_batch(
+    batch_result = mask_batch(
         masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4, may_hold=lambda messages: True
     )
     assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
-    assert (list(done.results), done.short) == ([1, 0], {})
+    assert (list(batch_result.results), batch_result.shortfalls) == ([1, 0], {})
 
 
-def test_too_small_a_group_has_no_result_and_can_be_taken_out_of_the_batch() -> None:
+def test_a_group_that_is_too_small_has_no_result_and_can_be_removed_from_the_batch() -> None:
     batch = gathered((1, 7), (0, 3), (1, 8))
-    done = mask_batch(
+    batch_result = mask_batch(
         FakeMasker(), "discharges", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2
     )
-    assert (list(done.results), done.short) == ([0], {1: GroupShortfall(0, 2, 5)})
-    assert [message.offset() for message in batch.take_out(1, 0)] == [7, 8]
+    assert (list(batch_result.results), batch_result.shortfalls) == ([0], {1: GroupShortfall(0, 2, 5)})
+    assert [message.offset() for message in batch.remove_from(1, 0)] == [7, 8]
     assert (batch.records, batch.next_offsets()) == (1, {0: 4})
 
 
-def test_groups_of_a_partition_are_masked_one_by_one_until_one_is_too_small() -> None:
+def test_the_groups_of_a_partition_are_masked_in_turn_until_one_is_too_small() -> None:
     batch, masker = MessageBatch(BatchLimits()), FakeMasker()
     for offsets in ((1, 2, 3), (4, 5), (6, 7, 8)):
         batch.add_group([FakeMessage(0, offset) for offset in offsets], partition=0)
     batch.add_group([FakeMessage(1, 9)], partition=1)
-    done = mask_batch(masker, "in", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2)
+    batch_result = mask_batch(masker, "in", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2)
     assert [call[1:3] for call in masker.calls] == [(0, [1, 2, 3]), (0, [4, 5]), (1, [9])]
-    assert (set(done.results), done.short) == ({0, 1}, {0: GroupShortfall(3, 2, 5)})
-    assert [message.offset() for message in batch.take_out(0, 3)] == [4, 5, 6, 7, 8]
+    assert (set(batch_result.results), batch_result.shortfalls) == ({0, 1}, {0: GroupShortfall(3, 2, 5)})
+    assert [message.offset() for message in batch.remove_from(0, 3)] == [4, 5, 6, 7, 8]
     assert (batch.records, batch.next_offsets()) == (4, {0: 4, 1: 10})
     assert [[message.offset() for message in group] for group in batch.groups(0)] == [[1, 2, 3]]
     batch.drop([0, 5])
     assert (batch.records, batch.size, batch.next_offsets()) == (1, len(FakeMessage(1, 9)), {1: 10})
 
 
-def test_each_partition_is_masked_for_itself_in_the_order_of_offsets() -> None:
+def test_each_partition_is_masked_separately_in_the_order_of_offsets() -> None:
     masker = FakeMasker()
-    done = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
+    batch_result = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
     assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
-    assert (set(done.results), done.short) == ({0, 1}, {})
+    assert (set(batch_result.results), batch_result.shortfalls) == ({0, 1}, {})
 
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
@@ -236,16 +236,16 @@ def block(first: int, tally: Tally) -> Block:
 
 
 class Sent:
-    """Keeps what is sent; refuses values longer than ``most``."""
+    """Records sent messages; refuses values longer than ``limit``."""
 
-    def __init__(self, most: int = 10_000) -> None:
-        self.most = most
+    def __init__(self, limit: int = 10_000) -> None:
+        self.limit = limit
         self.messages: list[tuple[object, ...]] = []
 
     def __call__(self, topic, partition, messages) -> list[int]:
         too_large = []
         for index, (value, key, timestamp, headers) in enumerate(messages):
-            if len(value or b"") > self.most:
+            if len(value or b"") > self.limit:
                 too_large.append(index)
             else:
                 self.messages.append((topic, value, key, partition, timestamp, headers))
@@ -256,14 +256,14 @@ class Sent:
 
 
 def write(
-    outcomes: list[RecordOutcome], blocks: list[Block] | None = None, *, most: int = 10_000
+    outcomes: list[RecordOutcome], blocks: list[Block] | None = None, *, limit: int = 10_000
 ) -> tuple[Sent, TransactionCounts]:
-    sent, written = Sent(most), TransactionCounts()
+    sent, written = Sent(limit), TransactionCounts()
     TransactionWriter(OUTPUTS, sent, written).write({3: result_of(outcomes, blocks or [])})
     return sent, written
 
 
-def test_a_masked_record_keeps_partition_order_time_key_and_headers() -> None:
+def test_a_masked_record_keeps_partition_order_timestamp_key_and_headers() -> None:
     sent, written = write([masked(0), masked(1)])
     assert sent.to("out") == [
         ("out", b"{}", b"k", 3, 99, [("v", b"1")]),
@@ -272,18 +272,18 @@ def test_a_masked_record_keeps_partition_order_time_key_and_headers() -> None:
     assert (written.masked, written.records) == (2, 2)
 
 
-def test_a_record_without_a_time_gets_the_present_one() -> None:
+def test_a_record_without_a_timestamp_gets_the_current_time() -> None:
     sent, _ = write([Masked(0, b"{}", None, [], -1)])
     assert sent.to("out")[0][4] == 0
 
 
-def test_a_tombstone_stays_one() -> None:
+def test_a_tombstone_is_written_as_a_tombstone() -> None:
     sent, written = write([masked(0, None)])
     assert sent.to("out")[0][1] is None
     assert (written.tombstones, written.masked, written.records) == (1, 0, 1)
 
 
-def test_a_rejection_says_why_and_where() -> None:
+def test_a_rejection_gives_the_reason_and_the_location() -> None:
     sent, written = write([Rejected(8, "missing", "diagnoses.principal.code")])
     [(_, value, key, partition, _, headers)] = sent.to("bad")
     assert orjson.loads(value) == {
@@ -299,24 +299,24 @@ def test_a_rejection_says_why_and_where() -> None:
     assert sent.to("out") == []
 
 
-def test_a_masked_record_larger_than_kafka_takes_is_rejected() -> None:
-    sent, written = write([masked(0), masked(1, b"x" * 500), masked(2)], most=300)
+def test_a_masked_record_that_is_too_large_is_rejected() -> None:
+    sent, written = write([masked(0), masked(1, b"x" * 500), masked(2)], limit=300)
     assert [m[4] for m in sent.to("out")] == [99, 101]
     assert [orjson.loads(m[1])["reason"] for m in sent.to("bad")] == ["too_large"]
     assert (written.masked, written.rejected, written.records) == (2, {"too_large": 1}, 3)
 
 
-def test_rejections_of_all_kinds_stand_in_the_order_of_their_records() -> None:
+def test_rejections_of_all_kinds_are_in_the_order_of_their_records() -> None:
     long = b"x" * 500
     outcomes = [masked(0, long), Rejected(1, "missing"), masked(2, None), masked(3, long), Rejected(4, "empty")]
-    sent, written = write([*outcomes, masked(5)], most=300)
+    sent, written = write([*outcomes, masked(5)], limit=300)
     assert [m[4] for m in sent.to("out")] == [101, 104]
     assert [orjson.loads(m[1])["offset"] for m in sent.to("bad")] == [0, 1, 3, 4]
     assert (written.masked, written.tombstones, written.records) == (1, 1, 6)
     assert written.rejected == {"too_large": 2, "missing": 1, "empty": 1}
 
 
-def test_blocks_go_to_the_one_partition_under_their_key_and_their_tallies_add_up() -> None:
+def test_blocks_go_to_one_partition_with_their_key_and_their_tallies_are_summed() -> None:
     sent, written = write([], [block(4, Tally(truncated=2, unsigned=1)), block(9, Tally(truncated=3))])
     assert [(m[2], m[3]) for m in sent.to("blocks")] == [(b"in:3:4", 0), (b"in:3:9", 0)]
     assert orjson.loads(sent.to("blocks")[0][1])["configuration"] == "0123456789abcdef"
@@ -324,7 +324,7 @@ def test_blocks_go_to_the_one_partition_under_their_key_and_their_tallies_add_up
     assert written.tallies == {"principal": Tally(truncated=5, unsigned=1)}
 
 
-def test_a_block_larger_than_kafka_takes_is_left_out_and_counted() -> None:
-    sent, written = write([masked(0)], [block(4, Tally())], most=100)
+def test_a_block_that_is_too_large_is_left_out_and_counted() -> None:
+    sent, written = write([masked(0)], [block(4, Tally())], limit=100)
     assert (sent.to("blocks"), written.blocks, written.blocks_left_out) == ([], 0, 1)
     assert written.masked == 1

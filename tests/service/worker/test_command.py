@@ -1,4 +1,4 @@
-"""The worker's command where no broker answers."""
+"""The worker's command without a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from processes import Processes
 from workers import get, http_port, setting
 
 
-def test_the_command_waits_for_a_broker_and_says_so(tmp_path: Path) -> None:
+def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
     here = setting("127.0.0.1:1", tmp_path)
     with Processes(tmp_path) as processes:
         worker = processes.start("worker", "worker", "--config", str(here.path))
@@ -21,7 +21,7 @@ def test_the_command_waits_for_a_broker_and_says_so(tmp_path: Path) -> None:
         assert worker.wait(60) == 0
 
 
-def test_the_command_says_that_its_port_is_taken(tmp_path: Path) -> None:
+def test_the_command_reports_that_its_port_is_taken(tmp_path: Path) -> None:
     here = setting("127.0.0.1:1", tmp_path)
     with socket.socket() as taken, Processes(tmp_path) as processes:
         taken.bind(("127.0.0.1", 0))

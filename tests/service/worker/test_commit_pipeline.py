@@ -1,4 +1,4 @@
-"""Transactions in two lanes: filled in turn, committed one after the other."""
+"""The commit pipeline: transactions begin on alternating producers and commit one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream_masker.service.worker.commit_pipeline import CommitPipeline
 
 
 class FakeProducer:
-    """Notes its steps in a common log; its commit waits for ``release``."""
+    """Records its steps in a shared list; its commit waits for ``release``."""
 
     def __init__(self, name: str, steps: list[str]) -> None:
         self.name, self.steps = name, steps
@@ -21,36 +21,36 @@ class FakeProducer:
         self.outcome: TransactionOutcome | Exception = TransactionOutcome.COMMITTED
         self.reaches_log = True
 
-    def note(self, step: str) -> None:
+    def record(self, step: str) -> None:
         self.steps.append(f"{step} {self.name}")
 
     def open(self) -> bool:
-        self.note("open")
+        self.record("open")
         self.ready = self.opens
         return self.opens
 
-    def fill(self, produce: Callable[..., None]) -> None:
-        self.note("fill")
+    def begin(self, produce: Callable[..., None]) -> None:
+        self.record("begin")
 
-    def commit(self, offsets: object, group: object, in_log: Callable[[], None]) -> TransactionOutcome:
+    def commit(self, offsets: object, group: object, on_logged: Callable[[], None]) -> TransactionOutcome:
         if self.reaches_log:
-            in_log()
+            on_logged()
         assert self.release.wait(60)
-        self.note("commit")
+        self.record("commit")
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return self.outcome
 
     def abort(self) -> TransactionOutcome:
-        self.note("abort")
+        self.record("abort")
         return TransactionOutcome.ABORTED
 
-    def hurry(self) -> None:
-        self.note("hurry")
+    def expedite(self) -> None:
+        self.record("expedite")
         self.release.set()
 
     def close(self) -> None:
-        self.note("close")
+        self.record("close")
 
     def successor(self) -> FakeProducer:
         return FakeProducer(f"{self.name} again", self.steps)
@@ -60,7 +60,7 @@ class Bench:
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.one, self.two = FakeProducer("one", self.steps), FakeProducer("two", self.steps)
-        self.lanes = CommitPipeline([self.one, self.two])
+        self.pipeline = CommitPipeline([self.one, self.two])
 
 
 @pytest.fixture
@@ -68,33 +68,31 @@ def bench() -> Bench:
     return Bench()
 
 
-def fill(lanes: CommitPipeline) -> None:
-    assert lanes.fill(lambda send: None) is None
+def begin(pipeline: CommitPipeline) -> None:
+    assert pipeline.begin(lambda send: None) is None
 
 
-def test_the_next_lane_is_filled_while_the_last_one_commits(bench: Bench) -> None:
-    fill(bench.lanes)
-    first = bench.lanes.commit([], "group")
+def test_the_next_transaction_begins_while_the_last_one_commits(bench: Bench) -> None:
+    begin(bench.pipeline)
+    first = bench.pipeline.commit([], "group")
     first.in_log.result(60)
-    fill(bench.lanes)
-    assert (bench.steps, first.outcome.done()) == (["fill one", "fill two"], False)
+    begin(bench.pipeline)
+    assert (bench.steps, first.outcome.done()) == (["begin one", "begin two"], False)
     bench.one.release.set()
     assert first.outcome.result(60) is TransactionOutcome.COMMITTED
-    second = bench.lanes.commit([], "group")
-    fill(bench.lanes)
+    second = bench.pipeline.commit([], "group")
+    begin(bench.pipeline)
     bench.two.release.set()
     assert second.outcome.result(60) is TransactionOutcome.COMMITTED
-    assert bench.steps == ["fill one", "fill two", "commit one", "fill one", "commit two"]
+    assert bench.steps == ["begin one", "begin two", "commit one", "begin one", "commit two"]
 
 
 @pytest.mark.parametrize("outcome", [TransactionOutcome.ABORTED, RuntimeError("unforeseen")])
-def test_records_that_never_reach_the_log_are_not_waited_for(
-    bench: Bench, outcome: TransactionOutcome | Exception
-) -> None:
+def test_a_failed_commit_does_not_wait_for_the_log(bench: Bench, outcome: TransactionOutcome | Exception) -> None:
     bench.one.reaches_log, bench.one.outcome = False, outcome
     bench.one.release.set()
-    fill(bench.lanes)
-    commit = bench.lanes.commit([], "group")
+    begin(bench.pipeline)
+    commit = bench.pipeline.commit([], "group")
     commit.in_log.result(60)
     if isinstance(outcome, Exception):
         with pytest.raises(RuntimeError):
@@ -103,53 +101,53 @@ def test_records_that_never_reach_the_log_are_not_waited_for(
         assert commit.outcome.result(60) is outcome
 
 
-def test_what_was_filled_last_is_what_is_aborted_and_its_lane_is_filled_again(bench: Bench) -> None:
+def test_an_abort_ends_the_last_transaction_and_its_producer_begins_the_next_one(bench: Bench) -> None:
     bench.one.release.set()
-    fill(bench.lanes)
-    bench.lanes.commit([], "group").outcome.result(60)
-    fill(bench.lanes)
-    assert bench.lanes.abort().result(60) is TransactionOutcome.ABORTED
-    fill(bench.lanes)
-    assert bench.steps == ["fill one", "commit one", "fill two", "abort two", "fill two"]
+    begin(bench.pipeline)
+    bench.pipeline.commit([], "group").outcome.result(60)
+    begin(bench.pipeline)
+    assert bench.pipeline.abort().result(60) is TransactionOutcome.ABORTED
+    begin(bench.pipeline)
+    assert bench.steps == ["begin one", "commit one", "begin two", "abort two", "begin two"]
 
 
-def test_only_a_producer_that_is_lost_is_opened_again(bench: Bench) -> None:
+def test_only_a_producer_that_is_not_ready_is_opened(bench: Bench) -> None:
     bench.two.ready = False
-    assert bench.lanes.open()
+    assert bench.pipeline.open()
     assert bench.steps == ["open two"]
 
 
 def test_opening_ends_when_stopping(bench: Bench) -> None:
     bench.one.ready = bench.one.opens = False
-    assert not bench.lanes.open()
+    assert not bench.pipeline.open()
 
 
-def test_a_producer_that_is_stuck_is_replaced_and_the_other_lane_goes_on(bench: Bench) -> None:
-    fill(bench.lanes)
-    stuck = bench.lanes.commit([], "group")
-    fill(bench.lanes)
-    assert bench.lanes.forsake() is TransactionOutcome.UNKNOWN
-    assert bench.lanes.abort().result(60) is TransactionOutcome.ABORTED
+def test_a_producer_that_is_stuck_is_replaced_and_the_other_one_continues(bench: Bench) -> None:
+    begin(bench.pipeline)
+    stuck = bench.pipeline.commit([], "group")
+    begin(bench.pipeline)
+    assert bench.pipeline.abandon() is TransactionOutcome.UNKNOWN
+    assert bench.pipeline.abort().result(60) is TransactionOutcome.ABORTED
     assert not stuck.outcome.done()
     for _ in range(2):
-        fill(bench.lanes)
+        begin(bench.pipeline)
         bench.two.release.set()
-        bench.lanes.commit([], "group")
-    assert bench.steps[:4] == ["fill one", "fill two", "abort two", "fill two"]
-    assert bench.steps[-1] == "fill one again"
+        bench.pipeline.commit([], "group")
+    assert bench.steps[:4] == ["begin one", "begin two", "abort two", "begin two"]
+    assert bench.steps[-1] == "begin one again"
     bench.one.release.set()
 
 
-def test_a_stuck_abort_is_replaced_too(bench: Bench) -> None:
-    fill(bench.lanes)
-    bench.lanes.abort()
-    bench.lanes.forsake()
-    fill(bench.lanes)
-    assert bench.steps[-1] == "fill one again"
+def test_a_producer_whose_abort_is_stuck_is_replaced(bench: Bench) -> None:
+    begin(bench.pipeline)
+    bench.pipeline.abort()
+    bench.pipeline.abandon()
+    begin(bench.pipeline)
+    assert bench.steps[-1] == "begin one again"
 
 
-def test_closing_hurries_what_is_committing_and_waits_for_it(bench: Bench) -> None:
-    fill(bench.lanes)
-    bench.lanes.commit([], "group")
-    bench.lanes.close()
-    assert bench.steps == ["fill one", "hurry one", "hurry two", "commit one", "close one", "close two"]
+def test_closing_expedites_the_pending_commit_and_waits_for_it(bench: Bench) -> None:
+    begin(bench.pipeline)
+    bench.pipeline.commit([], "group")
+    bench.pipeline.close()
+    assert bench.steps == ["begin one", "expedite one", "expedite two", "commit one", "close one", "close two"]

@@ -1,4 +1,4 @@
-"""The worker on librdkafka's broker in memory, which the demonstration uses: transactions, group, statistics."""
+"""The worker on librdkafka's mock broker, which the demonstration uses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from workers import Setting, running, setting
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Setting]:
     with mock_broker() as bootstrap:
-        made = setting(bootstrap, tmp_path)
+        here = setting(bootstrap, tmp_path)
         admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-        for topic in made.topics.values():
+        for topic in here.topics.values():
             admin.list_topics(topic, timeout=10)
-        yield made
+        yield here
 
 
 def test_the_worker_holds_and_then_masks_everything_once(here: Setting) -> None:

@@ -1,4 +1,4 @@
-"""What the worker needs of topics and of its clients' properties."""
+"""The checks of the worker's topics, and the properties of its clients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stream_masker.service.configuration import Configuration, parse_configurati
 from stream_masker.service.configuration.model import TopicsSection
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.worker.client_properties import (
+    consumer_group_id,
     consumer_properties,
-    group_of,
     producer_properties,
-    reader_properties,
+    statistics_properties,
     transactional_ids,
 )
-from stream_masker.service.worker.partitions import PartitionCounts, checked, find_partitions
+from stream_masker.service.worker.partitions import PartitionCounts, check_partitions, find_partitions
 
 TOPICS = TopicsSection()
 COUNTS = {
@@ -41,23 +41,26 @@ mechanism: {reference: mean}
     return parse_configuration(yaml.safe_load(base + text))
 
 
-def test_the_partitions_of_the_worker_s_topics_are_found() -> None:
-    assert checked(COUNTS, TOPICS) == PartitionCounts(input=4, output=4, rejected=2, statistics=1)
+def test_the_partitions_of_the_worker_s_topics_are_counted() -> None:
+    assert check_partitions(COUNTS, TOPICS) == PartitionCounts(input=4, output=4, rejected=2, statistics=1)
 
 
-def test_missing_topics_are_named_with_the_command_that_makes_them() -> None:
+def test_missing_topics_are_named_with_the_command_that_creates_them() -> None:
     there = {TOPICS.input: 4, TOPICS.output: 0, TOPICS.calibration: 1, TOPICS.statistics: 1}
-    with pytest.raises(ServiceError, match=rf"{TOPICS.output}, {TOPICS.rejected}; stream-masker topics"):
-        checked(there, TOPICS)
+    with pytest.raises(
+        ServiceError,
+        match=rf"topics do not exist: {TOPICS.output}, {TOPICS.rejected}; stream-masker topics creates them",
+    ):
+        check_partitions(there, TOPICS)
 
 
 def test_an_output_with_fewer_partitions_than_the_input_is_refused() -> None:
     with pytest.raises(ServiceError, match="has 3 partitions and discharges has 4"):
-        checked({**COUNTS, TOPICS.output: 3}, TOPICS)
+        check_partitions({**COUNTS, TOPICS.output: 3}, TOPICS)
 
 
-def test_more_partitions_of_the_output_are_fine() -> None:
-    assert checked({**COUNTS, TOPICS.output: 9}, TOPICS).output == 9
+def test_the_output_may_have_more_partitions() -> None:
+    assert check_partitions({**COUNTS, TOPICS.output: 9}, TOPICS).output == 9
 
 
 class FakeClient:
@@ -73,30 +76,30 @@ class FakeClient:
         )
 
 
-def test_a_broker_is_waited_for() -> None:
-    told: list[str] = []
-    found = find_partitions(FakeClient(2), TOPICS, wait=lambda reason: told.append(reason) or True)
+def test_the_worker_waits_for_a_broker() -> None:
+    reasons: list[str] = []
+    found = find_partitions(FakeClient(2), TOPICS, wait=lambda reason: reasons.append(reason) or True)
     assert found is not None
-    assert told == ["no broker answers: connection refused"] * 2
+    assert reasons == ["no broker answers: connection refused"] * 2
 
 
 def test_waiting_for_a_broker_ends_when_stopping() -> None:
     assert find_partitions(FakeClient(10), TOPICS, wait=lambda _: False) is None
 
 
-def test_what_exactly_once_depends_on_is_not_for_the_configuration() -> None:
+def test_properties_that_exactly_once_depends_on_cannot_be_configured() -> None:
     given = configuration(
         "kafka: {properties: {enable.idempotence: false, partition.assignment.strategy: range, "
         "delivery.report.only.error: false}}"
     )
     consumer, producer = consumer_properties(given), producer_properties(given, "group.one")
-    assert consumer["isolation.level"] == reader_properties(given)["isolation.level"] == "read_committed"
+    assert consumer["isolation.level"] == statistics_properties(given)["isolation.level"] == "read_committed"
     assert consumer["enable.auto.commit"] is False
     assert consumer["partition.assignment.strategy"] == "cooperative-sticky"
     assert (producer["enable.idempotence"], producer["transactional.id"]) == (True, "group.one")
 
 
-def test_a_static_member_is_known_by_its_instance() -> None:
+def test_a_static_member_is_identified_by_its_instance() -> None:
     static = configuration("worker: {instance: pod-3, static_member: true}")
     assert consumer_properties(static)["group.instance.id"] == "pod-3"
     assert "group.instance.id" not in consumer_properties(configuration("worker: {instance: pod-3}"))
@@ -104,7 +107,7 @@ def test_a_static_member_is_known_by_its_instance() -> None:
         configuration("worker: {static_member: true}")
 
 
-def test_everything_else_is() -> None:
+def test_other_properties_can_be_configured() -> None:
     given = configuration(
         "kafka: {properties: {compression.type: zstd, linger.ms: 50, auto.offset.reset: latest, "
         "transaction.timeout.ms: 30000}}"
@@ -128,22 +131,22 @@ def test_the_producer_s_queue_holds_a_batch() -> None:
     assert producer["queue.buffering.max.kbytes"] * 1024 >= 4 * 200_000_000 - 1024
 
 
-def test_the_protocol_of_kip_848_has_no_assignor_of_the_client_s() -> None:
+def test_the_protocol_of_kip_848_has_no_client_side_assignor() -> None:
     given = configuration("kafka: {properties: {group.protocol: consumer}}")
     assert "partition.assignment.strategy" not in consumer_properties(given)
 
 
-def test_workers_of_one_input_are_one_group_and_each_has_its_own_transactions() -> None:
-    assert group_of(configuration()) == "stream-masker.discharges"
-    assert group_of(configuration("kafka: {properties: {group.id: mine}}")) == "mine"
+def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids() -> None:
+    assert consumer_group_id(configuration()) == "stream-masker.discharges"
+    assert consumer_group_id(configuration("kafka: {properties: {group.id: mine}}")) == "mine"
     named = transactional_ids(configuration("worker: {instance: pod-3}"))
     assert named == ["stream-masker.discharges.pod-3:0", "stream-masker.discharges.pod-3:1"]
     assert all(one.startswith("stream-masker.discharges.") for one in transactional_ids(configuration()))
-    assert reader_properties(configuration())["group.id"] != group_of(configuration())
+    assert statistics_properties(configuration())["group.id"] != consumer_group_id(configuration())
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_librdkafka_takes_the_properties(protocol: str) -> None:
+def test_librdkafka_accepts_the_properties(protocol: str) -> None:
     given = configuration(f"kafka: {{bootstrap_servers: '127.0.0.1:1', properties: {{group.protocol: {protocol}}}}}")
     consumer = connect_consumer(consumer_properties(given))
     assert isinstance(consumer, Consumer)

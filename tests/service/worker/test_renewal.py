@@ -1,4 +1,4 @@
-"""A client that the group has shut out for good, and its successor."""
+"""The replacement of a fenced consumer client."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.source import MAX_RENEWALS, RENEWAL_SECONDS, SEEK_ATTEMPTS, PartitionSource
 
 
-def shut_out() -> FakeMessage:
-    """What a client is told; such errors of messages have no flag that says that they are fatal."""
+def fenced() -> FakeMessage:
+    """The error that a fenced client receives; errors in messages have no flag for fatal ones."""
     return FakeMessage(0, 0, error=KafkaError(KafkaError._FATAL, "the instance was fenced"))
 
 
@@ -25,22 +25,22 @@ def clients() -> list[FakeClient]:
 @pytest.fixture
 def source(clients: list[FakeClient]) -> PartitionSource:
     others = iter(clients[1:])
-    made = PartitionSource(
+    source = PartitionSource(
         client=clients[0],
         connect=lambda: next(others),
         topic="in",
-        gathering=SizeTimeBatcher(BatchLimits(records=4, size=10_000, delay=1)),
-        turn=lambda: True,
+        batcher=SizeTimeBatcher(BatchLimits(records=4, size=10_000, delay=1)),
+        beat=lambda: True,
         clock=lambda: sum(client.now for client in clients),
     )
-    made.subscribe()
-    made.resume()
-    return made
+    source.subscribe()
+    source.resume()
+    return source
 
 
-def test_another_client_takes_its_place(clients: list[FakeClient], source: PartitionSource) -> None:
+def test_a_new_client_replaces_a_fenced_one(clients: list[FakeClient], source: PartitionSource) -> None:
     clients[0].assign(0)
-    clients[0].events = [shut_out()]
+    clients[0].events = [fenced()]
     source.gather()
     source.renew()
     assert clients[0].closed
@@ -51,33 +51,29 @@ def test_another_client_takes_its_place(clients: list[FakeClient], source: Parti
     assert source.group() == "metadata of two"
 
 
-def test_another_client_reads_what_the_old_one_cannot_read_again(
-    clients: list[FakeClient], source: PartitionSource
-) -> None:
+def test_a_new_client_reads_what_the_old_one_cannot_seek_to(clients: list[FakeClient], source: PartitionSource) -> None:
     clients[0].assign(0)
     clients[0].events = [FakeMessage(0, 7)]
     clients[0].seek_failures = SEEK_ATTEMPTS
     source.rewind([source.gather()])
     source.renew()
-    assert (clients[0].closed, clients[0].sought) == (True, [])
+    assert (clients[0].closed, clients[0].seeks) == (True, [])
 
 
-def test_a_client_that_is_shut_out_is_not_asked_to_read_again(
-    clients: list[FakeClient], source: PartitionSource
-) -> None:
+def test_a_fenced_client_does_not_seek(clients: list[FakeClient], source: PartitionSource) -> None:
     clients[0].assign(0)
-    clients[0].events = [FakeMessage(0, 7), shut_out()]
+    clients[0].events = [FakeMessage(0, 7), fenced()]
     source.rewind([source.gather()])
-    assert clients[0].sought == []
+    assert clients[0].seeks == []
 
 
-def test_what_the_old_one_read_is_forgotten_and_what_is_committing_settled(
+def test_a_renewal_settles_the_pending_commit_and_drops_gathered_records(
     clients: list[FakeClient], source: PartitionSource
 ) -> None:
     settled: list[frozenset[int]] = []
     source.subscribe(lambda: settled.append(source.assigned))
     clients[0].assign(0, 1)
-    clients[0].events = [FakeMessage(0, 0), FakeMessage(1, 0), shut_out()]
+    clients[0].events = [FakeMessage(0, 0), FakeMessage(1, 0), fenced()]
     before = source.gather()
     clients[0].events = [FakeMessage(0, 1)]
     source.read_ahead(lambda: False)
@@ -87,27 +83,25 @@ def test_what_the_old_one_read_is_forgotten_and_what_is_committing_settled(
     assert source.gather().records == 0
 
 
-def test_a_client_that_is_well_is_kept(clients: list[FakeClient], source: PartitionSource) -> None:
+def test_a_client_without_failure_is_kept(clients: list[FakeClient], source: PartitionSource) -> None:
     clients[0].assign(0)
     source.renew()
     assert (clients[0].closed, source.assigned) == (False, {0})
 
 
-def fail_so_often(times: int, clients: list[FakeClient], source: PartitionSource, seconds: float) -> None:
+def fence_clients(times: int, clients: list[FakeClient], source: PartitionSource, seconds: float) -> None:
     for client in clients[:times]:
-        client.events = [shut_out()]
+        client.events = [fenced()]
         source.gather()
         source.renew()
         client.now += seconds
 
 
-def test_clients_that_are_shut_out_one_after_the_other_end_the_worker(
-    clients: list[FakeClient], source: PartitionSource
-) -> None:
-    with pytest.raises(ServiceError, match="again and again: the instance was fenced"):
-        fail_so_often(MAX_RENEWALS, clients, source, 1)
+def test_clients_fenced_one_after_the_other_end_the_worker(clients: list[FakeClient], source: PartitionSource) -> None:
+    with pytest.raises(ServiceError, match="repeatedly: the instance was fenced"):
+        fence_clients(MAX_RENEWALS, clients, source, 1)
 
 
-def test_clients_that_are_shut_out_now_and_then_do_not(clients: list[FakeClient], source: PartitionSource) -> None:
-    fail_so_often(MAX_RENEWALS, clients, source, RENEWAL_SECONDS / 2)
+def test_clients_fenced_now_and_then_do_not_end_the_worker(clients: list[FakeClient], source: PartitionSource) -> None:
+    fence_clients(MAX_RENEWALS, clients, source, RENEWAL_SECONDS / 2)
     assert not clients[-1].closed

@@ -1,4 +1,4 @@
-"""The worker's input: partitions come and go, batches are gathered, held back, and read again."""
+"""The worker's input: rebalances, batches, holding, rewinding, lag."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def client() -> FakeClient:
     return FakeClient()
 
 
-def source_of(client: FakeClient, *, going: bool = True, **more: Any) -> PartitionSource:
-    parts = {"gathering": SizeTimeBatcher(LIMITS), "turn": lambda: going, "clock": lambda: client.now, **more}
+def source_of(client: FakeClient, *, running: bool = True, **more: Any) -> PartitionSource:
+    parts = {"batcher": SizeTimeBatcher(LIMITS), "beat": lambda: running, "clock": lambda: client.now, **more}
     return PartitionSource(client=client, connect=lambda: client, topic="in", **parts)
 
 
 @pytest.fixture
 def source(client: FakeClient) -> PartitionSource:
-    made = source_of(client)
-    made.subscribe()
-    made.resume()
-    return made
+    source = source_of(client)
+    source.subscribe()
+    source.resume()
+    return source
 
 
-def test_partitions_assigned_before_the_first_statistics_are_held_back(client: FakeClient) -> None:
+def test_partitions_assigned_while_held_are_paused(client: FakeClient) -> None:
     source = source_of(client)
     source.subscribe()
     client.assign(0, 1)
@@ -51,7 +51,7 @@ def test_partitions_assigned_before_the_first_statistics_are_held_back(client: F
     assert client.paused == {0, 1, 2}
 
 
-def test_a_partition_that_comes_back_after_the_hold_is_read(client: FakeClient) -> None:
+def test_a_partition_reassigned_after_the_hold_is_read(client: FakeClient) -> None:
     source = source_of(client)
     source.subscribe()
     client.assign(0, 1)
@@ -68,14 +68,14 @@ def test_a_batch_ends_when_it_is_full(client: FakeClient, source: PartitionSourc
     assert source.gather().next_offsets() == {0: 6}
 
 
-def test_a_batch_ends_after_its_delay_from_the_first_record_on(client: FakeClient, source: PartitionSource) -> None:
+def test_a_batch_ends_after_its_delay_from_the_first_record(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     client.events = [lambda: None, FakeMessage(0, 0)]
     assert source.gather().records == 1
     assert LIMITS.delay <= client.now - 0.1 < LIMITS.delay + 0.2
 
 
-def test_without_records_gathering_ends_after_a_while(client: FakeClient, source: PartitionSource) -> None:
+def test_gathering_ends_after_a_while_without_records(client: FakeClient, source: PartitionSource) -> None:
     assert source.gather().records == 0
     assert client.now < LIMITS.delay
 
@@ -84,7 +84,7 @@ def offsets_of(batch: MessageBatch) -> list[int]:
     return [message.offset() for message in batch.partitions.get(0, ())]
 
 
-def test_what_was_read_ahead_is_the_beginning_of_the_next_batch(client: FakeClient, source: PartitionSource) -> None:
+def test_records_read_ahead_start_the_next_batch(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(8)]
     batch = source.gather()
@@ -94,7 +94,7 @@ def test_what_was_read_ahead_is_the_beginning_of_the_next_batch(client: FakeClie
     assert (offsets_of(source.gather()), client.now) == ([4, 5, 6, 7], read)
 
 
-def test_reading_ahead_ends_with_what_it_is_done_beside(client: FakeClient, source: PartitionSource) -> None:
+def test_reading_ahead_ends_with_the_background_task(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(4)]
     source.read_ahead(lambda: len(client.events) < 4)
@@ -103,15 +103,15 @@ def test_reading_ahead_ends_with_what_it_is_done_beside(client: FakeClient, sour
     assert len(client.events) == 3
 
 
-def test_reading_ahead_is_in_small_reads(
+def test_reading_ahead_uses_small_reads(
     client: FakeClient, source: PartitionSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.worker.source.AHEAD_RECORDS", 2)
+    monkeypatch.setattr("stream_masker.service.worker.source.READ_AHEAD_RECORDS", 2)
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(4)]
     left: list[int] = []
     source.read_ahead(lambda: left.append(len(client.events)) or False)
-    assert left == [4, 3, 1, 0], "one to begin with, then two at a time"
+    assert left == [4, 3, 1, 0], "one record first, then two at a time"
 
 
 def test_reading_ahead_ends_after_a_while(client: FakeClient, source: PartitionSource) -> None:
@@ -124,14 +124,14 @@ def test_nothing_is_read_ahead_while_held_or_stopping(client: FakeClient, source
     client.events = [FakeMessage(0, 0)]
     source.hold()
     source.read_ahead(lambda: False)
-    stopping = source_of(client, going=False)
+    stopping = source_of(client, running=False)
     stopping.subscribe()
     stopping.resume()
     stopping.read_ahead(lambda: False)
     assert len(client.events) == 1
 
 
-def test_what_was_read_ahead_of_a_revoked_partition_is_forgotten_and_the_batch_before_may_not_commit(
+def test_a_revocation_drops_records_read_ahead_and_forbids_the_commit_of_the_batch_before(
     client: FakeClient, source: PartitionSource
 ) -> None:
     client.assign(0, 1)
@@ -143,37 +143,37 @@ def test_what_was_read_ahead_of_a_revoked_partition_is_forgotten_and_the_batch_b
     assert {p: [m.offset() for m in messages] for p, messages in source.gather().partitions.items()} == {1: [0, 1]}
 
 
-def test_what_was_read_ahead_of_a_failed_batch_is_read_again(client: FakeClient, source: PartitionSource) -> None:
+def test_records_read_ahead_are_read_again_after_a_failed_batch(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(6)]
     batch = source.gather()
     source.read_ahead(lambda: not client.events)
-    client.stored = {0: 2}
+    client.committed_offsets = {0: 2}
     source.rewind([batch])
     client.events = [FakeMessage(0, i) for i in range(2, 6)]
-    assert (client.sought, offsets_of(source.gather())) == ([(0, 2)], [2, 3, 4, 5])
+    assert (client.seeks, offsets_of(source.gather())) == ([(0, 2)], [2, 3, 4, 5])
 
 
 def test_gathering_ends_when_stopping(client: FakeClient) -> None:
-    source = source_of(client, going=False)
+    source = source_of(client, running=False)
     assert source.gather().records == 0
     assert client.now == 0
 
 
-def test_what_was_gathered_of_a_revoked_partition_is_forgotten(client: FakeClient, source: PartitionSource) -> None:
+def test_the_gathered_records_of_a_revoked_partition_are_dropped(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0, 1)
     client.events = [FakeMessage(0, 5), FakeMessage(1, 7), lambda: client.revoke(1), FakeMessage(0, 6)]
     assert source.gather().next_offsets() == {0: 7}
     assert (source.assigned, client.assigned) == ({0}, {0})
 
 
-def test_a_message_of_a_partition_given_up_is_not_taken(client: FakeClient, source: PartitionSource) -> None:
+def test_a_message_of_a_revoked_partition_is_ignored(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0, 1)
     client.events = [lambda: client.revoke(1), FakeMessage(1, 7), FakeMessage(0, 5)]
     assert source.gather().next_offsets() == {0: 6}
 
 
-def test_a_lost_partition_is_forgotten_and_its_member_may_not_commit(
+def test_the_records_of_a_lost_partition_are_dropped_and_its_member_may_not_commit(
     client: FakeClient, source: PartitionSource
 ) -> None:
     client.assign(0)
@@ -189,16 +189,14 @@ def test_a_lost_partition_is_forgotten_and_its_member_may_not_commit(
     assert source.group() == "metadata of two"
 
 
-def test_a_member_that_the_group_replaced_behind_our_back_may_not_commit(
-    client: FakeClient, source: PartitionSource
-) -> None:
+def test_a_member_whose_id_has_changed_may_not_commit(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     source.gather()
     client.member = ""
     assert source.group() is None
 
 
-def test_a_batch_of_which_a_partition_was_given_up_may_not_commit_though_it_came_back(
+def test_a_batch_with_a_revoked_partition_may_not_commit_although_it_is_reassigned(
     client: FakeClient, source: PartitionSource
 ) -> None:
     gathered(client, source)
@@ -210,18 +208,18 @@ def test_a_batch_of_which_a_partition_was_given_up_may_not_commit_though_it_came
     assert source.group() == "metadata of one"
 
 
-def regathering(client: FakeClient) -> tuple[PartitionSource, list[Any]]:
-    """A source with a batch gathered, and what is given back to be gathered again."""
+def source_with_batch(client: FakeClient) -> tuple[PartitionSource, list[Any]]:
+    """A source that has gathered a batch, and the groups that it puts back."""
     back: list[Any] = []
-    source = source_of(client, regather=lambda *what: back.append(what))
+    source = source_of(client, put_back=lambda *what: back.append(what))
     source.subscribe()
     source.resume()
     gathered(client, source)
     return source, back
 
 
-def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> None:
-    source, back = regathering(client)
+def test_groups_that_are_too_small_are_put_back(client: FakeClient) -> None:
+    source, back = source_with_batch(client)
     batch = source._batch
     whole = batch.records
     source.put_back(batch, {1: GroupShortfall(0, 1, 7)})
@@ -231,15 +229,15 @@ def test_groups_that_are_too_small_are_gathered_again(client: FakeClient) -> Non
     assert 1 not in batch.next_offsets()
 
 
-def test_groups_of_a_batch_that_may_not_commit_are_left_in_it_to_be_read_again(client: FakeClient) -> None:
-    source, back = regathering(client)
+def test_groups_of_a_batch_that_may_not_commit_are_not_put_back(client: FakeClient) -> None:
+    source, back = source_with_batch(client)
     batch = source._batch
     client.revoke(1)
     source.put_back(batch, {1: GroupShortfall(0, 1, 7)})
     assert (back, set(batch.next_offsets()) >= {1}) == ([], True)
 
 
-def test_a_batch_without_the_partition_given_up_may_commit(client: FakeClient, source: PartitionSource) -> None:
+def test_a_batch_without_the_revoked_partition_may_commit(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0, 1)
     client.events = [FakeMessage(0, 5)]
     source.gather()
@@ -248,7 +246,7 @@ def test_a_batch_without_the_partition_given_up_may_commit(client: FakeClient, s
 
 
 @pytest.mark.parametrize("how", ["revoke", "lose"])
-def test_what_is_committing_is_settled_before_partitions_are_given_up(client: FakeClient, how: str) -> None:
+def test_before_revoke_is_called_before_partitions_are_revoked(client: FakeClient, how: str) -> None:
     source, seen = source_of(client), []
     source.subscribe(lambda: seen.append((source.assigned, set(client.assigned))))
     client.assign(0, 1)
@@ -256,13 +254,13 @@ def test_what_is_committing_is_settled_before_partitions_are_given_up(client: Fa
     assert seen == [({0, 1}, {0, 1})]
 
 
-def test_the_group_is_served_without_taking_a_record(client: FakeClient, source: PartitionSource) -> None:
+def test_polling_the_group_reads_no_record(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0, 1)
     client.events = [lambda: client.revoke(1)]
-    source.serve()
+    source.poll()
     client.events = [FakeMessage(0, 9)]
-    source.serve()
-    assert (source.assigned, client.paused, client.sought) == ({0}, {0, 1}, [(0, 9)])
+    source.poll()
+    assert (source.assigned, client.paused, client.seeks) == ({0}, {0, 1}, [(0, 9)])
     source.resume()
     assert 0 not in client.paused
 
@@ -273,75 +271,73 @@ def gathered(client: FakeClient, source: PartitionSource):
     return source.gather()
 
 
-def test_a_failed_batch_is_read_again_from_what_is_committed(client: FakeClient, source: PartitionSource) -> None:
+def test_a_failed_batch_is_read_again_from_the_committed_offsets(client: FakeClient, source: PartitionSource) -> None:
     batch = gathered(client, source)
-    client.stored = {0: 7}
+    client.committed_offsets = {0: 7}
     source.rewind([batch])
-    assert sorted(client.sought) == [(0, 7), (1, 7)]
+    assert sorted(client.seeks) == [(0, 7), (1, 7)]
 
 
-def test_only_what_is_still_assigned_is_read_again(client: FakeClient, source: PartitionSource) -> None:
+def test_only_assigned_partitions_are_read_again(client: FakeClient, source: PartitionSource) -> None:
     batch = gathered(client, source)
     client.revoke(0)
     source.rewind([batch])
-    assert client.sought == [(1, 7)]
+    assert client.seeks == [(1, 7)]
 
 
-def test_batches_are_read_again_from_the_earliest_of_them(client: FakeClient, source: PartitionSource) -> None:
+def test_batches_are_read_again_from_the_earliest_offset(client: FakeClient, source: PartitionSource) -> None:
     batches = [gathered(client, source)]
     client.events = [FakeMessage(0, 7), FakeMessage(1, 8)]
     batches.append(source.gather())
     source.rewind(reversed(batches))
-    assert sorted(client.sought) == [(0, 5), (1, 7)]
+    assert sorted(client.seeks) == [(0, 5), (1, 7)]
 
 
-def test_what_is_read_again_is_not_gathered_twice(client: FakeClient) -> None:
+def test_a_rewind_drops_the_gathered_records(client: FakeClient) -> None:
     class Dropped(SizeTimeBatcher):
         def drop(self, partitions) -> None:
             dropped.append(set(partitions))
 
     dropped: list[set[int]] = []
-    source = source_of(client, gathering=Dropped(LIMITS))
+    source = source_of(client, batcher=Dropped(LIMITS))
     source.subscribe()
     source.rewind([gathered(client, source)])
     assert dropped == [{0, 1}]
 
 
-def test_while_reading_again_waits_for_the_broker_the_group_is_served(
-    client: FakeClient, source: PartitionSource
-) -> None:
+def test_a_rewind_polls_the_group_while_it_waits_for_the_broker(client: FakeClient, source: PartitionSource) -> None:
     batch = gathered(client, source)
     client.events = [FakeMessage(1, 9), lambda: client.revoke(0)]
     client.committed_failures = 3
     source.rewind([batch])
-    assert client.sought == [(1, 9), (1, 7)]
+    assert client.seeks == [(1, 9), (1, 7)]
 
 
-def test_reading_again_waits_for_the_broker(client: FakeClient, source: PartitionSource) -> None:
+def test_a_rewind_waits_for_the_broker(client: FakeClient, source: PartitionSource) -> None:
     batch = gathered(client, source)
     client.committed_failures, client.seek_failures = 3, SEEK_ATTEMPTS - 1
     source.rewind([batch])
-    assert len(client.sought) == 2
+    assert len(client.seeks) == 2
 
 
-def test_a_record_delivered_while_held_is_put_back(client: FakeClient, source: PartitionSource) -> None:
+def test_a_record_delivered_while_held_is_read_again(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     source.hold()
     client.events = [FakeMessage(0, 9)]
     source.idle(0.1)
-    assert client.sought == [(0, 9)]
+    assert client.seeks == [(0, 9)]
 
 
-def test_errors_of_single_partitions_are_no_end(client: FakeClient, source: PartitionSource) -> None:
+def test_an_error_of_one_partition_does_not_end_the_batch(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown")
     client.events = [FakeMessage(0, 0, error=gone), FakeMessage(0, 5)]
     assert source.gather().next_offsets() == {0: 6}
 
 
-def test_lag_is_counted_from_what_is_committed(client: FakeClient, source: PartitionSource) -> None:
-    client.extents = {0: (0, 100), 1: (40, 50), 2: (0, 30)}
-    client.stored = {0: 90}
+def test_lag_counts_from_the_committed_offsets(client: FakeClient, source: PartitionSource) -> None:
+    client.watermarks = {0: (0, 100), 1: (40, 50), 2: (0, 30)}
+    client.committed_offsets = {0: 90}
     client.assign(0, 1, 2)
     assert source.lag() == {0: 10, 1: 10, 2: 30}
     client.events = [FakeMessage(0, 90), FakeMessage(0, 91)]
@@ -350,10 +346,10 @@ def test_lag_is_counted_from_what_is_committed(client: FakeClient, source: Parti
     assert source.lag()[0] == 8
 
 
-def test_lag_ends_at_the_partitions_end_whatever_control_records_stand_there(
+def test_lag_is_zero_at_the_end_of_a_partition_with_control_records(
     client: FakeClient, source: PartitionSource
 ) -> None:
-    client.extents = {0: (0, 101)}
+    client.watermarks = {0: (0, 101)}
     client.assign(0)
     end = KafkaError(KafkaError._PARTITION_EOF, "end")
     client.events = [FakeMessage(0, 99), FakeMessage(0, 101, error=end)]
@@ -363,46 +359,46 @@ def test_lag_ends_at_the_partitions_end_whatever_control_records_stand_there(
 
 
 def test_a_batch_read_again_counts_as_lag(client: FakeClient, source: PartitionSource) -> None:
-    client.extents, client.stored = {0: (0, 101)}, {0: 99}
+    client.watermarks, client.committed_offsets = {0: (0, 101)}, {0: 99}
     client.assign(0)
     client.events = [FakeMessage(0, 99), FakeMessage(0, 101, error=KafkaError(KafkaError._PARTITION_EOF, "end"))]
     source.rewind([source.gather()])
     assert source.lag() == {0: 2}
 
 
-def test_the_brokers_are_asked_for_a_held_partitions_end(client: FakeClient, source: PartitionSource) -> None:
-    client.extents = {0: (0, 10)}
+def test_the_watermarks_of_held_partitions_are_requested_from_the_brokers(
+    client: FakeClient, source: PartitionSource
+) -> None:
+    client.watermarks = {0: (0, 10)}
     client.assign(0)
-    assert (source.lag(), client.asked) == ({0: 10}, [])
+    assert (source.lag(), client.requested) == ({0: 10}, [])
     source.hold()
-    assert (source.lag(), client.asked) == ({0: 10}, [0])
+    assert (source.lag(), client.requested) == ({0: 10}, [0])
 
 
-def test_lag_is_not_told_where_it_is_not_known(client: FakeClient, source: PartitionSource) -> None:
-    client.extents = {0: (0, 10)}
+def test_unknown_lag_is_not_reported(client: FakeClient, source: PartitionSource) -> None:
+    client.watermarks = {0: (0, 10)}
     client.assign(0)
     client.committed_failures = 1
     assert source.lag() == {}
 
 
-def test_brokers_that_are_silent_hold_no_look_at_the_lag_up_for_long(
-    client: FakeClient, source: PartitionSource
-) -> None:
+def test_brokers_that_do_not_answer_delay_the_lag_only_briefly(client: FakeClient, source: PartitionSource) -> None:
     client.assign(*range(50))
     source.hold()
     client.silent, before = True, client.now
     assert source.lag() == {}
-    assert len(client.asked) == 50
+    assert len(client.requested) == 50
     assert client.now - before <= BROKER_REQUEST_SECONDS + 50 * SHORT_REQUEST_SECONDS
 
 
-def test_the_lag_is_not_looked_for_while_stopping(client: FakeClient) -> None:
-    source = source_of(client, going=False)
+def test_the_lag_is_not_requested_when_stopping(client: FakeClient) -> None:
+    source = source_of(client, running=False)
     source.subscribe()
-    client.extents = {0: (0, 10)}
+    client.watermarks = {0: (0, 10)}
     client.assign(0)
     source.hold()
-    assert (source.lag(), client.asked) == ({}, [])
+    assert (source.lag(), client.requested) == ({}, [])
 
 
 def test_closing_leaves_the_group(client: FakeClient, source: PartitionSource) -> None:
@@ -410,7 +406,7 @@ def test_closing_leaves_the_group(client: FakeClient, source: PartitionSource) -
     assert client.closed
 
 
-def test_partitions_that_come_while_leaving_are_not_taken(client: FakeClient, source: PartitionSource) -> None:
-    client.last = lambda: client.assign(0)
+def test_partitions_assigned_while_leaving_are_not_accepted(client: FakeClient, source: PartitionSource) -> None:
+    client.on_close = lambda: client.assign(0)
     source.close()
     assert (client.assigned, source.assigned) == (set(), frozenset())

@@ -1,4 +1,4 @@
-"""Which published statistics a worker masks with."""
+"""The statistics consumer: buffering, activation and refusal of versions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def statistics(version: int) -> Statistics:
 
 
 def message(version: int, **other: object) -> StatisticsMessage:
-    made = StatisticsMessage(
+    complete = StatisticsMessage(
         version=version,
         mechanism="semantic_noise",
         configuration="0123456789abcdef",
@@ -57,7 +57,7 @@ def message(version: int, **other: object) -> StatisticsMessage:
         baseline=1,
         snapshot={"mechanism": "semantic_noise", "statistics": statistics(version).to_dict()},
     )
-    return replace(made, **other)
+    return replace(complete, **other)
 
 
 def published(*messages: StatisticsMessage) -> list[PublishedVersion]:
@@ -77,7 +77,7 @@ class FakeMechanism:
 
 
 class FakeMasking:
-    """What masks under settings whose ``hash`` is that of their configuration."""
+    """A masking whose settings have the given configuration hash."""
 
     taxonomies: ClassVar = {"principal": TAXONOMY}
 
@@ -98,25 +98,25 @@ def mechanism() -> FakeMechanism:
 
 
 @pytest.fixture
-def in_force(mechanism: FakeMechanism) -> ActiveStatistics:
+def active(mechanism: FakeMechanism) -> ActiveStatistics:
     return ActiveStatistics(FakeMasking(mechanism))
 
 
-def test_the_highest_version_comes_into_force(in_force: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    assert in_force.consider(published(message(1), message(3), message(2)))
-    assert (in_force.version, in_force.published, mechanism.restored) == (3, 1_700_000_000_003, [3])
+def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+    assert active.consider(published(message(1), message(3), message(2)))
+    assert (active.version, active.published, mechanism.restored) == (3, 1_700_000_000_003, [3])
 
 
-def test_an_older_or_equal_version_never_does(in_force: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    in_force.consider(published(message(3)))
-    assert not in_force.consider(published(message(2), message(3)))
+def test_an_older_or_equal_version_never_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+    active.consider(published(message(3)))
+    assert not active.consider(published(message(2), message(3)))
     assert mechanism.restored == [3]
 
 
 BAD = {
-    "no JSON": PublishedVersion(9, b"E11.9"),
+    "not JSON": PublishedVersion(9, b"E11.9"),
     "another format": PublishedVersion(9, encode_statistics(message(9)).replace(b'"format":1', b'"format":2')),
-    "a version that is not its key's": PublishedVersion(9, encode_statistics(message(8))),
+    "a version that differs from its key": PublishedVersion(9, encode_statistics(message(8))),
     "a snapshot of another version": PublishedVersion(
         9, encode_statistics(message(9, snapshot={"statistics": statistics(8).to_dict()}))
     ),
@@ -128,156 +128,158 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_what_does_not_fit_is_refused_and_the_old_stays(
-    bad: PublishedVersion, in_force: ActiveStatistics, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
+def test_a_version_that_does_not_fit_is_refused_and_the_old_one_stays_active(
+    bad: PublishedVersion, active: ActiveStatistics, mechanism: FakeMechanism, caplog: pytest.LogCaptureFixture
 ) -> None:
-    in_force.consider(published(message(2)))
-    assert not in_force.consider([bad])
-    assert (in_force.version, mechanism.restored, in_force.refusals) == (2, [2], 1)
-    assert in_force.refused is not None
-    assert in_force.refused.startswith("version 9 was refused: ")
+    active.consider(published(message(2)))
+    assert not active.consider([bad])
+    assert (active.version, mechanism.restored, active.refusals) == (2, [2], 1)
+    assert active.refused is not None
+    assert active.refused.startswith("version 9 was refused: ")
     assert "version 9 was refused" in caplog.text
     assert "E11" not in caplog.text
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
-def test_with_nothing_but_what_does_not_fit_there_are_none(bad: PublishedVersion, in_force: ActiveStatistics) -> None:
-    assert not in_force.consider([bad])
-    assert in_force.version == 0
+def test_no_version_is_active_if_none_fits(bad: PublishedVersion, active: ActiveStatistics) -> None:
+    assert not active.consider([bad])
+    assert active.version == 0
 
 
-def test_the_newest_that_fits_is_taken_beside_one_that_does_not(in_force: ActiveStatistics) -> None:
-    assert in_force.consider([BAD["another taxonomy"], *published(message(4), message(5))])
-    assert in_force.version == 5
+def test_the_newest_version_that_fits_becomes_active(active: ActiveStatistics) -> None:
+    assert active.consider([BAD["another taxonomy"], *published(message(4), message(5))])
+    assert active.version == 5
 
 
-def test_a_version_that_fits_ends_the_complaint(in_force: ActiveStatistics) -> None:
-    in_force.consider([BAD["another taxonomy"]])
-    in_force.consider(published(message(10)))
-    assert in_force.refused is None
+def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> None:
+    active.consider([BAD["another taxonomy"]])
+    active.consider(published(message(10)))
+    assert active.refused is None
 
 
-def test_settings_come_into_force_with_their_version(in_force: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    own = in_force.masking
-    in_force.consider(published(message(1)))
-    in_force.consider(published(message(2, settings={"hash": "f" * 16}, configuration="f" * 16)))
-    changed = in_force.masking
+def test_settings_become_active_with_their_version(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+    own = active.masking
+    active.consider(published(message(1)))
+    active.consider(published(message(2, settings={"hash": "f" * 16}, configuration="f" * 16)))
+    changed = active.masking
     assert changed is not own
     assert (changed.configuration.hash, changed.mechanism.restored, mechanism.restored) == ("f" * 16, [2], [1])
-    in_force.consider(published(message(3, settings={"hash": "f" * 16}, configuration="f" * 16)))
-    assert in_force.masking is changed
+    active.consider(published(message(3, settings={"hash": "f" * 16}, configuration="f" * 16)))
+    assert active.masking is changed
     assert changed.mechanism.restored == [2, 3]
-    in_force.consider(published(message(4)))
-    assert in_force.masking is own
+    active.consider(published(message(4)))
+    assert active.masking is own
 
 
-def test_settings_that_cannot_be_taken_up_change_nothing(in_force: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    in_force.consider(published(message(1)))
-    assert not in_force.consider(published(message(2, settings={"bad": 1})))
-    assert (in_force.version, mechanism.restored, in_force.refusals) == (1, [1], 1)
-    assert in_force.refused == "version 2 was refused: settings: bad cannot be changed while running"
-    assert in_force.masking.mechanism is mechanism
+def test_settings_that_cannot_be_applied_change_nothing(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
+    active.consider(published(message(1)))
+    assert not active.consider(published(message(2, settings={"bad": 1})))
+    assert (active.version, mechanism.restored, active.refusals) == (1, [1], 1)
+    assert active.refused == "version 2 was refused: settings: bad cannot be changed while running"
+    assert active.masking.mechanism is mechanism
 
 
-def test_settings_come_not_into_force_with_statistics_that_do_not_fit(in_force: ActiveStatistics) -> None:
-    own = in_force.masking
-    in_force.consider(published(message(1, settings={"hash": "f" * 16}, snapshot={})))
-    assert (in_force.version, in_force.masking) == (0, own)
+def test_settings_are_not_applied_with_statistics_that_do_not_fit(active: ActiveStatistics) -> None:
+    own = active.masking
+    active.consider(published(message(1, settings={"hash": "f" * 16}, snapshot={})))
+    assert (active.version, active.masking) == (0, own)
 
 
-def test_another_configuration_is_told_and_used(in_force: ActiveStatistics, caplog: pytest.LogCaptureFixture) -> None:
+def test_statistics_of_another_configuration_are_logged_and_used(
+    active: ActiveStatistics, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level("INFO"):
-        assert in_force.consider(published(message(1, configuration="f" * 16)))
+        assert active.consider(published(message(1, configuration="f" * 16)))
     assert "under another configuration (ffffffffffffffff)" in caplog.text
 
 
-def test_what_is_offered_comes_newest_first_and_once() -> None:
-    newest = VersionBuffer()
+def test_versions_are_taken_newest_first_and_once() -> None:
+    buffer = VersionBuffer()
     for version in (2, 10, 9):
-        newest.offer(b"%d" % version, b"v%d" % version)
-    assert newest.take() == [PublishedVersion(10, b"v10"), PublishedVersion(9, b"v9"), PublishedVersion(2, b"v2")]
-    assert newest.take() == []
+        buffer.add(b"%d" % version, b"v%d" % version)
+    assert buffer.take() == [PublishedVersion(10, b"v10"), PublishedVersion(9, b"v9"), PublishedVersion(2, b"v2")]
+    assert buffer.take() == []
 
 
-def test_a_tombstone_takes_a_version_back() -> None:
-    newest = VersionBuffer()
-    newest.offer(b"1", b"x")
-    newest.offer(b"2", b"y")
-    newest.offer(b"2", None)
-    newest.offer(b"7", None)
-    assert newest.take() == [PublishedVersion(1, b"x")]
+def test_a_tombstone_removes_a_version() -> None:
+    buffer = VersionBuffer()
+    buffer.add(b"1", b"x")
+    buffer.add(b"2", b"y")
+    buffer.add(b"2", None)
+    buffer.add(b"7", None)
+    assert buffer.take() == [PublishedVersion(1, b"x")]
 
 
-def test_only_the_newest_are_remembered() -> None:
-    newest = VersionBuffer()
+def test_only_the_newest_versions_are_buffered() -> None:
+    buffer = VersionBuffer()
     for version in range(1, 100):
-        newest.offer(b"%d" % version, b"")
-    assert [p.version for p in newest.take()] == list(range(99, 99 - BUFFERED_VERSIONS, -1))
+        buffer.add(b"%d" % version, b"")
+    assert [p.version for p in buffer.take()] == list(range(99, 99 - BUFFERED_VERSIONS, -1))
 
 
 @pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40])
-def test_a_key_that_is_no_version_is_left_out(key: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
-    newest = VersionBuffer()
-    newest.offer(key, b"x")
-    assert newest.take() == []
+def test_a_key_that_is_no_version_is_ignored(key: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer()
+    buffer.add(key, b"x")
+    assert buffer.take() == []
     assert "without a version" in caplog.text
 
 
-def offer(newest: VersionBuffer, pieces: list[Chunk]) -> None:
+def add(buffer: VersionBuffer, pieces: list[Chunk]) -> None:
     for piece in pieces:
-        newest.offer(piece.key, piece.value)
+        buffer.add(piece.key, piece.value)
 
 
 BIG = bytes(range(256)) * 40
 PIECES = split_message(7, BIG, 4_096)
 
 
-def test_a_version_in_parts_is_taken_once_it_is_whole(caplog: pytest.LogCaptureFixture) -> None:
-    newest = VersionBuffer()
-    offer(newest, PIECES[:-1])
-    assert newest.take() == []
-    offer(newest, PIECES[-1:])
-    assert newest.take() == [PublishedVersion(7, BIG)]
-    assert newest.take() == []
+def test_a_version_in_parts_is_taken_when_it_is_complete(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer()
+    add(buffer, PIECES[:-1])
+    assert buffer.take() == []
+    add(buffer, PIECES[-1:])
+    assert buffer.take() == [PublishedVersion(7, BIG)]
+    assert buffer.take() == []
     assert not caplog.records
 
 
-def test_a_version_that_is_not_complete_waits_and_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    newest = VersionBuffer()
-    newest.offer(b"6", b"x")
-    offer(newest, PIECES[1:])
-    assert newest.take() == [PublishedVersion(6, b"x")]
-    assert newest.take() == []
+def test_an_incomplete_version_waits_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer()
+    buffer.add(b"6", b"x")
+    add(buffer, PIECES[1:])
+    assert buffer.take() == [PublishedVersion(6, b"x")]
+    assert buffer.take() == []
     assert caplog.text.count("statistics version 7 is not complete") == 1
-    offer(newest, PIECES[:1])
-    assert newest.take() == [PublishedVersion(7, BIG)]
+    add(buffer, PIECES[:1])
+    assert buffer.take() == [PublishedVersion(7, BIG)]
 
 
-def test_a_version_whose_parts_are_not_its_own_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    newest = VersionBuffer()
-    newest.offer(b"6", b"x")
-    offer(newest, [Chunk(b"7:0", b"y" * 4_096), *PIECES[1:]])
-    assert newest.take() == [PublishedVersion(6, b"x")]
-    assert "statistics version 7 is left out: its parts are not all there, or not those" in caplog.text
+def test_a_version_with_parts_of_another_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer()
+    buffer.add(b"6", b"x")
+    add(buffer, [Chunk(b"7:0", b"y" * 4_096), *PIECES[1:]])
+    assert buffer.take() == [PublishedVersion(6, b"x")]
+    assert "ignoring statistics version 7: a chunk is missing, or is not the one that was written" in caplog.text
 
 
-def test_tombstones_take_back_a_version_in_parts() -> None:
-    newest = VersionBuffer()
-    offer(newest, [*PIECES, Chunk(b"7", None)])
-    assert newest.take() == []
-    offer(newest, [*PIECES, *tombstones(7, len(PIECES) - 1)[1:]])
-    assert newest.take() == []
+def test_tombstones_remove_a_version_in_parts() -> None:
+    buffer = VersionBuffer()
+    add(buffer, [*PIECES, Chunk(b"7", None)])
+    assert buffer.take() == []
+    add(buffer, [*PIECES, *tombstones(7, len(PIECES) - 1)[1:]])
+    assert buffer.take() == []
 
 
-def test_beside_large_versions_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics_consumer, "KEPT_BYTES", 3 * len(BIG))
-    newest = VersionBuffer()
+def test_of_large_versions_only_the_newest_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics_consumer, "BUFFERED_BYTES", 3 * len(BIG))
+    buffer = VersionBuffer()
     for version in range(1, 9):
-        offer(newest, split_message(version, BIG, 4_096))
-    assert [p.version for p in newest.take()] == [8, 7]
-    monkeypatch.setattr(statistics_consumer, "KEPT_BYTES", 1)
-    offer(newest, split_message(9, BIG, 4_096))
-    assert [p.version for p in newest.take()] == [9]
+        add(buffer, split_message(version, BIG, 4_096))
+    assert [p.version for p in buffer.take()] == [8, 7]
+    monkeypatch.setattr(statistics_consumer, "BUFFERED_BYTES", 1)
+    add(buffer, split_message(9, BIG, 4_096))
+    assert [p.version for p in buffer.take()] == [9]
 
 
 class FakeMessage:
@@ -317,32 +319,32 @@ def end(partition: int) -> FakeMessage:
     return FakeMessage(partition, error=KafkaError(KafkaError._PARTITION_EOF, "end"))
 
 
-def test_the_topic_is_read_from_its_beginning_to_its_end_before_any_version_counts() -> None:
+def test_no_version_is_returned_before_the_end_of_the_topic_is_reached() -> None:
     client = FakeClient()
-    follower = StatisticsConsumer(client=client, topic="statistics", partitions=2)
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=2)
     assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
     client.batches = [[FakeMessage(0, b"1"), FakeMessage(0, b"2")], [end(0)]]
-    assert follower.poll() == []
-    assert not follower.at_end
+    assert consumer.poll() == []
+    assert not consumer.at_end
     client.batches = [[end(1)]]
-    assert [p.version for p in follower.poll()] == [2, 1]
-    assert follower.at_end
+    assert [p.version for p in consumer.poll()] == [2, 1]
+    assert consumer.at_end
 
 
-def test_later_versions_come_as_they_are_published() -> None:
+def test_later_versions_are_returned_as_they_are_published() -> None:
     client = FakeClient()
-    follower = StatisticsConsumer(client=client, topic="statistics", partitions=1)
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1)
     client.batches = [[end(0)]]
-    assert follower.poll() == []
+    assert consumer.poll() == []
     client.batches = [[FakeMessage(0, b"3")]]
-    assert [p.version for p in follower.poll()] == [3]
-    assert follower.poll() == []
+    assert [p.version for p in consumer.poll()] == [3]
+    assert consumer.poll() == []
 
 
-def test_an_error_of_the_topic_is_logged_and_no_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_the_topic_is_logged_and_does_not_count_as_its_end(caplog: pytest.LogCaptureFixture) -> None:
     client = FakeClient()
-    follower = StatisticsConsumer(client=client, topic="statistics", partitions=1)
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1)
     client.batches = [[FakeMessage(0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))]]
-    assert follower.poll() == []
+    assert consumer.poll() == []
     assert "reading statistics: no leader" in caplog.text
-    assert not follower.at_end
+    assert not consumer.at_end

@@ -1,8 +1,8 @@
-"""Draws by the exponential mechanism in a tree, without looking at its concepts one by one.
+"""Draws by the exponential mechanism in a tree, without visiting its concepts one by one.
 
-The concepts at one distance of a are the descendants, at one depth, of an ancestor s of a, less those below the child
-of s on the way to a (see ``tree_replacement``). Each such *region* has one weight, exp(-ε·sd/2), and a known number of
-candidates: at most depth · height regions, whatever the size of the tree.
+The concepts at one distance from a are the descendants, at one depth, of an ancestor s of a, except those below the
+child of s that leads to a (see ``core.replacement.tree``). Each such *region* has one weight, exp(−ε·sd/2), and a known
+number of candidates. There are at most depth · height regions, independent of the size of the tree.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from stream_masker.core.replacement.rule import Candidates
 
 
 class TreeExponential:
-    """Draws concepts of a tree, by a distance that depends on depths alone."""
+    """The drawer for a tree whose distance depends only on depths."""
 
     def __init__(self, distance: Distance, *, candidates: str, epsilon: float) -> None:
-        """``candidates``: all or leaves; ``epsilon``: ε of one value."""
+        """Create a drawer for one attribute.
+
+        * ``candidates``: ``all`` concepts or ``leaves``.
+        * ``epsilon``: ε of one value.
+        """
         tau = distance.taxonomy
         eligible = Candidates.of(tau, candidates)
         table = tau.tree
@@ -31,12 +35,12 @@ class TreeExponential:
         self._weights = np.asarray(weights_by_depths(distance.kind, int(tau.depth.max()), epsilon))
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
+        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
         first, second = words[:, 0].copy(), words[:, 1].copy()
         depth, parent, offsets = self._tree
         low, high = self._levels
-        most = self._weights.shape[0] ** 2
-        totals, ranges = np.empty(most), np.empty((most, 4), np.int64)
+        max_regions = self._weights.shape[0] ** 2
+        totals, ranges = np.empty(max_regions), np.empty((max_regions, 4), np.int64)
         return draw_in_tree(
             codes, first, second, depth, parent, offsets, low, high, self._positions, self._weights, totals, ranges
         )

@@ -1,4 +1,4 @@
-"""What becomes of the groups of microaggregation: their means, or values within their radius (2013: Algorithm 1)."""
+"""Masked values of groups: their means, or values within their radius (2013: Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.draws import index_below
 
 MARGINALITY_TIE = 1e-12
-"""Totals of a group that differ by no more than this, relative to the least, are equal."""
+"""Totals of a group are tied if they differ by no more than this, relative to the smallest one."""
 
 
 @kernel
@@ -63,44 +63,51 @@ def within_radius(
 
 
 def mean_numbers(
-    numbers: Float64Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, kind: Numeric
+    numbers: Float64Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, attribute: Numeric
 ) -> Float64Array:
-    """(n,) float64: of every record the mean number of its group; of whole numbers the nearest one (ties to even).
+    """(n,) float64: for each record the mean number of its group.
 
-    The sum is taken in the order of the words, so that it does not depend on that of the records.
+    The mean is rounded (ties to even) if the attribute is an integer. The sum is taken in the order of the words, so it
+    does not depend on the order of the records.
     """
     groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     ordered = members[np.lexsort((words[members], groups))]
     means = np.add.reduceat(numbers[ordered], offsets[:-1]) / np.diff(offsets) if len(groups) else numbers[:0]
     result = np.empty_like(numbers)
-    result[members] = np.clip(means, kind.lower, kind.upper)[groups]
-    return np.rint(result) if kind.integer else result
+    result[members] = np.clip(means, attribute.lower, attribute.upper)[groups]
+    return np.rint(result) if attribute.integer else result
 
 
 def numbers_within_radius(
-    numbers: Float64Array, members: Int64Array, offsets: Int64Array, uniforms: Float64Array, kind: Numeric
+    numbers: Float64Array, members: Int64Array, offsets: Int64Array, uniforms: Float64Array, attribute: Numeric
 ) -> Float64Array:
-    """(n,) float64: of every record a random number, uniform among the attribute's that are no farther from its own
-    than its group's farthest is (2013: Algorithm 1). uniforms: (n,) in [0, 1)."""
+    """(n,) float64: for each record a random number within the radius of its group (2013: Algorithm 1).
+
+    The number is uniform among the attribute's numbers that are no farther from the record's own number than the
+    farthest one of its group. ``uniforms``: (n,) float64 in [0, 1).
+    """
     radius = _radius(numbers, members, offsets)
-    low, high = np.maximum(numbers - radius, kind.lower), np.minimum(numbers + radius, kind.upper)
-    if kind.integer:
+    low, high = np.maximum(numbers - radius, attribute.lower), np.minimum(numbers + radius, attribute.upper)
+    if attribute.integer:
         return np.asarray(np.minimum(low + np.floor(uniforms * (high - low + 1.0)), high))
     return np.asarray(low + uniforms * (high - low))
 
 
 def _radius(numbers: Float64Array, members: Int64Array, offsets: Int64Array) -> Float64Array:
-    """(n,): the distance of every number to the farthest of its group."""
+    """(n,) float64: the distance of each number to the farthest one of its group."""
     radius = np.zeros_like(numbers)
     if len(members):
         groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        least = np.minimum.reduceat(numbers[members], offsets[:-1])[groups]
-        most = np.maximum.reduceat(numbers[members], offsets[:-1])[groups]
-        radius[members] = np.maximum(numbers[members] - least, most - numbers[members])
+        smallest = np.minimum.reduceat(numbers[members], offsets[:-1])[groups]
+        largest = np.maximum.reduceat(numbers[members], offsets[:-1])[groups]
+        radius[members] = np.maximum(numbers[members] - smallest, largest - numbers[members])
     return radius
 
 
-def by_group(group: Int32Array) -> tuple[Int64Array, Int64Array]:
-    """The records by group, and where each group's begin: (n,) and (groups + 1,) int64; groups count from 0."""
+def group_members(group: Int32Array) -> tuple[Int64Array, Int64Array]:
+    """Return the records by group, (n,) int64, and the offset of each group among them, (groups + 1,) int64.
+
+    Groups are numbered from 0.
+    """
     members = np.argsort(group, kind="stable")
     return members, np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(group), dtype=np.int64)))

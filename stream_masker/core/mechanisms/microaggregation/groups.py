@@ -1,4 +1,4 @@
-"""Records to microaggregate: which of them are comparable, how far apart they are, and their groups."""
+"""Comparable records, their distances, and their groups."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.microaggregation import mdav
-from stream_masker.core.mechanisms.microaggregation.centroids import by_group
+from stream_masker.core.mechanisms.microaggregation.centroids import group_members
 
 
 @dataclass(frozen=True)
-class GroupValues:
-    """One nominal attribute's values in n records. codes: (n,) int32 positions, none absent; semantic: by the distance
-    of concepts, else 0 for equal values and 1 for others."""
+class NominalValues:
+    """The values of one nominal attribute in n records. Frozen; derived values are cached.
+
+    * ``codes``: (n,) int32 positions, none absent.
+    * ``semantic``: whether to use the distance of concepts; otherwise it is 0 for equal values and 1 for others.
+    """
 
     codes: Int32Array
     d: Distance
@@ -26,36 +29,36 @@ class GroupValues:
 
     @cached_property
     def distinct(self) -> Int32Array:
-        """(v,) int32 positions, ascending."""
+        """(v,) int32: the distinct positions, ascending."""
         return self._unique[0]
 
     @cached_property
-    def places(self) -> Int32Array:
-        """(n,) int32: of every record its value's place among the distinct ones."""
+    def indices(self) -> Int32Array:
+        """(n,) int32: the index of each record's value among the distinct ones."""
         return self._unique[1]
 
     def distances(self) -> Float64Array:
-        """(v, v) float64: the distances of the distinct values."""
+        """(v, v) float64: the distances between the distinct values."""
         if self.semantic:
             return self.d.matrix(self.distinct)
         return 1.0 - np.eye(len(self.distinct))
 
     @cached_property
     def _unique(self) -> tuple[Int32Array, Int32Array]:
-        distinct, places = np.unique(self.codes, return_inverse=True)
-        return distinct, places.reshape(-1).astype(np.int32)
+        distinct, indices = np.unique(self.codes, return_inverse=True)
+        return distinct, indices.reshape(-1).astype(np.int32)
 
 
 @dataclass(frozen=True)
-class Comparable:
-    """n records with values of the same attributes.
+class ComparableRecords:
+    """n records with values of the same attributes. Frozen; derived values are cached.
 
-    values, weights: of p nominal attributes; numbers: (n, q), numeric_weights: (q,) of the numeric ones; a weight is
-    what the variance over two records is multiplied by (2013: equation 7). words: (n,) that tell records apart which
-    are equally near or far.
+    * ``values``, ``weights``: of p nominal attributes. ``numbers``: (n, q) float64 and ``numeric_weights``: (q,) of the
+      numeric ones. A weight multiplies the variance over two records (2013: equation 7).
+    * ``words``: (n,) uint64 random words, which break ties between equally near or far records.
     """
 
-    values: Sequence[GroupValues]
+    values: Sequence[NominalValues]
     weights: Float64Array
     numbers: Float64Array
     numeric_weights: Float64Array
@@ -63,42 +66,42 @@ class Comparable:
 
     @cached_property
     def sizes(self) -> Int64Array:
-        """(p,) int64: how many distinct values v each nominal attribute has."""
+        """(p,) int64: the number v of distinct values of each nominal attribute."""
         return np.array([len(value.distinct) for value in self.values], np.int64)
 
     @cached_property
-    def buffer(self) -> Float64Array:
-        """Every attribute's distances of distinct values, one table after another: 8·Σv² bytes, the bulk of all."""
-        buffer = np.empty(int((self.sizes**2).sum()))
+    def tables(self) -> Float64Array:
+        """The distance tables of all attributes, concatenated: 8·Σv² bytes, which dominate the memory."""
+        tables = np.empty(int((self.sizes**2).sum()))
         for value, start, size in zip(self.values, _starts(self.sizes**2)[:-1], self.sizes, strict=True):
-            buffer[start : start + size * size] = value.distances().reshape(-1)
-        return buffer
+            tables[start : start + size * size] = value.distances().reshape(-1)
+        return tables
 
     def table(self, i: int) -> Float64Array:
-        """(v, v) float64: the distances of the distinct values of attribute i; a view of the buffer."""
+        """(v, v) float64: the distances between the distinct values of attribute i, as a view of ``tables``."""
         start, size = _starts(self.sizes**2)[i], self.sizes[i]
-        return self.buffer[start : start + size * size].reshape(size, size)
+        return self.tables[start : start + size * size].reshape(size, size)
 
     def groups(self, k: int) -> tuple[Int64Array, Int64Array]:
-        """The records by group of k to 2k − 1, and where each group's begin, by MDAV."""
+        """Return the records by group of k to 2k − 1, computed by MDAV, and each group's offset among them."""
         order, types = self._types()
         group = np.empty(len(order), np.int32)
         group[order] = mdav.mdav_partition(types, k)
-        return by_group(group)
+        return group_members(group)
 
     def _types(self) -> tuple[Int64Array, mdav.Types]:
-        """Records by type and word, and their types."""
-        rows = np.column_stack([value.places.astype(np.float64) for value in self.values] + list(self.numbers.T))
+        """Return the records ordered by type and word, and their types."""
+        rows = np.column_stack([value.indices.astype(np.float64) for value in self.values] + list(self.numbers.T))
         _, firsts, which, counts = np.unique(
             rows + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
         order = np.lexsort((self.words, which.reshape(-1)))
         return order, mdav.Types(
-            codes=_stack([value.places[firsts] for value in self.values], len(firsts)),
+            codes=_stack([value.indices[firsts] for value in self.values], len(firsts)),
             numbers=np.ascontiguousarray(self.numbers[firsts] * np.sqrt(self.numeric_weights / 2.0)),
             starts=_starts(counts),
             words=np.ascontiguousarray(self.words[order]),
-            tables=self.buffer,
+            tables=self.tables,
             corners=_starts(self.sizes**2)[:-1],
             sizes=self.sizes,
             firsts=_starts(self.sizes)[:-1],
@@ -106,15 +109,15 @@ class Comparable:
         )
 
 
-def patterns(batch: Batch) -> Iterator[tuple[Int64Array, list[int], list[int]]]:
-    """The records by which of their scalars and numbers are there: their indices, the columns of both."""
+def presence_patterns(batch: Batch) -> Iterator[tuple[Int64Array, list[int], list[int]]]:
+    """Yield the records by pattern of present scalars and numbers: their indices, and the columns of both."""
     scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
     numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
-    there = np.column_stack(
+    present_mask = np.column_stack(
         [np.ones(batch.size, np.bool_), *(batch.columns[j].codes >= 0 for j in scalars), ~np.isnan(numbers)]
     )
-    found, which = np.unique(there, axis=0, return_inverse=True)
-    for i, pattern in enumerate(found):
+    distinct_patterns, which = np.unique(present_mask, axis=0, return_inverse=True)
+    for i, pattern in enumerate(distinct_patterns):
         present = pattern[1 : 1 + len(scalars)]
         columns = [j for j, here in zip(scalars, present, strict=True) if here]
         yield np.flatnonzero(which.reshape(-1) == i), columns, np.flatnonzero(pattern[1 + len(scalars) :]).tolist()

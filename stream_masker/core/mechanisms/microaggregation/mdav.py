@@ -1,13 +1,14 @@
-"""MDAV: the partition of records into groups of k alike ones (2013: section 3.1; Domingo-Ferrer and Torra 2005).
+"""MDAV: the partition of records into groups of k similar ones (2013: section 3.1; Domingo-Ferrer and Torra 2005).
 
-While 3k records or more are left: of the record farthest from their mean, and of the record farthest from that one,
-each with its k − 1 nearest make a group. Of 2k to 3k − 1 left, the one farthest from their mean and its k − 1 nearest
-make a group, and the others one; fewer than 2k make one group.
+While at least 3k records are left, two groups are formed: the record farthest from the mean with its k − 1 nearest
+records, and the record farthest from that one with its k − 1 nearest. If 2k to 3k − 1 records are left, the one
+farthest from the mean and its k − 1 nearest form a group, and the others form the last one. Fewer than 2k records form
+one group.
 
-Equal records are worked on as one *type* with as many members; that changes nothing but the cost, which is
-O(u·n/k) distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Of records
-equally far or near the one with the least random word is taken; of equally marginal values, for the mean, the first
-position, which is the smallest depth's.
+Equal records are processed as one *type* with that many members. This changes only the cost, which is O(u·n/k)
+distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Among equally far or
+near records, the one with the smallest random word is taken. Among equally marginal values, the mean is the first
+position, which has the smallest depth.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, I
 from stream_masker.core.kernels.jit import inlined, kernel
 
 MDAV_TIE = 1e-9
-"""Per record: totals of distances that differ by no more are equal; rounding stays far below."""
+"""Totals of distances are tied if they differ by no more than this per record; rounding errors are far smaller."""
 
 
 class Types(NamedTuple):
     """u types of n records over p nominal and q numeric attributes.
 
-    codes: (u, p) int32, indices into the attributes' distinct values; numbers: (u, q), scaled so that S-distances are
-    sums of squared differences. Members of type t: starts[t] … starts[t + 1]; words: (n,) of them, ascending by type.
-    Attribute j's table of distances: sizes[j]² entries of tables from corners[j] on; its values: from firsts[j] on.
-    weights: (p,) of each attribute's distance.
+    * ``codes``: (u, p) int32, indices of the attributes' distinct values.
+    * ``numbers``: (u, q) float64, scaled so that S-distances are sums of squared differences.
+    * ``starts``: (u + 1,) int64; the members of type t are starts[t] … starts[t + 1] − 1.
+    * ``words``: (n,) uint64, the random words of the members, ascending within a type.
+    * ``tables``: float64; attribute j's distance table has sizes[j]² entries from corners[j] on.
+    * ``corners``, ``sizes``, ``firsts``: (p,) int64; attribute j's values are numbered from firsts[j] on.
+    * ``weights``: (p,) float64, the weight of each attribute's distance.
     """
 
     codes: Int32Matrix
@@ -44,10 +48,17 @@ class Types(NamedTuple):
 
 
 class MdavState(NamedTuple):
-    """What is left. active: types that have members left, the first ``size[0]``; next: of each type, its first member
-    left; size: [active types, members left, groups so far]; counts, totals: of each value, its members left and the
-    sum of their distances to it; sums: (q,) of numbers; near: of each type, its distance to the record last looked at;
-    best: the nearest types; group: of each member, -1 for none yet."""
+    """The members that are left, and the groups so far.
+
+    * ``active``: the types with members left, the first ``size[0]`` entries.
+    * ``next``: (u,) the first member left of each type.
+    * ``size``: the numbers of active types, of members left, and of groups so far.
+    * ``counts``, ``totals``: for each value, the members left that have it and the sum of their distances to it.
+    * ``sums``: (q,) the sums of the numbers of the members left.
+    * ``near``: (u,) the squared distance of each type to the record last measured from.
+    * ``best``: (k,) the nearest types.
+    * ``group``: (n,) int32, the group of each member, −1 for none.
+    """
 
     active: Int64Array
     next: Int64Array

@@ -1,4 +1,4 @@
-"""Microaggregation on marginality (2013: section 3.1): groups of k alike records, each masked alike."""
+"""Microaggregation on marginality (2013: section 3.1)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from stream_masker.core.marginality import marginality_mean_from_counts, margina
 from stream_masker.core.mechanisms.distortion import distortion_tally
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
-from stream_masker.core.mechanisms.microaggregation.groups import Comparable, GroupValues, patterns
-from stream_masker.core.mechanisms.noise.numeric import number_words, uniforms
+from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
+from stream_masker.core.mechanisms.noise.numeric import numeric_words, uniforms
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
@@ -32,13 +32,13 @@ from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
 AGGREGATION_VARIANTS = ("semantic", "classic")
 SCALINGS = ("balanced", "paper")
 
-ALL_RECORDS = 1 << 60
-"""The lane whose first word tells records apart that are equally near or far."""
+TIE_LANE = 1 << 60
+"""The lane whose first word breaks ties between records that are equally near or far."""
 
 
 @dataclass(frozen=True, slots=True)
-class _InForce:
-    """Of the window: each attribute's weight in the S-distance and its mean; of nominal ones as positions."""
+class _WindowModel:
+    """The weight of each attribute in the S-distance, and its mean over the window; nominal means are positions."""
 
     weights: Float64Array
     means: Int32Array
@@ -46,44 +46,45 @@ class _InForce:
     numeric_means: Float64Array
 
 
-class Microaggregation(WindowedMechanism[_InForce]):
-    """Masks groups of k to 2k − 1 alike records by the mean of their group, so that masked records are k-anonymous.
+class Microaggregation(WindowedMechanism[_WindowModel]):
+    """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
 
-    MDAV (``core.mechanisms.microaggregation.mdav``) makes the groups of what is masked together, by the S-distance
-    (2013: equation 7)
-    with the variances of the calibration window, of which that is a sample. ``semantic``: marginalities by distance,
-    the mean is the least marginal value of the group. ``classic``, the paper's baseline: 0 for equal values and 1 for
-    others, so that the mean is the mode. Means of numbers are rounded to the nearest whole one where need be. Of values
-    and records that are equally good, which the paper leaves open, random words of the records choose.
+    MDAV (``microaggregation.mdav``) forms the groups among the records that are masked together. It uses the S-distance
+    (2013: equation 7) with the variances of the calibration window, of which these records are a sample. With
+    ``semantic``, marginalities use the semantic distance, and the mean is the least marginal value of the group. With
+    ``classic``, the paper's baseline, the distance is 0 for equal values and 1 for others, and the mean is the mode.
+    Means of integer attributes are rounded. The paper leaves ties open; here the records' random words break them.
 
-    By equation (7) as printed a nominal variance grows with the window, and nominal attributes hardly matter beside
-    numeric ones (see ``core.marginality.SDistance``). ``scaling="balanced"``, ours, lets every attribute weigh alike;
-    ``"paper"`` follows the equation. Where no number and no absent value is, there is no difference.
+    By equation (7) as printed, a nominal variance grows with the window, and nominal attributes hardly count beside
+    numeric ones (see ``core.marginality.SDistance``). ``scaling="paper"`` follows the equation. ``scaling="balanced"``,
+    our variant, gives all attributes the same weight. Both agree if there are neither numbers nor absent values.
 
-    k-anonymity is that of scalars and numbers, and is checked on what was masked (AnonymityError); it counts records,
-    several of which may be of one person. Absent values stay absent: only records with the same attributes make groups.
-    Where there are fewer than k of these, all of their values become the window's means, which tell nothing of the
-    record but what it lacks (counted as *truncated*). Elements of arrays make groups by themselves, each of k elements
-    of any records: an element is as k others are, but what a record's elements are together, and how many, is not
-    hidden.
+    k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts
+    records, several of which can be of one person. Absent values stay absent: only records with the same attributes
+    form groups. If there are fewer than k of these, all their values become the window's means, which reveal nothing
+    except which values are absent (counted as ``truncated``). Array elements form groups by themselves, each of k
+    elements of any records: an element equals at least k − 1 others, but the combination of a record's elements, and
+    their number, are not hidden.
 
-    Memory: 8 bytes for each pair of distinct values of an attribute in what is masked together.
+    Memory: 8 bytes for each pair of distinct values of an attribute among the records masked together.
 
-    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one of those that are
-    no farther from it than its group's farthest value; nominal ones of the values that are masked together, numbers of
-    all that the attribute takes. No k-anonymity then: what holds is that every value of the group, of each attribute
-    by itself, could have come of each of its records.
+    ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among those that
+    are no farther from it than its group's farthest value. Nominal values are drawn from the records masked together,
+    numbers from the attribute's range. This does not give k-anonymity; the guarantee is that every value of the group,
+    for each attribute separately, is a possible result for each of its records.
     """
 
     name: ClassVar[str] = "microaggregation"
     needs_group: ClassVar[bool] = True
-    declaration: ClassVar[MethodCard] = MethodCard(
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="replaces the values of at least k similar records by one common value",
+        use_when="k-anonymity is required, and records can wait for a group",
         source="2013: sections 2.2 to 3.1",
         attributes="any number of nominal and numeric ones",
         taxonomies="any",
         preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
-        guarantee="k-anonymity of scalars and numbers, checked; with hybrid none",
-        latency="a group: k records at least, better many more",
+        guarantee="k-anonymity of scalars and numbers, verified; none with hybrid",
+        latency="that of its group of at least k records; larger groups give better utility",
         cost="O(u/k) distances for u distinct records in the group",
         numeric=True,
     )
@@ -103,11 +104,16 @@ class Microaggregation(WindowedMechanism[_InForce]):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Everything is checked here: ParameterError says what was given and what is allowed.
+        """Create a mechanism without statistics.
 
-        taxonomies: τ by attribute, in the order of all columns. numeric: numeric attributes beside them. k: at least 2,
-        at most the window. variant: semantic or classic. hybrid: Algorithm 1 instead of means. scaling: balanced or
-        paper. The others: see ``WindowedMechanism``.
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns. ``numeric``: the numeric attributes.
+        * ``k``: the smallest size of a group, from 2 to ``window``.
+        * ``variant``: ``semantic`` or ``classic``.
+        * ``hybrid``: Algorithm 1 instead of means.
+        * ``scaling``: ``balanced`` or ``paper``.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         require_one_of("variant", variant, AGGREGATION_VARIANTS)
         require_one_of("scaling", scaling, SCALINGS)
@@ -125,46 +131,46 @@ class Microaggregation(WindowedMechanism[_InForce]):
         self._semantic = variant == "semantic"
         self._hybrid = hybrid
         self._balanced = scaling == "balanced"
-        self._kinds = tuple(self._numeric.values())
+        self._numeric_kinds = tuple(self._numeric.values())
 
     @property
     def group_minimum(self) -> int:
-        """The fewest records that can be masked together: k."""
+        """The smallest number of records that can be masked together: k."""
         return self._k
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Masks encoded records as one data set; ``keys`` gives each record's random words.
+        """Mask encoded records as one data set; ``keys`` gives the random words of each record.
 
-        Raises StatisticsError before the first statistics, ParameterError for a batch of other attributes, of another
-        size than the keys, or of fewer than k records (but for none).
+        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
+        another size than the keys, or at least one but fewer than k records.
         """
-        in_force = self._ready()
+        model = self._prepared_statistics()
         self._check(batch, keys)
         if not batch.size:
-            return MaskedBatch(_copied(batch), (Tally(),) * len(batch.columns), batch.numeric)
-        draft = _Draft.of(batch, keys, len(self._kinds))
-        for rows, columns, numbers in patterns(batch):
+            return MaskedBatch(_copied_columns(batch), (Tally(),) * len(batch.columns), batch.numeric)
+        draft = _DraftBatch.of(batch, keys, len(self._numeric_kinds))
+        for rows, columns, numbers in presence_patterns(batch):
             if columns or numbers:
-                self._mask_rows(in_force, draft, rows, columns, numbers)
+                self._mask_rows(model, draft, rows, columns, numbers)
         for j, column in enumerate(batch.columns):
             if column.is_array:
-                self._mask_elements(in_force, draft, j)
+                self._mask_elements(model, draft, j)
         self._verify(draft)
         tallies = (draft.tally(j, d) for j, d in enumerate(self._distances))
-        return MaskedBatch(draft.columns, tuple(tallies), draft.numbers if self._kinds else None)
+        return MaskedBatch(draft.columns, tuple(tallies), draft.numbers if self._numeric_kinds else None)
 
     def _mask_rows(
-        self, in_force: _InForce, draft: _Draft, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
+        self, model: _WindowModel, draft: _DraftBatch, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
     ) -> None:
-        """Masks the scalars and numbers of records that have the same ones."""
+        """Mask the scalars and numbers of records that have the same ones present."""
         if len(rows) < self._k:
-            draft.fill(in_force, rows, columns, numbers)
+            draft.replace_with_means(model, rows, columns, numbers)
             return
-        records = Comparable(
+        records = ComparableRecords(
             [self._values(j, draft.codes[j][rows]) for j in columns],
-            in_force.weights[columns],
+            model.weights[columns],
             draft.numbers[rows][:, numbers],
-            in_force.numeric_weights[numbers],
+            model.numeric_weights[numbers],
             draft.order[rows],
         )
         groups = records.groups(self._k)
@@ -172,41 +178,41 @@ class Microaggregation(WindowedMechanism[_InForce]):
             words = draft.words[j][rows, TIES] if self._hybrid else records.words
             draft.codes[j][rows] = self._masked_values(records, i, groups, words)
         for i, j in enumerate(numbers):
-            words = draft.number_words[j][rows, ROUNDING_WORD] if self._hybrid else records.words
-            draft.numbers[rows, j] = self._masked_numbers(self._kinds[j], records.numbers[:, i], groups, words)
+            words = draft.numeric_words[j][rows, ROUNDING_WORD] if self._hybrid else records.words
+            draft.numbers[rows, j] = self._masked_numbers(self._numeric_kinds[j], records.numbers[:, i], groups, words)
 
-    def _mask_elements(self, in_force: _InForce, draft: _Draft, j: int) -> None:
-        """Masks the elements of an array attribute."""
+    def _mask_elements(self, model: _WindowModel, draft: _DraftBatch, j: int) -> None:
+        """Mask the elements of an array attribute."""
         values, words = self._values(j, draft.codes[j].copy()), draft.words[j]
         if len(values.codes) < self._k:
-            draft.fill_column(in_force, np.arange(len(values.codes)), j)
+            draft.replace_column(model, np.arange(len(values.codes)), j)
             return
-        none = np.zeros((len(values.codes), 0))
-        elements = Comparable([values], np.ones(1), none, np.zeros(0), words[:, ROUNDING_WORD].copy())
+        no_numbers = np.zeros((len(values.codes), 0))
+        elements = ComparableRecords([values], np.ones(1), no_numbers, np.zeros(0), words[:, ROUNDING_WORD].copy())
         chosen = words[:, TIES] if self._hybrid else elements.words
         draft.codes[j][:] = self._masked_values(elements, 0, elements.groups(self._k), chosen)
 
-    def _values(self, j: int, codes: Int32Array) -> GroupValues:
-        return GroupValues(codes, self._distances[j], self._semantic)
+    def _values(self, j: int, codes: Int32Array) -> NominalValues:
+        return NominalValues(codes, self._distances[j], self._semantic)
 
     def _masked_values(
-        self, records: Comparable, i: int, groups: tuple[Int64Array, Int64Array], words: UInt64Array
+        self, records: ComparableRecords, i: int, groups: tuple[Int64Array, Int64Array], words: UInt64Array
     ) -> Int32Array:
         choose = centroids.within_radius if self._hybrid else centroids.least_marginal_value
-        chosen = choose(records.values[i].places, *groups, np.ascontiguousarray(words), records.table(i))
+        chosen = choose(records.values[i].indices, *groups, np.ascontiguousarray(words), records.table(i))
         return np.asarray(records.values[i].distinct[chosen])
 
     def _masked_numbers(
-        self, kind: Numeric, numbers: Float64Array, groups: tuple[Int64Array, Int64Array], words: UInt64Array
+        self, attribute: Numeric, numbers: Float64Array, groups: tuple[Int64Array, Int64Array], words: UInt64Array
     ) -> Float64Array:
         if self._hybrid:
-            return centroids.numbers_within_radius(numbers, *groups, uniforms(words), kind)
-        return centroids.mean_numbers(numbers, *groups, words, kind)
+            return centroids.numbers_within_radius(numbers, *groups, uniforms(words), attribute)
+        return centroids.mean_numbers(numbers, *groups, words, attribute)
 
-    def _verify(self, draft: _Draft) -> None:
-        """Raises AnonymityError unless every masked record is equal to k − 1 others, or tells nothing."""
-        if not self._hybrid and (class_sizes(draft.masked)[~draft.empty] < self._k).any():
-            raise AnonymityError(f"masked records are not {self._k}-anonymous; they are withheld")
+    def _verify(self, draft: _DraftBatch) -> None:
+        """Raise AnonymityError unless every masked record equals at least k − 1 others or is uninformative."""
+        if not self._hybrid and (class_sizes(draft.masked)[~draft.uninformative] < self._k).any():
+            raise AnonymityError(f"masked records are not {self._k}-anonymous and are withheld")
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -214,7 +220,7 @@ class Microaggregation(WindowedMechanism[_InForce]):
             raise ParameterError(f"k={self._k} needs {self._k} records or more to mask together, not {batch.size}")
 
     def _model(self, counts: Counts) -> Mapping[str, Any]:
-        """Each attribute's mean and variance (2013: equations 3 and 5), and the number of values."""
+        """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
         return {
             "marginality": {
                 name: self._marginality(values, d)
@@ -229,44 +235,49 @@ class Microaggregation(WindowedMechanism[_InForce]):
             mean, variance = _mode(counts), counts.rows - float(counts.counts @ counts.counts) / counts.rows
         return {"mean": d.taxonomy.ids[mean], "variance": variance, "values": counts.rows}
 
-    def _prepare(self, statistics: Statistics) -> _InForce:
+    def _prepare(self, statistics: Statistics) -> _WindowModel:
         try:
-            figures = [statistics.model["marginality"][name] for name in self._attributes]
-            means = [d.taxonomy.position(f["mean"]) for d, f in zip(self._distances, figures, strict=True)]
-            rows = [float(f["values"]) if self._balanced else 1.0 for f in figures]
-            variances = [float(f["variance"]) / n for f, n in zip(figures, rows, strict=True)]
+            marginalities = [statistics.model["marginality"][name] for name in self._attributes]
+            means = [d.taxonomy.position(f["mean"]) for d, f in zip(self._distances, marginalities, strict=True)]
+            rows = [float(f["values"]) if self._balanced else 1.0 for f in marginalities]
+            variances = [float(f["variance"]) / n for f, n in zip(marginalities, rows, strict=True)]
         except (KeyError, TypeError, ValueError, ZeroDivisionError, UnknownConceptError):
-            raise StatisticsError("the statistics have no marginalities of these attributes") from None
-        numeric_means, numeric_variances = _numeric_figures(statistics)
-        whole = [kind.integer for kind in self._kinds]
-        numeric_means = np.where(whole, np.rint(numeric_means), numeric_means)
-        return _InForce(weights(variances), np.array(means, np.int32), weights(numeric_variances), numeric_means)
+            raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
+        numeric_means, numeric_variances = _numeric_moments(statistics)
+        integer = [attribute.integer for attribute in self._numeric_kinds]
+        numeric_means = np.where(integer, np.rint(numeric_means), numeric_means)
+        return _WindowModel(weights(variances), np.array(means, np.int32), weights(numeric_variances), numeric_means)
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
-    """A batch while it is being masked. codes: of every column; numbers: (n, q); order: (n,) a word of every record;
-    words, number_words: of every value; filled: (n,) bool, records whose scalars and numbers are the window's means;
-    truncated: of every column, the values of such records, and of arrays too short to make a group."""
+class _DraftBatch:
+    """A batch while it is being masked. Mutable.
+
+    * ``codes``: the masked codes of each column. ``numbers``: (n, q) float64.
+    * ``order``: (n,) uint64, one random word per record.
+    * ``words``, ``number_words``: the random words of each nominal value and each number.
+    * ``replaced``: (n,) bool, the records whose scalars and numbers are the window's means.
+    * ``truncated``: for each column, the number of values replaced because there were too few for a group.
+    """
 
     batch: Batch
     codes: list[Int32Array]
     numbers: Float64Array
     order: UInt64Array
     words: list[UInt64Array]
-    number_words: list[UInt64Array]
-    filled: NDArray[np.bool_]
+    numeric_words: list[UInt64Array]
+    replaced: NDArray[np.bool_]
     truncated: list[int]
 
     @classmethod
-    def of(cls, batch: Batch, keys: Keys, q: int) -> _Draft:
+    def of(cls, batch: Batch, keys: Keys, q: int) -> _DraftBatch:
         return cls(
             batch,
             [column.codes.copy() for column in batch.columns],
             np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy(),
-            keys.words(ALL_RECORDS)[:, 0].copy(),
+            keys.words(TIE_LANE)[:, 0].copy(),
             draw_words(keys, batch),
-            list(number_words(keys, q)),
+            list(numeric_words(keys, q)),
             np.zeros(batch.size, np.bool_),
             [0] * len(batch.columns),
         )
@@ -280,22 +291,24 @@ class _Draft:
         return Batch(self.batch.size, self.columns, numeric=self.numbers)
 
     @property
-    def empty(self) -> NDArray[np.bool_]:
-        """(n,) bool: the records whose scalars and numbers tell nothing: means of the window, or all absent."""
+    def uninformative(self) -> NDArray[np.bool_]:
+        """(n,) bool: the records whose scalars and numbers reveal nothing: the window's means, or all absent."""
         scalars = [a < 0 for a, column in zip(self.codes, self.batch.columns, strict=True) if not column.is_array]
         absent = np.column_stack([np.ones(self.batch.size, np.bool_), *scalars, np.isnan(self.numbers)])
-        return np.asarray(self.filled | absent.all(axis=1))
+        return np.asarray(self.replaced | absent.all(axis=1))
 
-    def fill(self, in_force: _InForce, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]) -> None:
-        """Makes values of records those of the window's means."""
+    def replace_with_means(
+        self, model: _WindowModel, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
+    ) -> None:
+        """Replace the values of records with the window's means."""
         for j in columns:
-            self.fill_column(in_force, rows, j)
-        self.numbers[rows[:, None], numbers] = in_force.numeric_means[numbers]
-        self.filled[rows] = True
+            self.replace_column(model, rows, j)
+        self.numbers[rows[:, None], numbers] = model.numeric_means[numbers]
+        self.replaced[rows] = True
 
-    def fill_column(self, in_force: _InForce, places: Int64Array, j: int) -> None:
-        self.codes[j][places] = in_force.means[j]
-        self.truncated[j] += len(places)
+    def replace_column(self, model: _WindowModel, indices: Int64Array, j: int) -> None:
+        self.codes[j][indices] = model.means[j]
+        self.truncated[j] += len(indices)
 
     def tally(self, j: int, d: Distance) -> Tally:
         return distortion_tally(self.batch.columns[j].codes, self.codes[j], d, truncated=self.truncated[j])
@@ -308,17 +321,17 @@ def _checked_k(k: int, window: int) -> int:
 
 
 def _mode(counts: SparseCounts) -> int:
-    """The most frequent value; of several the first position, which is the smallest depth's."""
+    """Return the most frequent value; among several the first position, which has the smallest depth."""
     return int(counts.keys[counts.counts.argmax()])
 
 
-def _numeric_figures(statistics: Statistics) -> tuple[Float64Array, list[float]]:
-    """Means and sample variances, 1/(n − 1), of the numeric attributes."""
+def _numeric_moments(statistics: Statistics) -> tuple[Float64Array, list[float]]:
+    """Return means and sample variances, with 1/(n − 1), of the numeric attributes."""
     if statistics.numeric is None:
         return np.zeros(0), []
-    growth = statistics.records / max(statistics.records - 1, 1)
-    return statistics.numeric.mean, (np.diag(statistics.numeric.covariance) * growth).tolist()
+    correction = statistics.records / max(statistics.records - 1, 1)
+    return statistics.numeric.mean, (np.diag(statistics.numeric.covariance) * correction).tolist()
 
 
-def _copied(batch: Batch) -> tuple[Column, ...]:
+def _copied_columns(batch: Batch) -> tuple[Column, ...]:
     return tuple(Column(column.codes.copy(), column.offsets) for column in batch.columns)

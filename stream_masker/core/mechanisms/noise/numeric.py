@@ -1,4 +1,4 @@
-"""Noise of numeric attributes (2017: section 3): added to values, within their bounds."""
+"""Noise added to numeric attributes, within their bounds (2017: section 3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, UInt64Array
-from stream_masker.core.mechanisms.noise.sampling import exponential_roots, factor, normals, record_alpha
+from stream_masker.core.mechanisms.noise.sampling import exponential_roots, normals, record_alpha, triangular_factor
 from stream_masker.core.numeric import Numeric, NumericStatistics
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, WordLayout
@@ -18,32 +18,39 @@ from stream_masker.errors import StatisticsError
 
 NOISE_VARIANTS = ("correlated", "uncorrelated", "kim")
 
-NUMBERS = WordLayout(width=4, first=1 << 61, streams=0)
-"""Four words of every number: ``NORMAL``, ``ROUNDING_WORD``, ``SCALE``."""
+NUMERIC_WORDS = WordLayout(width=4, first=1 << 61, streams=0)
+"""Four random words per number, used as ``NORMAL``, ``ROUNDING_WORD`` and ``SCALE_WORD``."""
 
-SCALE = 3
-"""The word of a Laplace variate's exponential scale; where one scales all of a record's, it is the first number's."""
+SCALE_WORD = 3
+"""The word of a Laplace variate's exponential scale.
+
+If a record has one common scale, its first number's word is used.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NumericNoise:
-    """The noise of q numeric attributes X of a record: Z = X + ε (2017: equations 2 and 6).
+    """The noise of q numeric attributes X of a record: Z = X + ε (2017: equations 2 and 6). Immutable.
 
-    * ``uncorrelated``: εⱼ ~ N(0, αⱼ·σ²ⱼ), one by one (equations 3 to 5): variances grow by 1 + αⱼ, correlations fall.
-    * ``correlated``: ε ~ N(0, Σ_ε) jointly, Σ_ε = √αᵢ√αⱼ·Σ (equation 7): means and, of equal α, correlations are kept,
-      covariances grow by 1 + α (equation 8). 2017 calls this Kim's method.
-    * ``kim``: the same noise, and then the linear transformation of Kim (1986), Zⱼ = μⱼ + (Xⱼ − μⱼ + εⱼ)/√(1 + αⱼ),
-      which keeps variances (and, of equal α, covariances) as well. Factors corrected for a finite sample of n records
-      differ from 1/√(1 + α) by about α/n, and are not used.
+    * ``uncorrelated``: εⱼ ~ N(0, αⱼ·σ²ⱼ) independently (equations 3 to 5). Variances grow by the factor 1 + αⱼ;
+      correlations decrease.
+    * ``correlated``: ε ~ N(0, Σ_ε) jointly, with Σ_ε = √αᵢ√αⱼ·Σ (equation 7). Means are preserved, and with equal α
+      also correlations; covariances grow by the factor 1 + α (equation 8). 2017 calls this Kim's method.
+    * ``kim``: the same noise, followed by the linear transformation of Kim (1986), Zⱼ = μⱼ + (Xⱼ − μⱼ + εⱼ)/√(1 + αⱼ).
+      It also preserves variances and, with equal α, covariances. The correction for a finite sample of n records
+      differs from 1/√(1 + α) by about α/n and is omitted.
 
-    Laplace noise has the same covariance: a normal one times √W, W ~ Exp(1), one W for all numbers of a record where
-    they are correlated. Σ is that of the numeric attributes alone: noise of numbers is independent of nominal noise.
-    Absent values stay; the others' noise is that of the distribution of the values which are there.
+    Laplace noise has the same covariance: normal noise times √W, W ~ Exp(1), with one W for all numbers of a record if
+    they are correlated. Σ covers the numeric attributes alone: their noise is independent of the nominal noise. Absent
+    values stay absent; the noise of the others follows their marginal distribution.
 
-    sigma: (q, q) covariances; mean: (q,) μ; alpha: (q,) configured α, which a record's own replaces.
+    * ``attributes``: the q numeric attributes.
+    * ``mean``: (q,) float64 μ. ``sigma``: (q, q) float64 Σ.
+    * ``alpha``: (q,) float64, the configured α; a record's own α replaces it.
+    * ``variant``: one of ``NOISE_VARIANTS``. ``laplace``: Laplace instead of normal noise.
     """
 
-    kinds: tuple[Numeric, ...]
+    attributes: tuple[Numeric, ...]
     mean: Float64Array
     sigma: Float64Array
     alpha: Float64Array
@@ -53,34 +60,40 @@ class NumericNoise:
     @classmethod
     def of(
         cls,
-        kinds: tuple[Numeric, ...],
+        attributes: tuple[Numeric, ...],
         statistics: NumericStatistics,
         alpha: Float64Array,
         variant: str,
         *,
         laplace: bool,
     ) -> NumericNoise:
-        """By the statistics of a window. Raises StatisticsError for a constant attribute: its noise would be 0, and
-        later values would pass unmasked; ParameterError for another variant."""
+        """Create the noise for the statistics of a window.
+
+        Raises StatisticsError for a constant attribute, because its noise would be 0 and later values would pass
+        unmasked, and ParameterError for an unknown variant.
+        """
         require_one_of("numeric_noise", variant, NOISE_VARIANTS)
-        _check(statistics)
+        _check_statistics(statistics)
         sigma = np.diag(np.diag(statistics.covariance)) if variant == "uncorrelated" else statistics.covariance
-        return cls(kinds, statistics.mean, sigma, alpha, variant, laplace)
+        return cls(attributes, statistics.mean, sigma, alpha, variant, laplace)
 
     def mask(self, batch: Batch, keys: Keys) -> Float64Array:
-        """(n, q) float64: the batch's numbers masked, by the random words of each record."""
+        """(n, q) float64: the batch's masked numbers, with the random words of each record."""
         numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
-        words = list(number_words(keys, len(self.kinds)))
+        words = list(numeric_words(keys, len(self.attributes)))
         masked = np.empty_like(numbers)
         for j, noise in enumerate(self._noise(batch, words)):
             alpha = record_alpha(batch, float(self.alpha[j]))
             noisy = self._transformed(j, numbers[:, j] + np.sqrt(alpha) * noise, alpha)
-            masked[:, j] = self.kinds[j].fit(noisy, uniforms(words[j][:, ROUNDING_WORD]))
+            masked[:, j] = self.attributes[j].fit(noisy, uniforms(words[j][:, ROUNDING_WORD]))
         return masked
 
     def _noise(self, batch: Batch, words: list[UInt64Array]) -> Iterator[Float64Array]:
-        """The noise of each attribute for α = 1; term by term, so that no bit depends on the size of the batch."""
-        lower = factor(self.sigma)
+        """Yield the noise of each attribute for α = 1.
+
+        It is summed term by term, so that no bit depends on the size of the batch.
+        """
+        lower = triangular_factor(self.sigma)
         variates = [normals(block[:, NORMAL].copy()) for block in words]
         for j in range(len(variates)):
             noise = np.zeros(batch.size)
@@ -91,7 +104,7 @@ class NumericNoise:
     def _scale(self, j: int, words: list[UInt64Array]) -> Float64Array | float:
         if not self.laplace:
             return 1.0
-        return np.asarray(exponential_roots(words[j if self.variant == "uncorrelated" else 0][:, SCALE].copy()))
+        return np.asarray(exponential_roots(words[j if self.variant == "uncorrelated" else 0][:, SCALE_WORD].copy()))
 
     def _transformed(self, j: int, noisy: Float64Array, alpha: Float64Array) -> Float64Array:
         if self.variant != "kim":
@@ -104,20 +117,20 @@ def uniforms(words: UInt64Array) -> Float64Array:
     return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
-def number_words(keys: Keys, q: int) -> Iterator[UInt64Array]:
-    """The words of each attribute's numbers, (n, 4) each."""
-    lanes = {lane: keys.words(lane) for lane in sorted({NUMBERS.lane(j) for j in range(q)})}
+def numeric_words(keys: Keys, q: int) -> Iterator[UInt64Array]:
+    """Yield the random words of each attribute's numbers, (n, 4) uint64 each."""
+    lanes = {lane: keys.words(lane) for lane in sorted({NUMERIC_WORDS.lane(j) for j in range(q)})}
     for j in range(q):
-        yield NUMBERS.of(lanes[NUMBERS.lane(j)], j)
+        yield NUMERIC_WORDS.of(lanes[NUMERIC_WORDS.lane(j)], j)
 
 
-def _check(statistics: NumericStatistics) -> None:
+def _check_statistics(statistics: NumericStatistics) -> None:
     variances = np.diag(statistics.covariance)
     if not np.isfinite(statistics.mean).all() or not np.isfinite(statistics.covariance).all():
-        raise StatisticsError("a numeric mean or covariance is no number")
+        raise StatisticsError("a numeric mean or covariance is not finite")
     constant = [name for name, variance in zip(statistics.names, variances, strict=True) if not variance > 0]
     if constant:
         raise StatisticsError(
-            f"{', '.join(constant)}: every value is the same, so that noise would be 0 and later values would pass "
-            "unmasked; statistics need records that differ"
+            f"{', '.join(constant)}: all values are equal, so the noise would be 0 and later values would pass "
+            "unmasked; calibrate on records with different values"
         )

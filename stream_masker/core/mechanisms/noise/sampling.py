@@ -1,10 +1,11 @@
-"""Noise of records: ε ~ N(0, α·Σ), or the multivariate Laplace distribution of the same covariance (2017: 4.4, 4.5).
+"""Sampling of correlated noise for nominal attributes (2017: sections 4.4 and 4.5).
 
-Correlated noise has the semantic distance covariance matrix for Σ (2017: equation 22), uncorrelated noise a diagonal
-of **sVar**, which is another number than the sdVar on the diagonal of the former.
+ε ~ N(0, α·Σ), or the multivariate Laplace distribution with the same covariance. For correlated noise, Σ is the
+semantic distance covariance matrix (2017: equation 22). For uncorrelated noise, it is the diagonal matrix of sVar,
+which differs from the sdVar on the diagonal of the former.
 
-A record's present scalars are drawn jointly, and each element of its array from Σ conditional on them. So is a record
-with an absent value: its noise is that of the distribution of the values which are there.
+A record's present scalars are drawn jointly, and each element of its array from Σ conditional on them. An absent value
+is left out: the noise of the others follows their marginal distribution.
 """
 
 from __future__ import annotations
@@ -25,16 +26,19 @@ from stream_masker.core.random.layout import EXPONENTIALS, NORMAL, draw_words, r
 
 DISTRIBUTIONS = ("normal", "laplace")
 
-SMALLEST_PIVOT = 1e-12
-"""Of an attribute's variance: a pivot at or below this share of it is a linear dependence on those before it."""
+MIN_PIVOT = 1e-12
+"""A pivot of at most this share of the attribute's variance means a linear dependence on the attributes before it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """The noise of p attributes. sigma: (p, p) Σ; alpha: (p,) configured α.
+class NominalNoise:
+    """The noise of p attributes. Immutable.
 
-    correlated: one exponential variate scales all of a record's Laplace noise; else each value has its own. At most
-    one array may have covariances other than 0.
+    * ``sigma``: (p, p) float64 Σ. At most one array attribute can have covariances other than 0.
+    * ``alpha``: (p,) float64, the configured α; a record's own α replaces it.
+    * ``correlated``: whether one exponential variate scales all Laplace noise of a record; otherwise each value has its
+      own.
+    * ``laplace``: Laplace instead of normal noise.
     """
 
     sigma: Float64Array
@@ -43,7 +47,7 @@ class Noise:
     laplace: bool
 
     def draw(self, keys: Keys, batch: Batch, words: list[UInt64Array]) -> list[Float64Array]:
-        """ε of every value, by column: (k,) float64 each; meaningless where the value is absent."""
+        """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless."""
         variates = [normals(block[:, NORMAL].copy()) for block in words]
         noise = self._correlate(batch, variates)
         scales = self._laplace_scales(keys, batch)
@@ -53,49 +57,53 @@ class Noise:
         result = [np.zeros(len(z)) for z in variates]
         scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
-        weights = {q: _Weights(np.zeros(batch.size), np.zeros(batch.size)) for q in arrays}
-        for rows, present in _patterns(batch, scalars):
-            lower = factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
+        weights = {array: _ElementWeights(np.zeros(batch.size), np.zeros(batch.size)) for array in arrays}
+        for rows, present in _present_patterns(batch, scalars):
+            lower = triangular_factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
             drawn = [variates[j][rows] for j in present]
             for i, j in enumerate(present):
                 result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
-            for i, q in enumerate(arrays, start=len(present)):
-                weights[q].shared[rows] = _combine(lower[i, : len(present)], drawn)
-                weights[q].own[rows] = lower[i, i]
-        for q in arrays:
-            lengths = lengths_of(batch, q)
-            result[q] = np.repeat(weights[q].shared, lengths) + np.repeat(weights[q].own, lengths) * variates[q]
+            for i, array in enumerate(arrays, start=len(present)):
+                weights[array].shared[rows] = _combine(lower[i, : len(present)], drawn)
+                weights[array].own[rows] = lower[i, i]
+        for array in arrays:
+            lengths = values_per_record(batch, array)
+            shared, own = np.repeat(weights[array].shared, lengths), np.repeat(weights[array].own, lengths)
+            result[array] = shared + own * variates[array]
         return result
 
     def _alpha_roots(self, batch: Batch) -> Iterator[Float64Array]:
-        """√α of every value, by column."""
+        """Yield √α of every value, by column."""
         for j, column in enumerate(batch.columns):
             alpha = record_alpha(batch, float(self.alpha[j]))
-            yield np.sqrt(alpha if not column.is_array else np.repeat(alpha, lengths_of(batch, j)))
+            yield np.sqrt(alpha if not column.is_array else np.repeat(alpha, values_per_record(batch, j)))
 
     def _laplace_scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
-        """√W of every value, W ~ Exp(1), by column; 1 for normal noise."""
+        """Return √W of every value, W ~ Exp(1), by column; 1 for normal noise."""
         if not self.laplace:
             return [np.ones(1)] * len(batch.columns)
         if not self.correlated:
             return [exponential_roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
         shared = exponential_roots(record_words(keys).copy())
         return [
-            np.repeat(shared, lengths_of(batch, j)) if column.is_array else shared
+            np.repeat(shared, values_per_record(batch, j)) if column.is_array else shared
             for j, column in enumerate(batch.columns)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Weights:
-    """An array's elements in each record: what they share given its scalars, and the weight of their own variate."""
+class _ElementWeights:
+    """The noise of an array's elements in each record: the shared part, and the weight of their own variate.
+
+    The shared part is determined by the record's scalars.
+    """
 
     shared: Float64Array
     own: Float64Array
 
 
-def lengths_of(batch: Batch, j: int) -> NDArray[np.int64]:
-    """(n,) int64: the values that each record has in column j; 1 of a scalar, absent or not."""
+def values_per_record(batch: Batch, j: int) -> NDArray[np.int64]:
+    """(n,) int64: the number of values that each record has in column j; 1 for a scalar, present or absent."""
     offsets = batch.columns[j].offsets
     return np.ones(batch.size, np.int64) if offsets is None else np.diff(offsets)
 
@@ -107,42 +115,46 @@ def record_alpha(batch: Batch, configured: float) -> Float64Array:
     return np.where(np.isnan(batch.alpha), configured, batch.alpha)
 
 
-def _patterns(batch: Batch, scalars: list[int]) -> Iterator[tuple[Int64Array | slice, list[int]]]:
-    """The records by which of their scalars are present."""
-    there = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
-    if there.all():
+def _present_patterns(batch: Batch, scalars: list[int]) -> Iterator[tuple[Int64Array | slice, list[int]]]:
+    """Yield the records by pattern of present scalars: their indices, and the columns that are present."""
+    present_mask = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
+    if present_mask.all():
         yield slice(None), scalars
         return
-    patterns, which = np.unique(there, axis=1, return_inverse=True)
+    patterns, which = np.unique(present_mask, axis=1, return_inverse=True)
     for i, pattern in enumerate(patterns.T):
-        yield (
-            np.flatnonzero(which.reshape(-1) == i),
-            [j for j, present in zip(scalars, pattern, strict=True) if present],
-        )
+        columns = [j for j, present in zip(scalars, pattern, strict=True) if present]
+        yield np.flatnonzero(which.reshape(-1) == i), columns
 
 
 def _combine(weights: Float64Array, variates: list[Float64Array]) -> Float64Array | float:
-    """Σ weights[k]·variates[k], term by term, so that no bit depends on the size of the batch."""
+    """Return Σ weights[k]·variates[k], summed term by term so that no bit depends on the size of the batch."""
     total: Float64Array | float = 0.0
     for weight, variate in zip(weights, variates, strict=True):
         total = total + weight * variate
     return total
 
 
-def factor(sigma: Float64Array) -> Float64Array:
-    """(p, p) lower triangular L with L·Lᵀ = Σ, of a positive semidefinite Σ: Cholesky, with a column of zeros where a
-    pivot vanishes (that attribute's noise is a linear function of those before it)."""
+def triangular_factor(sigma: Float64Array) -> Float64Array:
+    """Return the (p, p) lower triangular L with L·Lᵀ = Σ, for a positive semidefinite Σ.
+
+    This is the Cholesky factor, with a column of zeros where a pivot vanishes: the noise of that attribute is a linear
+    function of the noise of those before it.
+    """
     p = len(sigma)
     lower = np.zeros((p, p))
     for j in range(p):
         rest = [sigma[i, j] - _dot(lower[i, :j], lower[j, :j]) for i in range(j, p)]
-        if rest[0] > SMALLEST_PIVOT * sigma[j, j]:
+        if rest[0] > MIN_PIVOT * sigma[j, j]:
             lower[j:, j] = np.array(rest) / math.sqrt(rest[0])
     return lower
 
 
 def _dot(a: Float64Array, b: Float64Array) -> float:
-    """Σ a·b, rounded once: no bit of it depends on the size of the matrix, as in a library's product it may."""
+    """Return Σ a·b, rounded once.
+
+    Unlike a library's product, it does not depend on the size of the matrix in any bit.
+    """
     return math.fsum((a * b).tolist())
 
 

@@ -1,4 +1,4 @@
-"""What all swapping mechanisms share: values change places with others of their attribute, within a group."""
+"""The common parts of mechanisms that exchange values within a group of records."""
 
 from __future__ import annotations
 
@@ -20,74 +20,80 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
 from stream_masker.errors import ParameterError
 
-MIN_VALUES = 2
-"""Records that a swap takes."""
+MIN_SWAP_RECORDS = 2
+"""The number of records that a swap involves."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwapValues:
-    """The values of one attribute that a group holds, absent ones left out, in the order of their records.
+    """The present values of one attribute in a group, in the order of their records. Immutable.
 
-    codes: (k,) int32 positions. places: (k,) int64, where they stand in the column. owners: (k,) int64 ascending, the
-    record of each. words: (k, 4) uint64, the random words of each.
+    * ``codes``: (k,) int32 positions.
+    * ``indices``: (k,) int64, their indices in the column.
+    * ``owners``: (k,) int64 ascending, the record of each value.
+    * ``words``: (k, 4) uint64, the random words of each value.
     """
 
     codes: Int32Array
-    places: Int64Array
+    indices: Int64Array
     owners: Int64Array
     words: UInt64Array
 
     @classmethod
     def of(cls, column: Column, words: UInt64Array) -> SwapValues:
-        """The values of a column; words: (all of its values, 4)."""
-        places = np.flatnonzero(column.codes >= 0)
-        owners = places if column.offsets is None else np.searchsorted(column.offsets, places, side="right") - 1
-        return cls(column.codes[places], places, owners, words[places])
+        """Return the present values of a column; ``words``: (all of its values, 4) uint64."""
+        indices = np.flatnonzero(column.codes >= 0)
+        owners = indices if column.offsets is None else np.searchsorted(column.offsets, indices, side="right") - 1
+        return cls(column.codes[indices], indices, owners, words[indices])
 
     def __len__(self) -> int:
         return self.codes.size
 
-    def where(self, chosen: NDArray[np.bool_]) -> SwapValues:
-        """The values for which ``chosen``, (k,), is true."""
-        return SwapValues(self.codes[chosen], self.places[chosen], self.owners[chosen], self.words[chosen])
+    def select(self, mask: NDArray[np.bool_]) -> SwapValues:
+        """Return the values for which ``mask``, (k,) bool, is true."""
+        return SwapValues(self.codes[mask], self.indices[mask], self.owners[mask], self.words[mask])
 
     @property
     def records(self) -> int:
-        """How many records have a value."""
+        """The number of records that have a value."""
         return int(np.count_nonzero(np.diff(self.owners, prepend=-1)))
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped:
-    """A column's codes after swapping; kept: how many values found no partner."""
+class SwappedColumn:
+    """A column's codes after swapping; ``unswapped``: the number of values without a partner."""
 
     codes: Int32Array
-    kept: int
+    unswapped: int
 
     @classmethod
-    def none(cls, codes: Int32Array) -> Swapped:
-        """A column without values."""
+    def unchanged(cls, codes: Int32Array) -> SwappedColumn:
+        """Return a column without values."""
         return cls(codes.copy(), 0)
 
     @classmethod
-    def by(cls, codes: Int32Array, places: Int64Array, partners: Int64Array) -> Swapped:
-        """``places``: (k,) where the values stand; ``partners``: (k,) which of the k each takes, itself if none."""
+    def from_partners(cls, codes: Int32Array, indices: Int64Array, partners: Int64Array) -> SwappedColumn:
+        """Exchange the values of a column.
+
+        * ``indices``: (k,) int64, the values' indices in the column.
+        * ``partners``: (k,) int64, the value that each value takes; a value without a partner takes its own.
+        """
         result = codes.copy()
-        result[places] = codes[places[partners]]
+        result[indices] = codes[indices[partners]]
         return cls(result, int(np.count_nonzero(partners == np.arange(partners.size))))
 
 
 class Swapping(WindowedMechanism[Prepared]):
-    """Gives values of a group to other records of it, so that every attribute keeps its values exactly.
+    """Exchanges values between the records of a group, so that every attribute keeps its values exactly.
 
-    A value is swapped once at most: both values of a swap are labelled as swapped. Absent values take no part. The
-    elements of an array attribute take part as values of that attribute, and never change places with another element
-    of their own record, which would mask nothing; each array keeps its length.
+    A value is swapped at most once: both values of a swap are labelled as swapped. Absent values take no part. The
+    elements of an array attribute are values of that attribute. Two elements of one record are never exchanged, which
+    would mask nothing. Each array keeps its length.
 
-    All that depends on chance follows from the random words of the group's records. A value that finds no partner
-    stays; the tally counts it as ``truncated``. ``squared_noise`` is 0: there is no noise.
+    All randomness comes from the random words of the group's records. A value without a partner stays unchanged and is
+    counted as ``truncated`` in the tally. There is no noise: ``squared_noise`` is 0.
 
-    The statistics are of use to others (drift, utility); masking needs the group alone, but holds until there are any.
+    The statistics only serve drift and utility. Masking depends on the group alone, but waits for the first statistics.
     """
 
     needs_group: ClassVar[bool] = True
@@ -95,56 +101,62 @@ class Swapping(WindowedMechanism[Prepared]):
     @property
     @abstractmethod
     def group_minimum(self) -> int:
-        """The fewest records that can be masked as a group."""
+        """The smallest number of records that can be masked as a group."""
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Masks one group of encoded records, whose order it keeps.
+        """Mask one group of encoded records; their order is kept.
 
-        Raises StatisticsError before the first statistics, and ParameterError for a batch of other attributes, of
-        another size than the keys, or of fewer records (or values of an attribute that has any) than a swap takes.
+        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
+        another size than the keys, or too few records, or if too few of them have values of an attribute.
         """
-        self._ready()
+        self._prepared_statistics()
         self._check(batch, keys)
         if not batch.size:
-            return _masked(batch, [Swapped.none(column.codes) for column in batch.columns], self._distances)
+            return _masked_batch(
+                batch, [SwappedColumn.unchanged(column.codes) for column in batch.columns], self._distances
+            )
         self._check_size(batch.size)
-        groups = [SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch), strict=True)]
-        return _masked(batch, self._swapped(batch, groups), self._distances)
+        values = [SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch), strict=True)]
+        return _masked_batch(batch, self._swap_columns(batch, values), self._distances)
 
     @abstractmethod
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
-        """(k,): by value of attribute j, whose value it takes; its own index where it keeps its own."""
+        """(k,) int64: the index of the value that each value of attribute j takes; its own index if it has no
+        partner.
+        """
 
-    def _swapped(self, batch: Batch, groups: Sequence[SwapValues]) -> list[Swapped]:
+    def _swap_columns(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
         """Every column, swapped."""
-        return [self._swapped_column(j, batch.columns[j].codes, values) for j, values in enumerate(groups)]
+        return [self._swap_column(j, batch.columns[j].codes, values) for j, values in enumerate(groups)]
 
-    def _swapped_column(self, j: int, codes: Int32Array, values: SwapValues) -> Swapped:
+    def _swap_column(self, j: int, codes: Int32Array, values: SwapValues) -> SwappedColumn:
         if not len(values):
-            return Swapped.none(codes)
+            return SwappedColumn.unchanged(codes)
         self._check_records(j, values)
-        return Swapped.by(codes, values.places, self._partners(j, values))
+        return SwappedColumn.from_partners(codes, values.indices, self._partners(j, values))
 
     def _check_records(self, j: int, values: SwapValues) -> None:
-        if values.records < MIN_VALUES:
+        if values.records < MIN_SWAP_RECORDS:
             raise ParameterError(
-                f"one record alone of the group has values of {self._attributes[j]!r}: {MIN_VALUES} swap"
+                f"only one record of the group has values of {self._attributes[j]!r}: a swap needs {MIN_SWAP_RECORDS}"
             )
 
     def _check_size(self, size: int) -> None:
         if size < self.group_minimum:
-            raise ParameterError(f"{self.name} masks groups of {self.group_minimum} records or more, not of {size}")
+            raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} records, not of {size}")
 
 
 def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int64Array:
-    """(n,) partners: values in ascending rank, equal ranks in any order, each swaps with one of the next k (2019:
-    Algorithm 1, lines 3 to 12)."""
+    """Return (n,) int64 partners: each value swaps with one of the next k in ascending rank.
+
+    This is Algorithm 1 of 2019, lines 3 to 12. Random words order equal ranks.
+    """
     order = np.lexsort((values.words[:, PLACE_WORD], ranks))
     return np.asarray(swap_in_range(order, values.owners, k, values.words))
 
 
-def _masked(batch: Batch, swapped: Sequence[Swapped], distances: Sequence[Distance]) -> MaskedBatch:
+def _masked_batch(batch: Batch, swapped: Sequence[SwappedColumn], distances: Sequence[Distance]) -> MaskedBatch:
     columns = tuple(Column(after.codes, before.offsets) for after, before in zip(swapped, batch.columns, strict=True))
-    done = zip(batch.columns, swapped, distances, strict=True)
-    tallies = (distortion_tally(before.codes, after.codes, d, truncated=after.kept) for before, after, d in done)
+    swaps = zip(batch.columns, swapped, distances, strict=True)
+    tallies = (distortion_tally(before.codes, after.codes, d, truncated=after.unswapped) for before, after, d in swaps)
     return MaskedBatch(columns, tuple(tallies))

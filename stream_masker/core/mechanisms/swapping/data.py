@@ -1,4 +1,4 @@
-"""Data swapping: the baseline of 2019 that compares values by no criterion at all."""
+"""Data swapping, the baseline of 2019 that exchanges random values."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ import numpy as np
 
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.swapping.base import MIN_VALUES, Swapping, SwapValues
+from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping, SwapValues
 from stream_masker.core.mechanisms.swapping.kernels import PLACE_WORD, swap_in_order
 from stream_masker.core.statistics.summary import Statistics
 
 
 class DataSwapping(Swapping[Statistics]):
-    """Every value changes places with another of its attribute, any of the group as likely (2019: section 4.2).
+    """Exchanges every value with another one of its attribute in the group, with equal probability (2019: section 4.2).
 
-    The paper leaves open how values are permuted at random: here they are paired at random, attribute by attribute, as
-    in its other methods every value is swapped once. Of an odd number of values one stays.
+    The paper does not specify the random permutation. Here values are paired at random, attribute by attribute, so that
+    every value is swapped once, as in the paper's other methods. One of an odd number of values stays.
     """
 
     name: ClassVar[str] = "data_swapping"
-    declaration: ClassVar[MethodCard] = MethodCard(
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="exchanges each value with a random one of the same attribute in the group",
+        use_when="only the marginals matter, or as a baseline",
         source="2019: section 4.2, after Dalenius and Reiss 1982",
         attributes="any number of nominal ones",
-        taxonomies="any; not used",
+        taxonomies="any; not used for masking",
         preserves=("mean", "dispersion", "marginals", "granularity"),
-        guarantee="none in a strict sense: a record's values come from records of the group at random",
-        latency="that of its group of 2 records or more",
+        guarantee="none in a strict sense: a record's values come from random records of the group",
+        latency="that of its group of at least 2 records",
         cost="O(log n) in a group of n",
     )
 
     @property
     def group_minimum(self) -> int:
-        return MIN_VALUES
+        return MIN_SWAP_RECORDS
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
         order = np.argsort(values.words[:, PLACE_WORD], kind="stable")

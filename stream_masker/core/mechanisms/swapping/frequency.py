@@ -1,4 +1,4 @@
-"""Distributional rank swapping: the baseline of 2019 that compares values by how frequent they are."""
+"""Distributional rank swapping, the baseline of 2019 that ranks values by frequency."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from stream_masker.core.statistics.summary import Statistics
 
 
 class DistributionalRankSwapping(IntervalSwapping[Statistics]):
-    """Ranks values by their frequency in the group, and swaps each with one of the k that follow (2019: section 4.2).
+    """Ranks values by their frequency in the group, and swaps each with one of the next k (2019: section 4.2).
 
-    So common values take the place of common ones, rare ones that of rare ones, whatever they mean. Values that are
-    equally frequent are one and the same number to this method: they are ranked in any order, by the records' keys.
+    Common values are exchanged with common ones and rare values with rare ones, regardless of their meaning. Values of
+    equal frequency have equal rank; random words of the records order them.
     """
 
     name: ClassVar[str] = "distributional_rank_swapping"
-    declaration: ClassVar[MethodCard] = MethodCard(
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="exchanges each value with one of similar frequency in the group",
+        use_when="common values must replace common ones and rare values rare ones, or as a baseline",
         source="2019: section 4.2, after Rieger 1991",
         attributes="any number of nominal ones",
-        taxonomies="any; not used",
+        taxonomies="any; not used for masking",
         preserves=("mean", "dispersion", "marginals", "granularity"),
-        guarantee="none in a strict sense: a value's rank by frequency changes by k at most",
+        guarantee="none in a strict sense: a value's frequency rank changes by at most k",
         latency="that of its group of more than k records",
         cost="O(k + log n) in a group of n",
     )
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
         _, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
-        return swap_in_ranks(counts[index], values, self._length(j, len(values)))
+        return swap_in_ranks(counts[index], values, self._interval_length(j, len(values)))
 
     def _prepare(self, statistics: Statistics) -> Statistics:
         return statistics

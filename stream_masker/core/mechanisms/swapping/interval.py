@@ -1,4 +1,4 @@
-"""Mechanisms that swap within intervals, and how long these are: k records, or p per cent of them."""
+"""Mechanisms that swap within intervals of k values, or of p percent of the values."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from math import ceil, floor
 from numbers import Real
 from typing import TypeAlias
 
-from stream_masker.core.mechanisms.options import for_each
-from stream_masker.core.mechanisms.swapping.base import MIN_VALUES, Swapping
+from stream_masker.core.mechanisms.options import per_attribute
+from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping
 from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 
 DEFAULT_K = 10
+"""The default length of a swapping interval, in records."""
 
-Lengths: TypeAlias = int | Mapping[str, int] | None
-Shares: TypeAlias = float | Mapping[str, float] | None
+IntervalLengths: TypeAlias = int | Mapping[str, int] | None
+IntervalShares: TypeAlias = float | Mapping[str, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +29,15 @@ class SwapInterval:
     p: float | None = None
 
     @property
-    def fewest(self) -> int:
-        """The fewest values that it can be used on: k < n, and k ≥ 1."""
+    def min_values(self) -> int:
+        """The smallest number n of values that it can be used on, so that 1 ≤ k < n."""
         if self.k is not None:
             return self.k + 1
         n = max(2, ceil(100 / self._share))
-        return n if self.of(n) else n + 1
+        return n if self.length(n) else n + 1
 
-    def of(self, n: int) -> int:
-        """The length among n values."""
+    def length(self, n: int) -> int:
+        """Return the length among n values."""
         return self.k if self.k is not None else floor(self._share * n / 100)
 
     @property
@@ -45,25 +46,29 @@ class SwapInterval:
 
 
 class IntervalSwapping(Swapping[Prepared]):
-    """Swaps within intervals of k values, or p per cent of them, of every attribute or of each its own."""
+    """Swaps within intervals of k values, or of p percent of the values, for all attributes or for each."""
 
     def __init__(
         self,
         taxonomies: Mapping[str, Taxonomy],
         *,
-        k: Lengths = None,
-        p: Shares = None,
+        k: IntervalLengths = None,
+        p: IntervalShares = None,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Everything is checked here: ParameterError says what was given and what is allowed.
+        """Create a mechanism without statistics.
 
-        k: length of the swapping interval in records, from 1 to less than ``window``, of all attributes or of each; by
-        default 10. p: instead of k, in per cent of the group's values, in (0, 100). The others: as
-        ``WindowedMechanism``.
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns.
+        * ``k``: the length of the swapping interval in records, from 1 to less than ``window``, for all attributes or
+          for each; 10 by default.
+        * ``p``: the length in percent of the group's values, in (0, 100); instead of ``k``.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         super().__init__(
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
@@ -72,30 +77,35 @@ class IntervalSwapping(Swapping[Prepared]):
 
     @property
     def group_minimum(self) -> int:
-        return max(interval.fewest for interval in self._intervals)
+        return max(interval.min_values for interval in self._intervals)
 
-    def _length(self, j: int, size: int) -> int:
-        """The k of attribute j among so many values, or records of values. Raises ParameterError where it is more."""
+    def _interval_length(self, j: int, size: int) -> int:
+        """Return the k of attribute j among ``size`` values or records. Raises ParameterError if there are too few."""
         interval = self._intervals[j]
-        fewest = max(interval.fewest, MIN_VALUES)
-        if size < fewest:
-            raise self._too_few(j, size, interval.of(fewest))
-        return interval.of(size)
+        min_values = max(interval.min_values, MIN_SWAP_RECORDS)
+        if size < min_values:
+            raise self._too_few_values(j, size, interval.length(min_values))
+        return interval.length(size)
 
-    def _too_few(self, j: int, size: int, k: int) -> ParameterError:
+    def _too_few_values(self, j: int, size: int, k: int) -> ParameterError:
         return ParameterError(
-            f"the group has {size} values of {self._attributes[j]!r}: a swapping interval of {k} needs more than {k}"
+            f"the group has {size} values of {self._attributes[j]!r}: "
+            f"a swapping interval of {k} needs more than {k} values"
         )
 
 
-def checked_intervals(k: Lengths, p: Shares, attributes: tuple[str, ...], *, window: int) -> tuple[SwapInterval, ...]:
-    """Each attribute's interval. Raises ParameterError: says what was given and what is allowed."""
+def checked_intervals(
+    k: IntervalLengths, p: IntervalShares, attributes: tuple[str, ...], *, window: int
+) -> tuple[SwapInterval, ...]:
+    """Return each attribute's interval. Raises ParameterError, which names the value given and the values allowed."""
     if k is not None and p is not None:
-        raise ParameterError(f"k={k!r} and p={p!r} are two lengths of one interval: give k (records) or p (per cent)")
+        raise ParameterError(f"k={k!r} and p={p!r} cannot be combined: give either k (records) or p (percent)")
     if p is not None:
-        return tuple(SwapInterval(p=_checked_p(name, share)) for name, share in for_each("p", p, attributes).items())
-    lengths = for_each("k", DEFAULT_K if k is None else k, attributes)
-    return tuple(SwapInterval(k=_checked_k(name, length, window)) for name, length in lengths.items())
+        return tuple(
+            SwapInterval(p=_checked_p(name, value)) for name, value in per_attribute("p", p, attributes).items()
+        )
+    given_lengths = per_attribute("k", DEFAULT_K if k is None else k, attributes)
+    return tuple(SwapInterval(k=_checked_k(name, value, window)) for name, value in given_lengths.items())
 
 
 def _checked_k(name: str, k: object, window: int) -> int:
@@ -109,5 +119,5 @@ def _checked_k(name: str, k: object, window: int) -> int:
 
 def _checked_p(name: str, p: object) -> float:
     if isinstance(p, bool) or not isinstance(p, Real) or not 0 < float(p) < 100:
-        raise ParameterError(f"p={p!r} of {name!r} is not allowed: use a number of per cent in (0, 100)")
+        raise ParameterError(f"p={p!r} of {name!r} is not allowed: use a percentage in (0, 100)")
     return float(p)

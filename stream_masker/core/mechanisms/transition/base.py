@@ -1,10 +1,10 @@
-"""What the mechanisms share that replace each value by itself, by transition probabilities between values.
+"""The common parts of mechanisms that replace each value by transition probabilities.
 
-None of these looks at other values of the record, so that arrays are masked element by element, absent values stay
-absent, and every value costs two random words and a draw in O(1) or O(log v) for v values of the window.
+These mechanisms do not look at other values of the record. Arrays are masked element by element, absent values stay
+absent, and every value takes two random words and a draw in O(1) or O(log v) for v values of the window.
 
-A value that the window does not hold has no transition probabilities. It never passes: it becomes one of the window's
-values, with the probabilities that the mechanism's docstring says.
+A value that the window does not contain has no transition probabilities. It is never emitted unchanged: it becomes one
+of the window's values, with the probabilities in the mechanism's docstring.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from stream_masker.core.random.layout import WordLayout, draw_words
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
-CHOICES = WordLayout(width=2, first=1 << 60, streams=(1 << 60) + (1 << 59))
-"""Two words of every value."""
+CHOICE_WORDS = WordLayout(width=2, first=1 << 60, streams=(1 << 60) + (1 << 59))
+"""Two random words per value."""
 
 
 class TransitionDrawer(Protocol):
     """Draws new values of one attribute."""
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
+        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
 
 
 AnyDrawer = TypeVar("AnyDrawer", bound=TransitionDrawer)
 
 
 class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDrawer]):
-    """A mechanism that masks by one ``TransitionDrawer`` for each attribute."""
+    """A mechanism that masks with one ``TransitionDrawer`` per attribute."""
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Masks encoded records; ``keys`` gives each record's random words.
+        """Mask encoded records; ``keys`` gives the random words of each record.
 
-        There is no noise, so that the tallies' ``squared_noise`` is 0. Raises StatisticsError before the first
-        statistics, ParameterError for a batch of other attributes, or of another size than the keys.
+        There is no noise, so the tallies' ``squared_noise`` is 0. Raises StatisticsError before the first statistics,
+        and ParameterError if the batch has other attributes, or another size than the keys.
         """
-        drawers = self._ready()
+        drawers = self._prepared_statistics()
         self._check(batch, keys)
-        words = draw_words(keys, batch, CHOICES)
+        words = draw_words(keys, batch, CHOICE_WORDS)
         before = [column.codes for column in batch.columns]
         after = [drawer.draw(codes, two) for drawer, codes, two in zip(drawers, before, words, strict=True)]
         return MaskedBatch(
@@ -58,16 +58,16 @@ class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDraw
 
 
 class MarkovMechanism(DrawingMechanism[Transition]):
-    """A mechanism that masks by a ``Transition`` of each attribute, which the window's model gives."""
+    """A mechanism that masks with one ``Transition`` per attribute, derived from the window's model."""
 
     def transition_matrix(self, attribute: str) -> tuple[list[str], Float64Array]:
-        """The window's values of an attribute, v concept ids, and the probabilities of each becoming each: (v, v).
+        """Return the window's values of an attribute, v concept ids, and their (v, v) float64 transition probabilities.
 
-        Raises StatisticsError before the first statistics, ParameterError for another attribute.
+        Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
         """
         if attribute not in self._attributes:
-            raise ParameterError(f"{attribute!r} is no attribute: use one of {self._attributes}")
-        transition = self._ready()[self._attributes.index(attribute)]
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        transition = self._prepared_statistics()[self._attributes.index(attribute)]
         return self._taxonomies[attribute].decode(transition.domain.values), transition.matrix()
 
     def _prepare(self, statistics: Statistics) -> tuple[Transition, ...]:
@@ -77,7 +77,7 @@ class MarkovMechanism(DrawingMechanism[Transition]):
 
     @abstractmethod
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> Transition:
-        """The transition of an attribute, from its model. Raises StatisticsError."""
+        """Create the transition of an attribute from its model. Raises StatisticsError if the model is invalid."""
 
-    def _concepts(self, attribute: str) -> int:
+    def _taxonomy_size(self, attribute: str) -> int:
         return len(self._taxonomies[attribute])

@@ -1,9 +1,15 @@
-"""Draws of new values by transition probabilities, by two random words of each value.
+"""Compiled draws of new values by transition probabilities.
 
-In every kernel: codes: (k,) int32 positions, negative ones stay; first, second: (k,) uint64 words. index: (m,) int32,
-a position's index among the v values of the window, -1 for the others; values: (v,) int32 positions; cumulative: (v,)
-float64, ascending: a value that the window does not hold becomes value i with the share of its step. They return
-(k,) int32.
+Arguments of every kernel:
+
+* ``codes``: (k,) int32 positions; negative ones stay as they are.
+* ``first``, ``second``: (k,) uint64, two random words of each value.
+* ``index``: (m,) int32, a position's index among the v values of the window, −1 for other positions.
+* ``values``: (v,) int32 positions.
+* ``cumulative``: (v,) float64, ascending. A value that the window does not contain becomes value i with a probability
+  proportional to step i.
+
+Each kernel returns the new positions, (k,) int32.
 """
 
 from __future__ import annotations

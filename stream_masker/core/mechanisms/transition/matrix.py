@@ -1,4 +1,4 @@
-"""Markov matrices over named values: what is allowed, and which matrix keeps given frequencies."""
+"""Markov matrices over named values: validation, and the invariant matrix that keeps given frequencies."""
 
 from __future__ import annotations
 
@@ -16,32 +16,37 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 
 NamedMatrix: TypeAlias = Mapping[str, Mapping[str, float]]
-"""The probabilities of each value, by name, becoming each value; those left out are 0."""
+"""The transition probabilities from each value to each value, by name; omitted ones are 0."""
 
 MAX_MATRIX_VALUES = 2000
-TOLERANCE = 1e-9
-"""What the probabilities of a row may miss 1 by; they are divided by their sum."""
+"""The largest number of values in a matrix."""
+ROW_SUM_TOLERANCE = 1e-9
+"""How far the sum of a row may differ from 1; rows are divided by their sum."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarkovMatrix:
-    """values: (v,) int32 positions, ascending; probabilities: (v, v) float64, row i those of value i."""
+    """A validated row-stochastic matrix. Immutable.
+
+    * ``values``: (v,) int32 positions, ascending.
+    * ``probabilities``: (v, v) float64, row i from value i.
+    """
 
     values: Int32Array
     probabilities: Float64Array
 
     @classmethod
     def of(cls, attribute: str, named: NamedMatrix, taxonomy: Taxonomy) -> MarkovMatrix:
-        """Raises ParameterError, naming attribute and value, unless the matrix is square and row-stochastic."""
+        """Raises ParameterError, which names attribute and value, unless the matrix is square and row-stochastic."""
         _check_shape(attribute, named)
         _check_concepts(attribute, named, taxonomy)
         values = np.sort(taxonomy.encode(list(named)))
-        place = {concept: i for i, concept in enumerate(taxonomy.decode(values))}
+        index_of = {concept: i for i, concept in enumerate(taxonomy.decode(values))}
         probabilities = np.zeros((values.size, values.size))
         for value, row in named.items():
-            for target, probability in _checked_row(attribute, value, row, place).items():
-                probabilities[place[value], place[target]] = probability
-        return cls(values, _normalised(attribute, named, place, probabilities))
+            for target, probability in _checked_row(attribute, value, row, index_of).items():
+                probabilities[index_of[value], index_of[target]] = probability
+        return cls(values, _normalized(attribute, named, index_of, probabilities))
 
 
 def _check_shape(attribute: str, named: object) -> None:
@@ -53,34 +58,34 @@ def _check_shape(attribute: str, named: object) -> None:
 
 
 def _check_concepts(attribute: str, named: NamedMatrix, taxonomy: Taxonomy) -> None:
-    strange = [value for value in named if value not in taxonomy]
-    if strange:
-        raise ParameterError(f"the matrix of {attribute!r} has a row of {strange[0]!r}, which is not in its taxonomy")
+    unknown = [value for value in named if value not in taxonomy]
+    if unknown:
+        raise ParameterError(f"the matrix of {attribute!r} has a row for {unknown[0]!r}, which is not in its taxonomy")
 
 
-def _checked_row(attribute: str, value: str, row: object, place: Mapping[str, int]) -> Mapping[str, float]:
+def _checked_row(attribute: str, value: str, row: object, index_of: Mapping[str, int]) -> Mapping[str, float]:
     where = f"the matrix of {attribute!r}, row {value!r}"
     if not isinstance(row, Mapping):
         raise ParameterError(f"{where} is a {type(row).__name__}: use a mapping of values to probabilities")
     for target, probability in row.items():
-        if target not in place:
+        if target not in index_of:
             raise ParameterError(f"{where} leads to {target!r}, which has no row: the matrix must be square")
         if isinstance(probability, bool) or not isinstance(probability, Real) or not 0 <= float(probability) <= 1:
             raise ParameterError(f"{where} gives {target!r} the probability {probability!r}: use a number from 0 to 1")
     return row
 
 
-def _normalised(
-    attribute: str, named: NamedMatrix, place: Mapping[str, int], probabilities: Float64Array
+def _normalized(
+    attribute: str, named: NamedMatrix, index_of: Mapping[str, int], probabilities: Float64Array
 ) -> Float64Array:
     for value in named:
-        total = math.fsum(probabilities[place[value]])
-        if abs(total - 1.0) > TOLERANCE:
+        total = math.fsum(probabilities[index_of[value]])
+        if abs(total - 1.0) > ROW_SUM_TOLERANCE:
             raise ParameterError(
                 f"the matrix of {attribute!r} is not stochastic: row {value!r} sums to {total:.10g}, and must sum to 1"
             )
     if (probabilities.diagonal() >= 1.0).all():
-        raise ParameterError(f"the matrix of {attribute!r} changes no value, so that nothing would be masked")
+        raise ParameterError(f"the matrix of {attribute!r} changes no value, so nothing would be masked")
     result: Float64Array = probabilities / probabilities.sum(axis=1, keepdims=True)
     return result
 

@@ -1,4 +1,4 @@
-"""Naive distortion (2017: section 5): each value is replaced by any other value of the window."""
+"""Naive distortion (2017: section 5): replacement by any other value of the window."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ import numpy as np
 
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
-from stream_masker.core.mechanisms.transition.packing import pack_array, read_model_field, unpack_array
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transition.transitions import Domain, PartTransition
 from stream_masker.core.statistics.counts import Counts
 
 
 class NaiveDistortion(MarkovMechanism):
-    """Replaces each value by one of the other values that the window holds, all equally probable.
+    """Replaces each value by one of the other values of the window, with equal probability.
 
-    2017's baseline: "original values are randomly replaced by other values of the same dataset". Read here as the
-    dataset's different values, not its records (that is ``ProbabilisticDistortion``), and as other than the original:
-    a value never stays, unless the window holds no other. A value that the window does not hold becomes any of it.
+    A baseline of 2017: "original values are randomly replaced by other values of the same dataset". It is read here as
+    the distinct values of the dataset, not its records (``ProbabilisticDistortion`` uses records), and as values other
+    than the original: a value only stays if the window has no other. A value that the window does not contain becomes
+    any of its values.
     """
 
     name: ClassVar[str] = "naive_distortion"
-    declaration: ClassVar[MethodCard] = MethodCard(
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="replaces a value by any other value of the window with equal probability",
+        use_when="utility does not matter, or as a baseline",
         source="2017: section 5, as a baseline",
         attributes="any number of nominal ones",
         taxonomies="any; not used for masking",
         preserves=("the set of values",),
-        guarantee="none in a strict sense: which of the other values it was cannot be told",
-        latency="none: each record by itself",
+        guarantee="none in a strict sense: all other values are equally probable originals",
+        latency="none: each record is masked alone",
         cost="O(1)",
     )
 
@@ -41,5 +44,5 @@ class NaiveDistortion(MarkovMechanism):
 
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
         values = unpack_array(read_model_field(model, "values"), np.int32)
-        domain = Domain.of(values, np.ones(values.size), self._concepts(attribute))
+        domain = Domain.of(values, np.ones(values.size), self._taxonomy_size(attribute))
         return PartTransition.whole(domain, np.full(values.size, 1.0 if values.size == 1 else 0.0))

@@ -1,4 +1,4 @@
-"""PRAM, the post randomisation method (2017: section 2; Kooiman, Willenborg and Gouweleeuw 1997)."""
+"""PRAM, the post-randomisation method (2017: section 2; Kooiman, Willenborg and Gouweleeuw 1997)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
-from stream_masker.core.mechanisms.transition.matrix import TOLERANCE, MarkovMatrix, NamedMatrix, invariant
-from stream_masker.core.mechanisms.transition.packing import (
+from stream_masker.core.mechanisms.transition.matrix import ROW_SUM_TOLERANCE, MarkovMatrix, NamedMatrix, invariant
+from stream_masker.core.mechanisms.transition.serialization import (
     pack_array,
     pack_counts,
     read_model_field,
@@ -25,29 +25,31 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.validation import number_between, require_type
 from stream_masker.errors import ParameterError, StatisticsError
 
-LARGEST_RETENTION = 0.999
+MAX_RETENTION = 0.999
 
 
 class Pram(MarkovMechanism):
-    """Replaces each value by the probabilities of a Markov matrix between values, given or estimated.
+    """Replaces each value according to a Markov matrix, given or estimated from the window.
 
-    * Given (``matrices``): P over named values, row-stochastic; applied as it is, or, with ``invariant``, as the
-      two-stage matrix R = P·Q that keeps the window's frequencies t in expectation: tR = t (``pram_matrix.invariant``).
-    * Estimated from the window, for attributes without a matrix: P = θ·I + (1 − θ)·1t, with θ ``retention``: a value
-      stays with probability θ, and is else drawn by frequency. This is invariant: tP = t.
+    * Given (``matrices``): P over named values, row-stochastic. It is applied as it is or, with ``invariant``, as the
+      two-stage matrix R = P·Q that preserves the window's frequencies t in expectation, tR = t (``matrix.invariant``).
+    * Estimated, for attributes without a matrix: P = θ·I + (1 − θ)·1t with θ = ``retention``. A value stays with
+      probability θ; otherwise it is drawn by frequency. This matrix is invariant: tP = t.
 
-    A value without a row of its own (one that the matrix does not name, or, where it is estimated, that the window does
-    not hold) becomes one that has, with the window's frequencies of these.
+    A value without a row becomes a value that has one, with the window's frequencies. Such a value is not named in the
+    given matrix, or, if the matrix is estimated, not contained in the window.
     """
 
     name: ClassVar[str] = "pram"
-    declaration: ClassVar[MethodCard] = MethodCard(
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="replaces a value according to a Markov matrix, given or estimated from the window",
+        use_when="analysts correct for known transition probabilities, or the marginals must be invariant",
         source="2017: section 2; Kooiman and others 1997",
         attributes="any number of nominal ones",
         taxonomies="any; not used for masking",
-        preserves=("marginals (where invariant or estimated)", "what the matrix is made to keep"),
-        guarantee="what the matrix says: each masked value's original has known probabilities",
-        latency="none: each record by itself",
+        preserves=("marginals (if invariant or estimated)", "what the matrix is designed to preserve"),
+        guarantee="that of the matrix: each masked value's original has known probabilities",
+        latency="none: each record is masked alone",
         cost="O(log v) for v values of the matrix",
     )
 
@@ -64,47 +66,51 @@ class Pram(MarkovMechanism):
         rollup_depth: int = 2,
         seed: bytes,
     ) -> None:
-        """Everything is checked here: ParameterError says what was given and what is allowed.
+        """Create a mechanism without statistics.
 
-        taxonomies: τ by attribute, in the order of all columns. matrices: by attribute, ``{value: {value: probability
-        of becoming it}}``; every value has a row that sums to 1, and leads to values with rows; None or absent: the
-        matrix is estimated. invariant: whether given matrices are made invariant. retention: θ of estimated ones, from
-        0 to 0.999. distance, window, window_age, rollup_depth: of the statistics. seed: the secret from which
-        ``mask_one`` and ``mask_many`` derive random bits.
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns.
+        * ``matrices``: by attribute, ``{value: {new value: probability}}``. Every value has a row that sums to 1, and
+          leads to values with rows. Without a matrix, it is estimated.
+        * ``invariant``: whether given matrices are made invariant.
+        * ``retention``: θ of estimated matrices, from 0 to 0.999.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         super().__init__(
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
         )
         require_type("invariant", invariant, bool)
         self._invariant = invariant
-        self._retention = number_between("retention", retention, 0.0, LARGEST_RETENTION)
+        self._retention = number_between("retention", retention, 0.0, MAX_RETENTION)
         self._matrices = _checked_matrices(matrices or {}, self._taxonomies)
 
     def _model(self, counts: Counts) -> Mapping[str, Any]:
-        """Values and their counts; with ``invariant``, R too, so that all workers have it to the last bit."""
+        """Return values and their counts, and R if ``invariant``, so that all workers use it to the last bit."""
         return {
-            name: self._model_of(name, column) for name, column in zip(self._attributes, counts.values, strict=True)
+            name: self._attribute_model(name, column)
+            for name, column in zip(self._attributes, counts.values, strict=True)
         }
 
-    def _model_of(self, name: str, column: SparseCounts) -> dict[str, Any]:
+    def _attribute_model(self, name: str, column: SparseCounts) -> dict[str, Any]:
         matrix = self._matrices.get(name)
         if matrix is None:
             return pack_counts(column)
         counts = _counts_of(matrix, column)
         if not counts.any():
-            raise StatisticsError(f"no value of the window is named in the matrix of {name}")
+            raise StatisticsError(f"the matrix of {name} names no value of the window")
         model = pack_counts(SparseCounts(matrix.values.astype(np.int64), counts))
         if self._invariant:
             model["matrix"] = pack_array(invariant(matrix.probabilities, counts / counts.sum()))
         return model
 
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> Transition:
-        domain = unpack_counts(model, self._concepts(attribute))
+        domain = unpack_counts(model, self._taxonomy_size(attribute))
         matrix = self._matrices.get(attribute)
         if matrix is None:
             return ShareTransition(domain, self._retention)
         if not np.array_equal(domain.values, matrix.values):
-            raise StatisticsError(f"the model of {attribute} is of other values than its matrix")
+            raise StatisticsError(f"the model of {attribute} has other values than its matrix")
         probabilities = _read_matrix(model, domain) if self._invariant else matrix.probabilities
         _check_changes(attribute, domain, probabilities)
         return RowTransition.of(domain, probabilities)
@@ -112,12 +118,12 @@ class Pram(MarkovMechanism):
 
 def _checked_matrices(matrices: object, taxonomies: Mapping[str, Taxonomy]) -> dict[str, MarkovMatrix]:
     if not isinstance(matrices, Mapping) or not set(matrices) <= set(taxonomies):
-        raise ParameterError(f"matrices are not allowed for other attributes than {tuple(taxonomies)}")
+        raise ParameterError(f"matrices are only allowed for the attributes {tuple(taxonomies)}")
     return {name: MarkovMatrix.of(name, named, taxonomies[name]) for name, named in matrices.items()}
 
 
 def _counts_of(matrix: MarkovMatrix, column: SparseCounts) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """(v,) int64: how often each value of the matrix occurs."""
+    """(v,) int64: the count of each value of the matrix."""
     found = np.minimum(np.searchsorted(column.keys, matrix.values), len(column.keys) - 1)
     return np.where(column.keys[found] == matrix.values, column.counts[found], 0)
 
@@ -125,12 +131,12 @@ def _counts_of(matrix: MarkovMatrix, column: SparseCounts) -> np.ndarray[Any, np
 def _read_matrix(model: Mapping[str, Any], domain: Domain) -> Float64Array:
     v = domain.values.size
     matrix: Float64Array = unpack_array(read_model_field(model, "matrix"), np.float64, v * v).reshape(v, v)
-    if not (matrix >= 0.0).all() or not (np.abs(matrix.sum(axis=1) - 1.0) <= TOLERANCE).all():
+    if not (matrix >= 0.0).all() or not (np.abs(matrix.sum(axis=1) - 1.0) <= ROW_SUM_TOLERANCE).all():
         raise StatisticsError("the model's matrix is not row-stochastic")
     return matrix
 
 
 def _check_changes(attribute: str, domain: Domain, matrix: Float64Array) -> None:
-    """Refuses a matrix that keeps every value of the window, as R does where P tells the original of what it gives."""
-    if (matrix.diagonal()[domain.shares > 0.0] >= 1.0 - TOLERANCE).all():
-        raise StatisticsError(f"the matrix of {attribute} changes no value of the window, so that nothing is masked")
+    """Raise StatisticsError if a matrix keeps every value of the window, as R does if P determines the original."""
+    if (matrix.diagonal()[domain.shares > 0.0] >= 1.0 - ROW_SUM_TOLERANCE).all():
+        raise StatisticsError(f"the matrix of {attribute} changes no value of the window, so nothing would be masked")

@@ -1,4 +1,4 @@
-"""Transition probabilities of one attribute's values, in forms that cost no more than what they say."""
+"""Transition probabilities of one attribute's values, in compact forms."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from stream_masker.errors import StatisticsError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """The v values that masked values are among, and what becomes of any other value.
+    """The v values that masked values are drawn from, and the weights that replace any other value. Immutable.
 
-    values: (v,) int32 positions; cumulative: (v,) float64, the cumulative weights by which other values are replaced;
-    index: (m,) int32, each position's index among the values, -1 for the others.
+    * ``values``: (v,) int32 positions.
+    * ``cumulative``: (v,) float64, the cumulative weights with which other values are replaced.
+    * ``index``: (m,) int32, each position's index among the values, −1 for other positions.
     """
 
     values: Int32Array
@@ -26,31 +27,42 @@ class Domain:
     index: Int32Array
 
     @classmethod
-    def of(cls, values: NDArray[np.integer], weights: NDArray[np.number], concepts: int) -> Domain:
-        """Raises StatisticsError for no values, positions outside the taxonomy or twice, or weights of no sum."""
-        if not values.size or values.min() < 0 or values.max() >= concepts or np.unique(values).size != values.size:
-            raise StatisticsError("the model's values are not different concepts of their taxonomy")
+    def of(cls, values: NDArray[np.integer], weights: NDArray[np.number], taxonomy_size: int) -> Domain:
+        """Create the domain of a taxonomy with ``taxonomy_size`` concepts.
+
+        Raises StatisticsError if there are no values, if positions repeat or lie outside the taxonomy, or if the
+        weights are negative or all 0.
+        """
+        if (
+            not values.size
+            or values.min() < 0
+            or values.max() >= taxonomy_size
+            or np.unique(values).size != values.size
+        ):
+            raise StatisticsError("the model's values are not distinct concepts of their taxonomy")
         if values.shape != weights.shape or not np.isfinite(weights).all() or weights.min() < 0 or not weights.any():
-            raise StatisticsError("the model's weights are not one for each value, none negative and some positive")
-        index = np.full(concepts, -1, np.int32)
+            raise StatisticsError(
+                "the model's weights are not non-negative numbers with a positive sum, one for each value"
+            )
+        index = np.full(taxonomy_size, -1, np.int32)
         index[values] = np.arange(values.size, dtype=np.int32)
         return cls(values.astype(np.int32), np.cumsum(weights, dtype=np.float64), index)
 
     @property
     def shares(self) -> Float64Array:
-        """(v,) float64: the probability of each value where a value is replaced that the window does not hold."""
+        """(v,) float64: the probability that a value outside the domain becomes each value."""
         result: Float64Array = np.diff(self.cumulative, prepend=0.0) / self.cumulative[-1]
         return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transition(ABC):
-    """How the values of one attribute change. Values that are not in the domain become some of it by its shares."""
+    """How the values of one attribute change. Values outside the domain become values of it by its shares."""
 
     domain: Domain
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: the new positions of k values; absent ones stay. words: (k, 2) random words."""
+        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
         d = self.domain
         return np.asarray(self._draw(codes, words[:, 0].copy(), words[:, 1].copy(), d.index, d.values, d.cumulative))
 
@@ -67,15 +79,17 @@ class Transition(ABC):
 
     @abstractmethod
     def matrix(self) -> Float64Array:
-        """(v, v) float64: row i has the probabilities of value i becoming each value, in the domain's order."""
+        """(v, v) float64: the probabilities with which value i (row) becomes each value, in the domain's order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartTransition(Transition):
-    """Values in parts that are contiguous in the domain: a value stays, or becomes another of its part, or of others.
+    """Values in parts that are contiguous in the domain: a value stays, moves within its part, or moves outside it.
 
-    keep, within: (v,) float64, the probabilities to stay the same, and to stay in the part. low, high: (v,) int64, the
-    part (half open). All other values of the part are equally probable, and so are all of the other parts.
+    All other values of the part are equally probable, and so are all values of the other parts.
+
+    * ``keep``, ``within``: (v,) float64, the probabilities to stay unchanged, and to stay in the part.
+    * ``low``, ``high``: (v,) int64, the half-open range of the part.
     """
 
     keep: Float64Array
@@ -85,7 +99,7 @@ class PartTransition(Transition):
 
     @classmethod
     def whole(cls, domain: Domain, keep: Float64Array) -> PartTransition:
-        """All values are one part: each stays with its probability, or becomes any other. keep: (v,)."""
+        """Return a transition in which all values form one part; ``keep``: (v,) the probability to stay unchanged."""
         v = domain.values.size
         return cls(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
 
@@ -115,7 +129,7 @@ class PartTransition(Transition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareTransition(Transition):
-    """A value stays with the probability ``retention``, else any value is drawn by the domain's shares."""
+    """A value stays with probability ``retention``; otherwise a value is drawn by the domain's shares."""
 
     retention: float
 
@@ -138,13 +152,13 @@ class ShareTransition(Transition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTransition(Transition):
-    """Any probabilities. rows: (v, v) float64, cumulative along each row."""
+    """Arbitrary transition probabilities; ``rows``: (v, v) float64, cumulative along each row."""
 
     rows: Float64Array
 
     @classmethod
     def of(cls, domain: Domain, matrix: Float64Array) -> RowTransition:
-        """``matrix``: (v, v), row-stochastic."""
+        """Create the transition from a row-stochastic matrix, (v, v)."""
         rows = np.cumsum(matrix, axis=1)
         last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] > 0.0, axis=1)
         rows[np.arange(matrix.shape[1])[None, :] >= last[:, None]] = 1.0

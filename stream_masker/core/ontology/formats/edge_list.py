@@ -1,4 +1,4 @@
-"""Edge lists: one row a link, the header ``concept,parent,label``."""
+"""Edge lists: one is-a link per row, with the header ``concept,parent,label``."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import csv
 from collections.abc import Iterator
 from typing import TextIO
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, SourceFormatError
 
 
 def read_csv(lines: TextIO) -> OntologyDraft:
-    """An edge list with the header ``concept,parent,label``, separated by commas."""
+    """Read a comma-separated edge list.
+
+    A concept with several parents has several rows; the root has a row with an empty parent. If no row has an empty
+    parent, the only parent without a row of its own is the root. The column ``label`` is optional.
+
+    Raises EmptyOntologyError, SourceFormatError (the header, or a row without a concept or a parent column),
+    DuplicateConceptError (a repeated link, or two labels of one concept).
+    """
     return _read_edges(csv.reader(lines))
 
 
 def read_tsv(lines: TextIO) -> OntologyDraft:
-    """An edge list with the header ``concept	parent	label``, separated by tabs."""
+    """Read a tab-separated edge list; otherwise like ``read_csv``."""
     return _read_edges(csv.reader(lines, delimiter="\t"))
 
 
@@ -30,7 +37,7 @@ def _read_edges(rows: Iterator[list[str]]) -> OntologyDraft:
     for number, row in enumerate(rows, start=2):
         if row:
             _add_edge(draft, row, number)
-    _root_of_edges(draft)
+    _add_implicit_root(draft)
     return draft
 
 
@@ -38,18 +45,18 @@ def _add_edge(draft: OntologyDraft, row: list[str], number: int) -> None:
     if len(row) < 2 or not row[0].strip():
         raise SourceFormatError(f"line {number} does not name a concept and its parent")
     concept, parent, label = (*(cell.strip() for cell in row[:3]), "")[:3]
-    known = draft.parents.setdefault(concept, [])
-    if parent in known or (not parent and concept in draft.labels):
+    parents = draft.parents.setdefault(concept, [])
+    if parent in parents or (not parent and concept in draft.labels):
         raise DuplicateConceptError(f"line {number} repeats a concept with the same parent", culprits=[concept])
     if draft.labels.get(concept, label) != label and label:
         raise DuplicateConceptError(f"line {number} gives a concept another label", culprits=[concept])
     if parent:
-        known.append(parent)
+        parents.append(parent)
     draft.labels[concept] = label or draft.labels.get(concept, "")
 
 
-def _root_of_edges(draft: OntologyDraft) -> None:
-    """Where no row has an empty parent, the one parent that has no row of its own is the root."""
+def _add_implicit_root(draft: OntologyDraft) -> None:
+    """If every concept has a parent, and exactly one parent has no row, add that parent as the root."""
     undeclared = {p for above in draft.parents.values() for p in above if p not in draft.parents}
     if len(undeclared) == 1 and all(draft.parents.values()):
         draft.parents[undeclared.pop()] = []

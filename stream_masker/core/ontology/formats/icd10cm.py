@@ -1,18 +1,18 @@
-"""ICD-10-CM of the package simple-icd-10-cm."""
+"""ICD-10-CM, from the package simple-icd-10-cm."""
 
 from __future__ import annotations
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
-from stream_masker.core.ontology.ontology import Ontology
+from stream_masker.core.ontology.draft import OntologyDraft
 
 ICD10CM_PACKAGE = "simple-icd-10-cm"
 ICD10CM_ROOT = "ICD10CM"
 
 
-def parse_icd10cm() -> Ontology:
-    """98,505 chapters, blocks and codes, under the root ``ICD10CM``.
+def read_icd10cm() -> OntologyDraft:
+    """Read 98,505 chapters, blocks and codes, under the root ``ICD10CM``.
 
-    39 blocks hold a single category and go by its name; they are told apart as ranges (block ``B10-B10`` over ``B10``).
+    39 blocks consist of a single category and have the same code in the package. They get the code of a range here:
+    block ``B20-B20`` is the parent of category ``B20``.
     """
     import simple_icd_10_cm as icd
 
@@ -26,4 +26,4 @@ def parse_icd10cm() -> Ontology:
                 concept, parent = parent, icd.get_ancestors(code)[-1]
         draft.parents[concept] = [parent]
         draft.labels[concept] = icd.get_description(code)
-    return draft.finish()
+    return draft

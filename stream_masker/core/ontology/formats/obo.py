@@ -1,4 +1,4 @@
-"""OBO files, and how identifiers of OBO ontologies are written in other formats."""
+"""OBO files (versions 1.2 and 1.4), and the identifiers that OBO files use for IRIs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
 
 def read_obo(lines: TextIO) -> OntologyDraft:
-    """An OBO 1.2 or 1.4 file: its ``[Term]`` stanzas that are not obsolete; id, name, is_a, synonym and alt_id."""
+    """Read the ``[Term]`` stanzas that are not obsolete: id, name, is_a, synonym and alt_id.
+
+    Alternative ids are synonyms. Raises SourceFormatError for a term without an id, DuplicateConceptError.
+    """
     draft = OntologyDraft()
     for stanza in _stanzas(lines):
         if stanza.get("is_obsolete", ["false"])[0] != "true":
@@ -20,6 +23,7 @@ def read_obo(lines: TextIO) -> OntologyDraft:
 
 
 def _stanzas(lines: Iterable[str]) -> Iterator[dict[str, list[str]]]:
+    """The values by tag of each [Term] stanza."""
     stanza: dict[str, list[str]] | None = None
     for line in map(str.strip, lines):
         if line.startswith("["):
@@ -47,10 +51,14 @@ def _add_term(draft: OntologyDraft, stanza: dict[str, list[str]]) -> None:
 
 
 def _identifier(value: str) -> str:
+    """The identifier at the start of a value, without a comment or trailing modifiers."""
     return re.split(r"\s|!|\{", value, maxsplit=1)[0]
 
 
 def curie(iri: str) -> str:
-    """The identifier that OBO files write for an IRI: HP:0000118 for …/obo/HP_0000118; other IRIs stay as they are."""
+    """Convert an IRI of an OBO ontology to the identifier in OBO files; return other IRIs as they are.
+
+    ``http://purl.obolibrary.org/obo/HP_0000118`` becomes ``HP:0000118``.
+    """
     match = re.fullmatch(r"https?://purl\.obolibrary\.org/obo/([A-Za-z]\w*?)_(\w+)", iri)
     return f"{match[1]}:{match[2]}" if match else iri

@@ -1,4 +1,4 @@
-"""OBO Graphs: ontologies as JSON (https://github.com/geneontology/obographs)."""
+"""OBO Graphs: ontologies in JSON (https://github.com/geneontology/obographs)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO, TypeAlias, TypeVar
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats.obo import curie
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
@@ -18,9 +18,10 @@ ALTERNATIVE_ID = "http://www.geneontology.org/formats/oboInOwl#hasAlternativeId"
 
 
 def read_graph(lines: TextIO) -> OntologyDraft:
-    """An OBO Graph document: its classes that are not deprecated, with label and synonyms of any scope, and is_a.
+    """Read the classes that are not deprecated, with labels, synonyms of every scope, and is_a links.
 
-    Identifiers are written as in OBO files. Nodes that are no classes, and links from them, are left out.
+    Alternative ids are synonyms. Identifiers are those of OBO files (``curie``). Nodes that are not classes, and the
+    links from them, are ignored. Raises SourceFormatError, DuplicateConceptError.
     """
     draft = OntologyDraft()
     graphs = [_object(graph, "a graph") for graph in _list(_parsed(lines), "graphs")]
@@ -37,11 +38,11 @@ def _parsed(lines: TextIO) -> GraphObject:
     try:
         document = json.load(lines)
     except json.JSONDecodeError as error:
-        raise SourceFormatError(f"line {error.lineno} is no JSON: {error.msg}") from None
+        raise SourceFormatError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
     except RecursionError:
         raise SourceFormatError("the JSON is nested too deeply") from None
     if not isinstance(document, dict) or "graphs" not in document:
-        raise SourceFormatError("the JSON is no OBO Graph: it must be an object with a list of graphs")
+        raise SourceFormatError("the JSON is not an OBO Graph: it must be an object with a list of graphs")
     return document
 
 
@@ -66,25 +67,26 @@ def _add_edge(draft: OntologyDraft, edge: GraphObject) -> None:
 
 
 def _values(meta: GraphObject, name: str, predicate: str | None = None) -> Iterator[str]:
+    """The values of a list of properties: all, or those of one predicate."""
     for item in _list(meta, name):
         value = _object(item, name)
         if predicate is None or value.get("pred") == predicate:
             yield _text(value, "val")
 
 
-def _list(owner: GraphObject, name: str) -> list[Any]:
-    return _of_type(owner.get(name) or [], list, f"{name} must be a list")
+def _list(parent: GraphObject, name: str) -> list[Any]:
+    return _of_type(parent.get(name) or [], list, f"{name} must be a list")
 
 
-def _object(value: Any, what: str) -> GraphObject:
-    return _of_type(value, dict, f"{what} must be an object")
+def _object(value: Any, description: str) -> GraphObject:
+    return _of_type(value, dict, f"{description} must be an object")
 
 
-def _text(owner: GraphObject, name: str, default: str | None = None) -> str:
-    return _of_type(owner.get(name) or default, str, f"{name} must be a text")
+def _text(parent: GraphObject, name: str, default: str | None = None) -> str:
+    return _of_type(parent.get(name) or default, str, f"{name} must be a string")
 
 
 def _of_type(value: Any, kind: type[GraphValue], message: str) -> GraphValue:
     if not isinstance(value, kind):
-        raise SourceFormatError(f"the JSON is no OBO Graph: {message}")
+        raise SourceFormatError(f"the JSON is not an OBO Graph: {message}")
     return value

@@ -1,4 +1,4 @@
-"""OWL ontologies in RDF/XML, read as a stream."""
+"""OWL ontologies in RDF/XML, parsed as a stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import BinaryIO, Final, NoReturn
 from urllib.parse import urljoin
 from xml.parsers import expat
 
-from stream_masker.core.ontology.formats.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats.obo import curie
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
@@ -34,7 +34,7 @@ ABSOLUTE: Final = re.compile(r"[A-Za-z][\w+.-]*:")
 
 @dataclass(slots=True)
 class _Class:
-    """What a document says of one IRI, which may turn out to be no class."""
+    """The statements of a document about one IRI. It need not be a class."""
 
     is_class: bool = False
     deprecated: bool = False
@@ -44,13 +44,16 @@ class _Class:
 
     @property
     def label(self) -> str:
-        """That without a language or in English, if there is one."""
+        """The label without a language, otherwise an English one, otherwise any; empty if there is none."""
         return min(self.labels.items(), key=lambda item: (item[0] != "", item[0][:2] != "en"), default=("", ""))[1]
 
 
 @dataclass(slots=True)
 class _Element:
-    """An open element: a node (of ``subject``, empty for an anonymous one), or a property of the node around it."""
+    """An open element: a node, or a property of the node that encloses it.
+
+    subject: the IRI of that node, empty for an anonymous one.
+    """
 
     tag: str
     base: str
@@ -61,59 +64,65 @@ class _Element:
 
 
 def read_owl(file: BinaryIO) -> OntologyDraft:
-    """The named classes of an OWL document in RDF/XML that are not deprecated, and ``subClassOf`` between them.
+    """Read the named classes that are not deprecated, and the ``subClassOf`` links between them.
 
-    Labels: rdfs:label, that in English where there are several; the others and oboInOwl's synonyms (of any scope) and
-    alternative ids are synonyms. Identifiers of OBO ontologies are written as in OBO files, others are the IRIs.
-    owl:Thing is the root where several classes stand directly below it, and else left out. Restrictions and other
-    class expressions are no is-a links. A document that declares entities is refused.
+    * Label: rdfs:label; if there are several, the one without a language, then the English one.
+    * Synonyms: the other labels, and the synonyms of every scope and the alternative ids of oboInOwl.
+    * Identifiers: those of OBO files (``curie``) for OBO ontologies, otherwise the IRIs.
+    * Root: owl:Thing if several classes are directly below it; otherwise owl:Thing is left out.
+
+    Restrictions and other class expressions are not is-a links. Raises SourceFormatError, also for a document that
+    declares entities, and DuplicateConceptError.
     """
     reader = _Reader()
     try:
         reader.parser.ParseFile(file)
     except expat.ExpatError as error:
         message = expat.ErrorString(error.code)
-        raise SourceFormatError(f"line {error.lineno} is no well-formed XML: {message}") from None
-    return _draft(reader.classes)
+        raise SourceFormatError(f"line {error.lineno} is not well-formed XML: {message}") from None
+    return _draft_of(reader.classes)
 
 
 class _Reader:
-    """Follows RDF/XML's alternation of nodes and their properties; keeps only what is open and what classes say."""
+    """An event handler for RDF/XML, in which nodes and their properties alternate.
+
+    It holds the open elements and the statements about each IRI, but not the document.
+    """
 
     def __init__(self) -> None:
         self.classes: dict[str, _Class] = {}
         self._open: list[_Element] = []
         self.parser = expat.ParserCreate(namespace_separator="")
         self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text
-        self.parser.EntityDeclHandler = self._entity
+        self.parser.StartElementHandler = self._on_start
+        self.parser.EndElementHandler = self._on_end
+        self.parser.CharacterDataHandler = self._on_text
+        self.parser.EntityDeclHandler = self._on_entity
 
-    def _entity(self, *_: object) -> NoReturn:
+    def _on_entity(self, *_: object) -> NoReturn:
         line = self.parser.CurrentLineNumber
         raise SourceFormatError(f"line {line} declares an entity: expand the document's entities before loading it")
 
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+    def _on_start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._open:
             self._open.append(self._document(tag, attributes))
             return
-        around = self._open[-1]
-        base = attributes.get(XML + "base", around.base)
-        if around.is_node and around.tag != RDF + "RDF":
+        enclosing = self._open[-1]
+        base = attributes.get(XML + "base", enclosing.base)
+        if enclosing.is_node and enclosing.tag != RDF + "RDF":
             self._open.append(self._property(tag, base, attributes))
         else:
             self._open.append(self._node(tag, base, attributes))
 
     def _document(self, tag: str, attributes: dict[str, str]) -> _Element:
         if tag != RDF + "RDF":
-            raise SourceFormatError("the document is no RDF/XML: its outermost element must be rdf:RDF")
+            raise SourceFormatError("the document is not RDF/XML: its outermost element must be rdf:RDF")
         return _Element(tag, attributes.get(XML + "base", ""), is_node=True)
 
     def _node(self, tag: str, base: str, attributes: dict[str, str]) -> _Element:
         subject = _iri(base, attributes, "about")
         if subject:
-            self._of(subject).is_class |= tag == CLASS
+            self._class(subject).is_class |= tag == CLASS
             if self._open[-1].tag == SUBCLASS:
                 self._link(subject)
         return _Element(tag, base, is_node=True, subject=subject)
@@ -124,26 +133,26 @@ class _Reader:
             return _Element(tag, base, is_node=True)
         element = _Element(tag, base, is_node=False, subject=subject, language=attributes.get(XML + "lang", ""))
         if subject and tag == TYPE and target == CLASS:
-            self._of(subject).is_class = True
+            self._class(subject).is_class = True
         if subject and tag == SUBCLASS and target:
-            self._of(subject).parents.append(target)
+            self._class(subject).parents.append(target)
         return element
 
     def _link(self, parent: str) -> None:
         if self._open[-1].subject:
-            self._of(self._open[-1].subject).parents.append(parent)
+            self._class(self._open[-1].subject).parents.append(parent)
 
-    def _text(self, text: str) -> None:
+    def _on_text(self, text: str) -> None:
         if self._open[-1].tag in TEXTS:
             self._open[-1].text.append(text)
 
-    def _end(self, _: str) -> None:
+    def _on_end(self, _: str) -> None:
         element = self._open.pop()
         if element.subject and not element.is_node and element.tag in TEXTS:
-            self._say(element, "".join(element.text))
+            self._add_statement(element, "".join(element.text))
 
-    def _say(self, element: _Element, text: str) -> None:
-        own = self._of(element.subject)
+    def _add_statement(self, element: _Element, text: str) -> None:
+        own = self._class(element.subject)
         if element.tag == RDFS_LABEL:
             own.labels.setdefault(element.language, text)
         elif element.tag == DEPRECATED:
@@ -151,12 +160,12 @@ class _Reader:
         else:
             own.names.append(text)
 
-    def _of(self, iri: str) -> _Class:
+    def _class(self, iri: str) -> _Class:
         return self.classes.setdefault(iri, _Class())
 
 
 def _iri(base: str, attributes: dict[str, str], name: str) -> str:
-    """The IRI in rdf:about or rdf:resource, or of rdf:ID; empty where there is none."""
+    """The IRI in rdf:about or rdf:resource, or that of rdf:ID; empty if there is none."""
     given = attributes.get(RDF + name)
     if given is not None:
         return given if ABSOLUTE.match(given) else urljoin(base, given)
@@ -164,8 +173,8 @@ def _iri(base: str, attributes: dict[str, str], name: str) -> str:
     return f"{base.partition('#')[0]}#{fragment}" if fragment else ""
 
 
-def _draft(found: dict[str, _Class]) -> OntologyDraft:
-    classes = {iri: own for iri, own in found.items() if own.is_class and not own.deprecated and iri != THING}
+def _draft_of(statements: dict[str, _Class]) -> OntologyDraft:
+    classes = {iri: own for iri, own in statements.items() if own.is_class and not own.deprecated and iri != THING}
     tops = [own for own in classes.values() if set(own.parents) <= {THING}]
     below_thing = len(tops) > 1 and all(own.parents for own in tops)
     draft = OntologyDraft({TOP: []} if below_thing else {})

@@ -1,4 +1,7 @@
-"""Each source is parsed once: later processes map its compiled form from the cache folder."""
+"""The cache folder of compiled ontologies.
+
+The first process that loads a source parses it and writes its compiled form here. Later processes map that file.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from stream_masker.core.ontology.ontology import Ontology
+from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.storage import compiled
 from stream_masker.errors import OntologyError
 
@@ -19,52 +22,76 @@ log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """``$STREAM_MASKER_CACHE``, else ``stream-masker`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    given = os.environ.get("STREAM_MASKER_CACHE")
-    if given:
-        return Path(given)
+    """``$STREAM_MASKER_CACHE`` if set; otherwise ``stream-masker`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    configured = os.environ.get("STREAM_MASKER_CACHE")
+    if configured:
+        return Path(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker"
 
 
 def cache_path(key: str) -> Path:
-    """Where the compiled form of a source with this key is kept."""
+    """The path of the compiled form of the source with this key."""
     return cache_folder() / f"{key}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
 
 
-def through_cache(key: str, source: str, parse: Callable[[], Ontology]) -> Ontology:
-    """The compiled ontology of this key, parsed and written first where there is none (or no readable one).
+def load_cached(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:
+    """Open the compiled form of a source, or parse the source and write its compiled form if there is none.
 
-    Of processes that start at once one parses, and the others wait for what it writes.
+    A compiled form that cannot be read counts as none. If several processes start at once, one parses and the others
+    wait for the file that it writes. If the cache folder is not writable, the parsed ontology is returned as it is.
+
+    ``source``: the name of the source, for log lines and the header of the file. Raises what ``parse`` raises.
     """
-    found = _opened(key, source)
-    if found is not None:
-        return found
-    with _alone(key):
-        return _opened(key, source) or _made(key, source, parse)
+    data = _open(key, source)
+    if data is not None:
+        return data
+    with _locked(key):
+        return _open(key, source) or _parse(key, source, parse)
 
 
-def _opened(key: str, source: str) -> Ontology | None:
+def store(data: OntologyData, key: str, source: str) -> OntologyData:
+    """Write the compiled form of an ontology to the cache folder and open it. Raises OSError."""
+    path = cache_path(key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    compiled.write_compiled(data, path, source=source)
+    return compiled.read_compiled(path)
+
+
+def file_key(path: Path) -> str:
+    """A key that depends on the content of a file alone. Raises OSError."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+    return digest.hexdigest()
+
+
+def package_key(package: str) -> str:
+    """A key that depends on the installed version of the package that contains the data."""
+    return f"{package}-{importlib.metadata.version(package)}"
+
+
+def _open(key: str, source: str) -> OntologyData | None:
     try:
         return compiled.read_compiled(cache_path(key))
     except OntologyError as error:
-        log.debug("%s has to be parsed: %s", source, error)
+        log.debug("%s has no usable compiled form and must be parsed: %s", source, error)
         return None
 
 
-def _made(key: str, source: str, parse: Callable[[], Ontology]) -> Ontology:
-    ontology = parse()
+def _parse(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:
+    data = parse()
     try:
-        return cached_or_made(ontology, key, source)
+        return store(data, key, source)
     except OSError as error:
-        log.debug("the compiled form of %s is not kept: %s", source, error)
-        return ontology
+        log.debug("the compiled form of %s cannot be written: %s", source, error)
+        return data
 
 
 @contextmanager
-def _alone(key: str) -> Iterator[None]:
-    """Waits until no other process parses the source of this key, and keeps others waiting meanwhile.
+def _locked(key: str) -> Iterator[None]:
+    """Hold the lock of a key, so that no other process parses the same source at the same time.
 
-    The lock is the system's, which lets go of it when its holder dies. Where there can be none, nobody waits.
+    The operating system releases the lock if the process dies. If the lock file cannot be created, processes do not
+    wait for each other.
     """
     with ExitStack() as stack:
         try:
@@ -72,25 +99,5 @@ def _alone(key: str) -> Iterator[None]:
             file = stack.enter_context(cache_path(key).with_suffix(".lock").open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
-            log.debug("nothing keeps others from parsing the same: %s", error)
+            log.debug("parsing without a lock: %s", error)
         yield
-
-
-def cached_or_made(ontology: Ontology, key: str, source: str) -> Ontology:
-    """The ontology as its compiled form in the cache folder, which is written first. Raises OSError."""
-    path = cache_path(key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    compiled.write_compiled(ontology, path, source=source)
-    return compiled.read_compiled(path)
-
-
-def file_key(path: Path) -> str:
-    """A key that changes with the file's content."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
-    return digest.hexdigest()
-
-
-def package_key(package: str) -> str:
-    """A key that changes with the installed version of the package that holds the data."""
-    return f"{package}-{importlib.metadata.version(package)}"

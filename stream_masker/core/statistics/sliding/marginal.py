@@ -1,7 +1,8 @@
-"""Semantic distance variances of a window as it slides, and the sums of distances that covariances need.
+"""Semantic distance variance of a sliding window, and the sums of distances that covariances need.
 
-Values keep the place that they once got, also when they are gone, until places run out: so a value that comes again
-is as quick as one that is there. Distances of what changes to all known values are kept for as many as memory allows.
+A value keeps the slot that it was first given, even after it has left the window, until slots run out. A value that
+returns is therefore as fast to update as one that is present. Rows of distances from changed values to all known values
+are cached within a memory limit.
 """
 
 from __future__ import annotations
@@ -18,67 +19,70 @@ from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.sliding.kernels import KnownSums, slide_values
 from stream_masker.errors import StatisticsError
 
-LARGEST_SHARE = 0.5
-"""A change of more than this share of the keys is as dear as a computation from all."""
+MAX_CHANGE_SHARE = 0.5
+"""A change of more than this share of the keys costs as much as a computation from all counts."""
 
-KEPT_DISTANCES = 1 << 19
-"""No more distances (4 MB) than these are kept of an attribute, but those of the values that change at once."""
+MAX_KEPT_DISTANCES = 1 << 19
+"""The most distances (4 MB) that are kept for an attribute, except for those of values that change at once."""
 
 
 class SlidingMarginal:
-    """One attribute's counts, and the sums of x = sd - shift that sdVar² consists of. Mutable."""
+    """One attribute's counts, and the sums of x = sd − shift that sdVar² consists of. Mutable."""
 
     def __init__(self, counts: SparseCounts, d: Distance) -> None:
-        """Computed from the counts; the shift is the mean of all distances then. Raises StatisticsError for none."""
+        """Compute the sums from the counts; the shift is the mean of all distances.
+
+        Raises StatisticsError if there are no counts.
+        """
         values = Marginal(counts, d)
         self.shift = values.grand_mean
         self._d = d
         self._squares = CompensatedSums(np.array([values.weights @ values.sums(self.shift)[1]]))
         sums = CompensatedSums((values.means - self.shift) * values.rows)
-        self._settle(counts.keys, values.weights, sums.parts, room=counts.keys.size)
+        self._assign_slots(counts.keys, values.weights, sums.sums_and_errors, free_slots=counts.keys.size)
 
     def slide(self, change: SparseCounts) -> None:
-        """Takes in what came less what went."""
-        if change.keys.size > self.most_rows:
-            self._slide_many(change)
+        """Apply a change of the counts."""
+        if change.keys.size > self.max_rows:
+            self._slide_by_blocks(change)
         elif not slide_values(change.keys, change.counts, self.size, self.known):
             self.prepare(change.keys)
             slide_values(change.keys, change.counts, self.size, self.known)
 
     def prepare(self, keys: Int64Array) -> None:
-        """Makes different values, at most ``most_rows``, known, and has rows of their distances: for the kernels.
+        """Give distinct values, at most ``max_rows``, slots and cached rows of distances, as the kernels require.
 
         Raises UnknownConceptError, and changes nothing, for a value outside the taxonomy.
         """
-        self._make_room(keys)
-        self._learn(keys)
+        self._ensure_slots(keys)
+        self._admit(keys)
 
     @property
-    def most_rows(self) -> int:
-        """How many values can have rows of their distances at a time."""
-        return self._owner.size
+    def max_rows(self) -> int:
+        """The number of values that can have cached rows of distances at a time."""
+        return self._row_owners.size
 
     @property
     def counts(self) -> SparseCounts:
-        """How many rows have each value."""
-        there = self._there
-        values = self._values[there]
+        """The number of rows that have each value."""
+        present = self._present_slots
+        values = self._values[present]
         order = np.argsort(values)
-        return SparseCounts(values[order], self.known.counts[there][order].astype(np.int64))
+        return SparseCounts(values[order], self.known.counts[present][order].astype(np.int64))
 
     @property
     def is_constant(self) -> bool:
         """Whether all rows have the same value."""
-        return self._there.size == 1
+        return self._present_slots.size == 1
 
     @property
     def means(self) -> Float64Array:
-        """(k,): the mean x of each known value, at its place, to the n values."""
+        """(k,) float64: the mean x of each known value, by slot, to the n values."""
         return self._sums.values[: self.size] / self._rows
 
     @property
     def grand_mean(self) -> float:
-        """The mean of all n x n distances, less the shift."""
+        """The mean of all n × n distances, minus the shift."""
         return float(self._weights @ self.means) / self._rows
 
     @property
@@ -100,76 +104,87 @@ class SlidingMarginal:
         return float(self._weights.sum())
 
     @property
-    def _there(self) -> Int64Array:
-        """The places of the values that some row has."""
+    def _present_slots(self) -> Int64Array:
+        """The slots of the values that at least one row has."""
         return np.flatnonzero(self._weights)
 
-    def _settle(self, values: Int64Array, counts: Float64Array, sums: Float64Array, room: int, least: int = 1) -> None:
-        """Gives these values the first places, and leaves ``room`` for so many others. No row of distances is kept;
-        there will be at least ``least``."""
+    def _assign_slots(
+        self, values: Int64Array, counts: Float64Array, sums: Float64Array, free_slots: int, min_rows: int = 1
+    ) -> None:
+        """Give these values the first slots, and leave ``free_slots`` more.
+
+        The cache of rows of distances is emptied; it has room for at least ``min_rows`` rows.
+        """
         self.size = values.size
-        places = self.size + room
-        rows = min(places, max(least, KEPT_DISTANCES // places))
+        slots = self.size + free_slots
+        rows = min(slots, max(min_rows, MAX_KEPT_DISTANCES // slots))
         place = np.full(len(self._d.taxonomy), -1, np.int32)
         place[values] = np.arange(self.size, dtype=np.int32)
-        self._values = np.concatenate((values, np.zeros(room, np.int64)))
-        self._sums = CompensatedSums(np.zeros(places))
-        self._sums.parts[: self.size] = sums
-        self._owner, self._next = np.full(rows, -1, np.int64), 0
-        weights = np.concatenate((counts, np.zeros(room)))
-        row, distances = np.full(places, -1, np.int64), np.empty((rows, places))
-        self.known = KnownSums(place, row, distances, weights, self._sums.parts, self._squares.parts)
+        self._values = np.concatenate((values, np.zeros(free_slots, np.int64)))
+        self._sums = CompensatedSums(np.zeros(slots))
+        self._sums.sums_and_errors[: self.size] = sums
+        self._row_owners, self._next_row = np.full(rows, -1, np.int64), 0
+        weights = np.concatenate((counts, np.zeros(free_slots)))
+        row, distances = np.full(slots, -1, np.int64), np.empty((rows, slots))
+        sums_of_all, squares = self._sums.sums_and_errors, self._squares.sums_and_errors
+        self.known = KnownSums(place, row, distances, weights, sums_of_all, squares)
 
-    def _make_room(self, keys: Int64Array) -> None:
-        """Forgets values that are gone, but none of ``keys``, where there are no places left for those of them that
-        are new."""
+    def _ensure_slots(self, keys: Int64Array) -> None:
+        """Make room for the new values of ``keys``.
+
+        If there are too few free slots, values that left the window and are not in ``keys`` are dropped.
+        """
         new = int(np.count_nonzero(self.known.place[self._d.encode(keys)] < 0))
         if self.size + new > self.known.row.size:
             kept = np.flatnonzero((self._weights > 0.0) | np.isin(self._values[: self.size], keys))
-            counts, sums = self.known.counts[kept], self._sums.parts[kept]
-            self._settle(self._values[kept], counts, sums, room=kept.size + new, least=min(keys.size, self.most_rows))
+            counts, sums = self.known.counts[kept], self._sums.sums_and_errors[kept]
+            min_rows = min(keys.size, self.max_rows)
+            self._assign_slots(self._values[kept], counts, sums, free_slots=kept.size + new, min_rows=min_rows)
 
-    def _learn(self, keys: Int64Array) -> None:
-        """Gives new values places and sums, and all of ``keys`` rows of distances; for all there is room."""
+    def _admit(self, keys: Int64Array) -> None:
+        """Give new values slots and sums, and all of ``keys`` cached rows of distances; there must be enough slots."""
         place, row = self.known.place, self.known.row
         new = keys[place[keys] < 0]
-        places = np.arange(self.size, self.size + new.size)
-        place[new] = places
-        self._values[places] = new
+        slots = np.arange(self.size, self.size + new.size)
+        place[new] = slots
+        self._values[slots] = new
         self.size += new.size
-        wanted = place[keys].astype(np.int64)
-        missing = wanted[row[wanted] < 0]
+        wanted_slots = place[keys].astype(np.int64)
+        missing = wanted_slots[row[wanted_slots] < 0]
         if missing.size:
-            self._fetch(missing, wanted)
-        if places.size:
-            self._begin(places)
+            self._compute_rows(missing, wanted_slots)
+        if slots.size:
+            self._start_sums(slots)
 
-    def _fetch(self, places: Int64Array, wanted: Int64Array) -> None:
-        """Computes the rows of the values at ``places``, over rows that are not of ``wanted``, by turns."""
-        turn = np.roll(np.arange(self.most_rows), -self._next)
-        rows = turn[~np.isin(self._owner[turn], wanted)][: places.size]
-        owners = self._owner[rows]
+    def _compute_rows(self, slots: Int64Array, wanted_slots: Int64Array) -> None:
+        """Compute rows of distances for the values at ``slots``.
+
+        They replace, round robin, rows of values that are not in ``wanted_slots``.
+        """
+        order = np.roll(np.arange(self.max_rows), -self._next_row)
+        rows = order[~np.isin(self._row_owners[order], wanted_slots)][: slots.size]
+        owners = self._row_owners[rows]
         self.known.row[owners[owners >= 0]] = -1
-        self.known.row[places], self._owner[rows] = rows, places
-        self._next = int(rows[-1]) + 1
-        self.known.distances[rows, : self.size] = self._between(places)
+        self.known.row[slots], self._row_owners[rows] = rows, slots
+        self._next_row = int(rows[-1]) + 1
+        self.known.distances[rows, : self.size] = self._shifted_distances(slots)
 
-    def _begin(self, places: Int64Array) -> None:
-        """Begins the sums of new values that have rows, and puts their distances into the rows of others."""
-        distances = self.known.distances[self.known.row[places], : self.size]
-        self.known.sums[places] = np.stack((distances @ self._weights, np.zeros(places.size)), axis=1)
-        rows = np.flatnonzero(self._owner >= 0)
-        self.known.distances[np.ix_(rows, places)] = distances[:, self._owner[rows]].T
+    def _start_sums(self, slots: Int64Array) -> None:
+        """Compute the sums of new values that have rows, and add their distances to all other rows."""
+        distances = self.known.distances[self.known.row[slots], : self.size]
+        self.known.sums[slots] = np.stack((distances @ self._weights, np.zeros(slots.size)), axis=1)
+        rows = np.flatnonzero(self._row_owners >= 0)
+        self.known.distances[np.ix_(rows, slots)] = distances[:, self._row_owners[rows]].T
 
-    def _between(self, places: Int64Array) -> Float64Array:
+    def _shifted_distances(self, slots: Int64Array) -> Float64Array:
         values = self._values[: self.size].astype(np.int32)
-        return self._d.between(values[places], values) - self.shift
+        return self._d.between(values[slots], values) - self.shift
 
-    def _slide_many(self, change: SparseCounts) -> None:
-        self._make_room(change.keys)
+    def _slide_by_blocks(self, change: SparseCounts) -> None:
+        self._ensure_slots(change.keys)
         new = change.keys[self.known.place[change.keys] < 0]
-        for start in range(0, new.size, self.most_rows):
-            self._learn(new[start : start + self.most_rows])
+        for start in range(0, new.size, self.max_rows):
+            self._admit(new[start : start + self.max_rows])
         amounts = np.zeros(self.known.counts.size)
         amounts[self.known.place[change.keys]] = change.counts
         both = 2.0 * self.known.counts + amounts
@@ -184,19 +199,19 @@ class SlidingMarginal:
 
 
 class SlidingVariance:
-    """sdVar (2017: equation 20) of an attribute, by what came and went. Mutable."""
+    """sdVar (2017: equation 20) of an attribute in a sliding window. Mutable."""
 
     def __init__(self, d: Distance) -> None:
-        """Of an empty window, and the distance on the attribute's taxonomy."""
+        """Start with an empty window; ``d``: the distance on the attribute's taxonomy."""
         self._d = d
         self._sliding: SlidingMarginal | None = None
         self._counts = SparseCounts(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._first_rows = 0
 
-    def follow(self, counts: SparseCounts) -> None:
-        """Slides to the window that has these counts. Raises StatisticsError for an empty one."""
+    def slide_to(self, counts: SparseCounts) -> None:
+        """Slide to the window that has these counts. Raises StatisticsError for an empty one."""
         change = difference(counts, self._counts)
-        if self._sliding is not None and is_small(change, self._counts, counts.rows, self._first_rows):
+        if self._sliding is not None and is_incremental(change, self._counts, counts.rows, self._first_rows):
             self._sliding.slide(change)
         else:
             self._sliding, self._first_rows = SlidingMarginal(counts, self._d), counts.rows
@@ -210,7 +225,10 @@ class SlidingVariance:
         return math.sqrt(self._sliding.variance_squared)
 
 
-def is_small(change: SparseCounts, old: SparseCounts, rows: int, first_rows: int) -> bool:
-    """Whether to slide: not after a great change, nor when so many of the rows at first went that what sums are off
-    might count for the others; ``rows``: those after the change."""
-    return 2 * rows >= first_rows and change.keys.size <= LARGEST_SHARE * old.keys.size
+def is_incremental(change: SparseCounts, old: SparseCounts, rows: int, first_rows: int) -> bool:
+    """Return whether to apply a change incrementally; ``rows``: the number of rows after the change.
+
+    A large change is not worth it. If most of the initial rows have left, the rounding errors of the initial sums could
+    become significant.
+    """
+    return 2 * rows >= first_rows and change.keys.size <= MAX_CHANGE_SHARE * old.keys.size

@@ -1,4 +1,4 @@
-"""The semantic mean and variance of a window as it slides, exact at every place."""
+"""The semantic mean and variance of a sliding window."""
 
 from __future__ import annotations
 
@@ -12,64 +12,65 @@ from stream_masker.core.statistics.mean import MEAN_TIE, choose_mean
 from stream_masker.core.statistics.mean_search import MeanSearch
 from stream_masker.errors import StatisticsError
 
-RESERVE = 0.005
-"""How far beyond the least total those concepts reach that are watched, as a share of the rows."""
+WATCH_MARGIN = 0.005
+"""Concepts are watched if their total exceeds the smallest one by at most this share of the rows."""
 
-MOST_WATCHED = 256
+MAX_WATCHED = 256
+"""The most concepts that are watched, unless more are tied."""
 
 WATCH_BLOCK = 4096
-"""Values whose distances to the watched concepts are held at a time, after a search."""
+"""The number of values whose distances to the watched concepts are computed at a time, after a search."""
 
 
 class SlidingMean:
-    """sMean and sVar (2017: equations 13 and 14) from what came and what went. Mutable.
+    """sMean and sVar (2017: equations 13 and 14), updated by what entered and left the window. Mutable.
 
-    A search (``search``) finds the concepts of the least totals and a bound on all other totals. From then on only the
-    watched concepts' totals are kept, by what changed. What went may have lessened any other total, by at most 1 for
-    each row: as long as the bound, less that, is beyond the least of the watched, no other concept can be the mean. If
-    not, it searches again. So the mean is that of a computation from the counts alone at any time.
+    A search (``mean_search``) finds the concepts of the smallest totals, and a lower bound on all other totals. From
+    then on only the totals of these watched concepts are updated. A removed row lowers any other total by at most 1.
+    While the bound, minus the number of removed rows, exceeds the smallest watched total, no other concept can be the
+    mean; otherwise the search runs again. The mean is therefore always identical to a computation from all counts.
     """
 
     def __init__(self, d: Distance) -> None:
-        """Of an empty window, and the distance on the attribute's taxonomy."""
+        """Start with an empty window; ``d``: the distance on the attribute's taxonomy."""
         self._d = d
         self._counts = np.zeros(len(d.taxonomy), np.int64)
         self._rows = 0
-        self._went = 0.0
-        self._floor = -np.inf
+        self._removed = 0.0
+        self._lower_bound = -np.inf
         self._watch(np.zeros(1, np.int32), -np.inf)
 
     def slide(self, change: SparseCounts) -> None:
-        """Takes in what came less what went (``counts.difference``); its keys are positions.
+        """Apply a change of the counts (``counts.difference``), whose keys are positions.
 
-        Raises StatisticsError, and changes nothing, when more is to go than is there.
+        Raises StatisticsError, and changes nothing, if more is removed than the window holds.
         """
         if (self._counts[change.keys] + change.counts < 0).any():
-            raise StatisticsError("more is to leave the window than it holds")
+            raise StatisticsError("the change removes more rows than the window holds")
         self._counts[change.keys] += change.counts
         self._rows += int(change.counts.sum())
-        self._went = -float(np.minimum(change.counts, 0).sum())
-        self._floor = self._floor - self._went if self._slow else -np.inf
+        self._removed = -float(np.minimum(change.counts, 0).sum())
+        self._lower_bound = self._lower_bound - self._removed if self._slides_slowly else -np.inf
         self._searched = False
-        if self._slow:
+        if self._slides_slowly:
             self._add(change.keys.astype(np.int32), change.counts.astype(np.float64))
 
-    def follow(self, counts: SparseCounts) -> None:
-        """Slides to the window that has these counts."""
+    def slide_to(self, counts: SparseCounts) -> None:
+        """Slide to the window that has these counts."""
         keys = np.flatnonzero(self._counts)
         self.slide(difference(counts, SparseCounts(keys, self._counts[keys])))
 
     @property
-    def _slow(self) -> bool:
-        """Whether the window slides so slowly that what a search finds is good for more than one slide."""
-        return self._went < RESERVE * self._rows
+    def _slides_slowly(self) -> bool:
+        """Whether the window slides slowly enough for the result of a search to serve several slides."""
+        return self._removed < WATCH_MARGIN * self._rows
 
     @property
     def mean(self) -> int:
         """The position of sMean. Raises StatisticsError for an empty window."""
         if not self._rows:
             raise StatisticsError("statistics need at least one value")
-        if not self._searched and not self._least * (1.0 + 2.0 * MEAN_TIE) < self._floor:
+        if not self._searched and not self._smallest_total * (1.0 + 2.0 * MEAN_TIE) < self._lower_bound:
             self._search()
         return choose_mean(self._watched, np.maximum(self._totals.values, 0.0), self._d)
 
@@ -80,33 +81,35 @@ class SlidingMean:
         return max(0.0, float(self._squares.values[self._watched == mean][0])) / self._rows
 
     @property
-    def _least(self) -> float:
+    def _smallest_total(self) -> float:
         return float(self._totals.values.min())
 
     def _search(self) -> None:
         values = np.flatnonzero(self._counts).astype(np.int32)
         weights = self._counts[values].astype(np.float64)
-        near = int(self._watched[self._totals.values.argmin()])
+        hint = int(self._watched[self._totals.values.argmin()])
         search = MeanSearch(self._d, values, weights)
-        found = search.nearly_least(RESERVE * self._rows, near=near) if self._slow else search.least(near=near)
-        order = np.argsort(found.totals, kind="stable")
-        ties = int(np.count_nonzero(found.totals <= found.totals.min() * (1.0 + 2.0 * MEAN_TIE)))
-        kept, others = np.split(order, [max(ties, MOST_WATCHED if self._slow else 0)])
-        self._watch(found.concepts[kept], min(found.floor, float(found.totals[others].min(initial=np.inf))))
+        margin = WATCH_MARGIN * self._rows
+        minimal = search.near_minimal(margin, hint=hint) if self._slides_slowly else search.minimal(hint=hint)
+        order = np.argsort(minimal.totals, kind="stable")
+        ties = int(np.count_nonzero(minimal.totals <= minimal.totals.min() * (1.0 + 2.0 * MEAN_TIE)))
+        watched, others = np.split(order, [max(ties, MAX_WATCHED if self._slides_slowly else 0)])
+        others_bound = float(minimal.totals[others].min(initial=np.inf))
+        self._watch(minimal.concepts[watched], min(minimal.lower_bound, others_bound))
         for start in range(0, values.size, WATCH_BLOCK):
             self._add(values[start : start + WATCH_BLOCK], weights[start : start + WATCH_BLOCK])
         self._searched = True
 
-    def _watch(self, concepts: Int32Array, floor: float) -> None:
-        """Watches concepts, their sums 0; all other concepts' totals are at least ``floor``."""
+    def _watch(self, concepts: Int32Array, lower_bound: float) -> None:
+        """Watch these concepts, with sums of 0; the totals of all other concepts are at least ``lower_bound``."""
         self._watched = concepts
         self._totals = CompensatedSums(np.zeros(concepts.size))
         self._squares = CompensatedSums(np.zeros(concepts.size))
-        self._floor = floor
+        self._lower_bound = lower_bound
         self._searched = False
 
     def _add(self, positions: Int32Array, amounts: Float64Array) -> None:
-        """Adds weighted values to the sums of the watched concepts."""
+        """Add weighted values to the sums of the watched concepts."""
         distances = self._d.between(self._watched, positions)
         self._totals.add_products(distances, amounts)
         self._squares.add_products(distances**2, amounts)

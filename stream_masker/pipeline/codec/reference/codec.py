@@ -1,44 +1,58 @@
-"""The way in: records decoded, their codes read, and those that cannot be masked set apart."""
+"""The reference codec: every record is decoded to JSON objects, one record at a time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.pipeline.codec.alphas import alpha_column
 from stream_masker.pipeline.codec.attributes import AttributeCodec
-from stream_masker.pipeline.codec.controls import noise_key, own_alpha
-from stream_masker.pipeline.codec.decoded import DecodedBatch, alpha_column
-from stream_masker.pipeline.codec.numbers import NumericCodec, as_matrix, write_numbers
-from stream_masker.pipeline.codec.reference.columns import ExtractedColumn, placeholder_texts
+from stream_masker.pipeline.codec.base import RecordCodec
+from stream_masker.pipeline.codec.columns import ExtractedColumn
+from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.reference.controls import alpha_reader, noise_key_reader
 from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for
-from stream_masker.pipeline.codec.reference.json import decoder
+from stream_masker.pipeline.codec.reference.filling import placeholder_texts
+from stream_masker.pipeline.codec.reference.json_decoder import decoder
+from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matrix, fill_numbers
 from stream_masker.pipeline.codec.reference.template import fill_template, split_template
-from stream_masker.pipeline.fields import FieldTreatment
+from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 
 _log = logging.getLogger(__name__)
+_NONE_UNDECIDED: Final = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceTemplates:
+    """The output records of a batch before masking. pieces: each record's JSON, split at its placeholders;
+    placeholders: what each of them stands for (``codec.attributes``); columns: each attribute's values."""
+
+    pieces: Sequence[list[bytes]]
+    placeholders: Sequence[int]
+    columns: Sequence[ExtractedColumn]
 
 
 @dataclass(slots=True)
 class DecodeAccumulator:
-    """What came of n records, in their order.
+    """The decoded records of a batch, collected one by one.
 
-    Of those that can be masked: ``indices`` among the n; ``pieces``, their JSON cut at its gaps; ``gaps``, what each
-    of these is for; one ledger an attribute, one list of ``numbers`` a numeric one; noise ``keys`` and own ``alphas``
-    (empty when the plan has none).
-    ``rejected``: by index. Tombstones are in neither.
+    One entry for each record that can be masked: ``indices``; ``pieces``, its JSON split at the placeholders; the
+    ``extractors``' values and the ``numbers`` of each numeric attribute; ``keys`` and ``alphas``, empty if the plan
+    has none. ``placeholders``: what each stands for; ``rejected``: the rejections, by index.
     """
 
-    ledgers: list[AttributeExtractor]
-    gaps: list[int]
-    numbers: list[list[float]] = field(default_factory=list)
+    extractors: list[AttributeExtractor]
+    placeholders: list[int]
+    numbers: list[list[float]]
     indices: list[int] = field(default_factory=list)
     pieces: list[list[bytes]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
@@ -49,130 +63,103 @@ class DecodeAccumulator:
     def size(self) -> int:
         return len(self.indices)
 
-    def readings(self) -> list[ExtractedColumn]:
-        """Each attribute's codes."""
-        return [ledger.gather() for ledger in self.ledgers]
-
-    def batch(self, readings: Sequence[ExtractedColumn]) -> Batch:
-        """The records as a batch."""
-        columns = tuple(reading.column for reading in readings)
-        return Batch(self.size, columns, alpha_column(self.alphas) if self.alphas else None, as_matrix(self.numbers))
-
-    def unknown(self, readings: Sequence[ExtractedColumn]) -> list[int]:
-        """Each attribute's values that found no concept, those of rejected records included."""
-        return [reading.unknown + n for reading, n in zip(readings, self._blamed(), strict=True)]
-
-    def lost(self, readings: Sequence[ExtractedColumn]) -> list[int]:
-        """Each attribute's values that found no concept and are not in the batch."""
-        return [reading.lost + n for reading, n in zip(readings, self._blamed(), strict=True)]
-
-    def _blamed(self) -> list[int]:
-        """For each attribute the records that were rejected for an unknown code of it."""
-        fields = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
-        return [fields.count(ledger.attribute.plan.path.text) for ledger in self.ledgers]
-
-    def taken(self, attributes: Sequence[AttributeCodec], numeric: Sequence[NumericCodec]) -> DecodedBatch:
-        """What is left to do with the records."""
-        readings = self.readings()
-
-        def write(masked: MaskedBatch) -> list[bytes]:
-            texts = placeholder_texts(self.gaps, attributes, readings, masked)
-            write_numbers(texts, self.gaps, numeric, masked.numeric)
-            return [fill_template(pieces, texts) for pieces in self.pieces]
-
+    def decoded(self) -> DecodedBatch[ReferenceTemplates]:
+        """The collected records as a decoded batch."""
+        columns = [extractor.column() for extractor in self.extractors]
+        rejected = self._rejected_for_unknown_codes()
         return DecodedBatch(
             indices=np.array(self.indices, dtype=np.int64),
-            batch=self.batch(readings),
+            batch=self._batch(columns),
             keys=self.keys,
             rejected=self.rejected,
-            unknown=self.unknown(readings),
-            lost=self.lost(readings),
-            write=write,
+            undecided=_NONE_UNDECIDED,
+            unknown=[column.unknown + n for column, n in zip(columns, rejected, strict=True)],
+            lost=[column.lost + n for column, n in zip(columns, rejected, strict=True)],
+            templates=ReferenceTemplates(self.pieces, self.placeholders, columns),
         )
 
-    def cut_back(self, gaps: int) -> None:
-        """Forgets what was read of a record that is not among the indices."""
-        del self.gaps[gaps:]
+    def _batch(self, columns: Sequence[ExtractedColumn]) -> Batch:
+        alphas = alpha_column(self.alphas) if self.alphas else None
+        return Batch(self.size, tuple(extracted.column for extracted in columns), alphas, as_matrix(self.numbers))
+
+    def _rejected_for_unknown_codes(self) -> list[int]:
+        """For each attribute the number of records that were rejected because of an unknown code."""
+        fields = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
+        return [fields.count(extractor.attribute.plan.path.text) for extractor in self.extractors]
+
+    def reject(self, index: int, rejected: Rejected, placeholders: int) -> None:
+        """Rejects a record, and removes everything that was collected of it beyond so many ``placeholders``."""
+        self.rejected[index] = rejected
+        del self.placeholders[placeholders:]
         del self.keys[self.size :]
         del self.alphas[self.size :]
-        for ledger in self.ledgers:
-            ledger.cut_back(self.size)
+        for extractor in self.extractors:
+            extractor.truncate(self.size)
         for column in self.numbers:
             del column[self.size :]
 
 
-class ReferenceCodec:
-    """Takes records in as a plan says.
+class ReferenceCodec(RecordCodec[ReferenceTemplates]):
+    """The literal implementation: it decides about every record, and the scanner must agree with it.
 
-    ``treat``: from a record with gaps to what is emitted of it; ``controls``: whether the records' noise keys and own
-    alphas are read as well.
+    writes: whether records are rendered after masking. If not, they are only counted, and neither the field policy
+    nor the noise keys and alphas of records apply.
     """
 
-    def __init__(self, plan: Plan, *, treat: FieldTreatment, controls: bool = True) -> None:
+    def __init__(self, plan: Plan, pseudonyms: Pseudonyms, *, writes: bool = True) -> None:
         total, nominal = len(plan.attributes) + len(plan.numeric), len(plan.attributes)
-        self.attributes: Final = tuple(
-            AttributeCodec(part, number, total) for number, part in enumerate(plan.attributes)
-        )
-        self.numeric: Final = tuple(NumericCodec(p, n, total) for n, p in enumerate(plan.numeric, start=nominal))
+        self.writes: Final = writes
+        self.attributes: Final = tuple(AttributeCodec(p, number, total) for number, p in enumerate(plan.attributes))
+        self._numeric = tuple(NumericCodec(p, number, total) for number, p in enumerate(plan.numeric, start=nominal))
         self._decode = decoder(plan.limits)
-        self._treat = treat
-        self._key = noise_key(plan.noise_key) if controls and plan.noise_key is not None else None
-        self._alpha = own_alpha(plan.alpha) if controls and plan.alpha is not None else None
+        self._treat = field_treatment(plan, pseudonyms) if writes else _nothing
+        self._key = noise_key_reader(plan.noise_key) if writes and plan.noise_key is not None else None
+        self._alpha = alpha_reader(plan.alpha) if writes and plan.alpha is not None else None
 
-    def take(self, records: Inputs) -> DecodedBatch:
-        """Decodes and reads records. Whatever goes wrong with one of them rejects that one only."""
-        taken = self._open()
-        gaps, read = taken.gaps, self._one(taken)
+    def read(self, records: Inputs) -> DecodedBatch[ReferenceTemplates]:
+        accumulator = self._accumulator()
         for index, value in enumerate(records.values):
             if value is None:
                 continue
-            mark = len(gaps)
+            placeholders = len(accumulator.placeholders)
             try:
-                pieces = read(records, index, value)
-            except RecordRejectedError as unfit:
-                taken.rejected[index] = Rejected(records.offsets[index], unfit.reason.value, unfit.field)
-                taken.cut_back(mark)
+                pieces = self._read(accumulator, records, index, value)
+            except RecordRejectedError as error:
+                rejected = Rejected(records.offsets[index], error.reason.value, error.field)
+                accumulator.reject(index, rejected, placeholders)
             except Exception as error:  # noqa: BLE001
                 _log.error("reading the record at offset %d failed (%s)", records.offsets[index], type(error).__name__)
-                taken.rejected[index] = Rejected(records.offsets[index], Reason.INTERNAL_ERROR.value)
-                taken.cut_back(mark)
+                rejected = Rejected(records.offsets[index], Reason.INTERNAL_ERROR.value)
+                accumulator.reject(index, rejected, placeholders)
             else:
-                taken.indices.append(index)
-                taken.pieces.append(pieces)
-        return taken.taken(self.attributes, self.numeric)
+                accumulator.indices.append(index)
+                accumulator.pieces.append(pieces)
+        return accumulator.decoded()
 
-    def refuse(self, rejected: Rejected) -> DecodedBatch:
-        """What comes of one record that is rejected unread."""
-        taken = self._open()
-        taken.rejected[0] = rejected
-        return taken.taken(self.attributes, self.numeric)
+    def render(self, decoded: DecodedBatch[ReferenceTemplates], masked: MaskedBatch) -> list[bytes]:
+        templates = decoded.templates
+        texts = placeholder_texts(templates.placeholders, self.attributes, templates.columns, masked)
+        fill_numbers(texts, templates.placeholders, self._numeric, masked.numeric)
+        return [fill_template(pieces, texts) for pieces in templates.pieces]
 
-    def _open(self) -> DecodeAccumulator:
-        gaps: list[int] = []
-        return DecodeAccumulator(
-            [extractor_for(attribute, gaps) for attribute in self.attributes], gaps, [[] for _ in self.numeric]
-        )
+    def _accumulator(self) -> DecodeAccumulator:
+        placeholders: list[int] = []
+        extractors = [extractor_for(attribute, placeholders) for attribute in self.attributes]
+        return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric])
 
-    def _one(self, taken: DecodeAccumulator) -> Callable[[Inputs, int, bytes], list[bytes]]:
-        """A function that decodes and reads one record, and cuts at its gaps what is emitted of it."""
-        decode, treat = self._decode, self._treat
-        readers = [ledger.reader() for ledger in taken.ledgers]
-        readers += [n.reader(column, taken.gaps) for n, column in zip(self.numeric, taken.numbers, strict=True)]
-        controls = [*self._controls(taken)]
+    def _read(self, accumulator: DecodeAccumulator, records: Inputs, index: int, value: bytes) -> list[bytes]:
+        """Decodes a record, extracts its values, and splits the record to write at its placeholders."""
+        document = self._decode(value)
+        if self._key is not None:
+            accumulator.keys.append(self._key(document))
+        if self._alpha is not None:
+            accumulator.alphas.append(self._alpha(document, records.record(index)))
+        for extractor in accumulator.extractors:
+            extractor.extract(document)
+        for numeric, column in zip(self._numeric, accumulator.numbers, strict=True):
+            numeric.extract(document, column, accumulator.placeholders)
+        return split_template(self._treat(document))
 
-        def read(records: Inputs, index: int, value: bytes) -> list[bytes]:
-            document = decode(value)
-            for control in controls:
-                control(document, records, index)
-            for reader in readers:
-                reader(document)
-            return split_template(treat(document))
 
-        return read
-
-    def _controls(self, taken: DecodeAccumulator) -> Iterator[Callable[[dict[str, Any], Inputs, int], None]]:
-        key, alpha = self._key, self._alpha
-        if key is not None:
-            yield lambda document, records, index: taken.keys.append(key(document))
-        if alpha is not None:
-            yield lambda document, records, index: taken.alphas.append(alpha(document, records.record(index)))
+def _nothing(_: dict[str, Any]) -> dict[str, Any]:
+    return {}

@@ -1,7 +1,7 @@
-"""Records written before their codes are known: JSON with gaps, filled in once a whole batch is masked.
+"""Templates of output records: JSON with placeholders, filled in once the whole batch is masked.
 
-So a decoded record lives only while it is read, and one batch holds texts instead of a hundred thousand objects. A gap
-is a string that nothing else can be, for it holds a random mark of this process; whatever stood there is gone.
+A decoded record thus lives only while it is read, and a batch holds a few texts for each record instead of all its
+objects. A placeholder is a string that no record contains: it begins with a random mark of this process.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 import orjson
 
 _MARK: Final = secrets.token_hex(12)
-_CUT: Final = b'"' + _MARK.encode()
+_SEPARATOR: Final = b'"' + _MARK.encode()
 _DIGITS: Final = 9
 _KEPT: Final = 1 << 17
 
 
-class PlaceholderList(dict[int, str]):
-    """The text that marks gap number n, from 0; made on first use, and the first ``_KEPT`` are kept."""
+class PlaceholderTexts(dict[int, str]):
+    """The text of placeholder number n, from 0; made on first use. The first ``_KEPT`` texts are kept."""
 
     def __missing__(self, number: int) -> str:
         text = f"{_MARK}{number:0{_DIGITS}d}"
@@ -28,16 +28,16 @@ class PlaceholderList(dict[int, str]):
         return text
 
 
-PLACEHOLDERS: Final = PlaceholderList()
+PLACEHOLDERS: Final = PlaceholderTexts()
 
 
 def split_template(document: dict[str, Any]) -> list[bytes]:
-    """The document's JSON, cut at its gaps: what is before the first, and then each gap with what follows it."""
-    return orjson.dumps(document).split(_CUT)
+    """A document's JSON, split at its placeholders: the text before the first one, then each with the text after it."""
+    return orjson.dumps(document).split(_SEPARATOR)
 
 
 def fill_template(pieces: Sequence[bytes], texts: Sequence[bytes]) -> bytes:
-    """The JSON of a document that was cut, with ``texts[n]``, JSON too, in gap number n."""
+    """The JSON of a document that was split; ``texts[n]``, also JSON, replaces placeholder number n."""
     filled = [pieces[0]]
     for piece in pieces[1:]:
         filled.append(texts[int(piece[:_DIGITS])])

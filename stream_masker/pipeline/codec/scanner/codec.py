@@ -1,28 +1,28 @@
-"""The way in by a compiled plan: most records of a batch read and written without an object of Python for any value."""
+"""The scanner codec: records are read and written as bytes, without a Python object for any of their values."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int8Array, Int64Array, UInt8Array
+from stream_masker.pipeline.codec.alphas import alpha_column, default_alpha, header_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
-from stream_masker.pipeline.codec.controls import OWN_ALPHA_ABSENT, own_alpha
-from stream_masker.pipeline.codec.decoded import DecodedBatch, alpha_column
-from stream_masker.pipeline.codec.reference.columns import (
+from stream_masker.pipeline.codec.base import RecordCodec
+from stream_masker.pipeline.codec.columns import (
     ExtractedColumn,
     array_column,
+    completed_styles,
     masked_positions,
     scalar_column,
-    shared_styles,
 )
+from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.scanner.buffers import (
     DONE,
     GAPS,
@@ -47,182 +47,205 @@ from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import Inputs
 
 TOMBSTONE: Final = 9
-PATIENCE_BATCHES: Final = 3
-"""After so many stops at one record, or so many readings of one batch, it is left to others."""
+"""The outcome of a record without a value."""
+
+MAX_ATTEMPTS: Final = 3
+"""After so many interruptions at one record the record is left undecided, and after so many scans the whole batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedBatch:
+    """The output records of a batch before masking. data: the input's bytes; columns: each attribute's values."""
+
+    data: UInt8Array
+    buffers: ScanBuffers
+    columns: Sequence[ExtractedColumn]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """A batch that was read: its bytes, what became of each record, and what was written of those taken."""
+    """A batch to scan. data: all records' bytes; bounds: (n + 1,), where each begins and the last ends; outcomes: (n,),
+    0 for a record that is still to be scanned."""
 
-    data: NDArray[np.uint8]
+    data: UInt8Array
     bounds: Int64Array
-    fates: NDArray[np.int8]
-    work: ScanBuffers
+    outcomes: Int8Array
+    buffers: ScanBuffers
 
 
-class ScannerCodec:
-    """Takes records in as a plan says, by its tables; those that the tables do not settle are left to others.
+class ScannerCodec(RecordCodec[ScannedBatch]):
+    """Scans records by the tables of a compiled plan. Records that the tables do not cover are left undecided.
 
-    Raises NotCompilableError for a plan that they cannot express.
+    writes: as of ``ReferenceCodec``. Raises NotCompilableError for a plan that tables cannot express.
     """
 
     def __init__(
-        self, plan: Plan, attributes: Sequence[AttributeCodec], pseudonyms: Pseudonyms, *, controls: bool = True
+        self, plan: Plan, attributes: Sequence[AttributeCodec], pseudonyms: Pseudonyms, *, writes: bool = True
     ) -> None:
-        self._program: Program = compile_plan(plan, controls=controls)
+        self._program: Program = compile_plan(plan, controls=writes)
         self._plan = plan
         self._attributes = attributes
         self._pseudonyms = pseudonyms
-        self._known = InternTable(attributes)
-        self._written = RenderCache(attributes)
-        self._alpha = plan.alpha if controls else None
-        self._keyed = controls and plan.noise_key is not None
-        self._header_alpha = own_alpha(self._alpha) if self._alpha is not None and self._alpha.header else None
+        self._interned = InternTable(attributes)
+        self._rendered = RenderCache(attributes)
+        self._alpha = plan.alpha if writes else None
+        self._has_noise_key = writes and plan.noise_key is not None
+        self._header_alpha = header_alpha(self._alpha) if self._alpha is not None and self._alpha.header else None
 
-    def take(self, records: Inputs) -> tuple[DecodedBatch, Int64Array]:
-        """Reads records; what came of them, and the indices of those left to others."""
-        data, bounds, fates = _joined(records.values)
-        alphas = self._alphas_of_headers(records, fates)
-        scan = self._scan(data, bounds, fates)
-        indices = np.flatnonzero(scan.fates == TAKEN)
-        readings = self._readings(scan.work)
-        columns = tuple(reading.column for reading in readings)
-        taken = DecodedBatch(
+    def read(self, records: Inputs) -> DecodedBatch[ScannedBatch]:
+        data, bounds, outcomes = _concatenate(records.values)
+        header_alphas = self._header_alphas(records, outcomes)
+        scan = self._scan(data, bounds, outcomes)
+        indices = np.flatnonzero(scan.outcomes == TAKEN)
+        columns = self._columns(scan.buffers)
+        alphas = self._alphas(scan.buffers, header_alphas, indices)
+        return DecodedBatch(
             indices=indices,
-            batch=Batch(len(indices), columns, self._alphas(scan.work, alphas, indices), _numbers(scan.work)),
+            batch=Batch(len(indices), tuple(one.column for one in columns), alphas, _numbers(scan.buffers)),
             keys=self._keys(scan),
             rejected={},
-            unknown=[reading.unknown for reading in readings],
-            lost=[reading.lost for reading in readings],
-            write=self._writer(scan, readings),
+            undecided=np.flatnonzero(scan.outcomes == LEFT),
+            unknown=[column.unknown for column in columns],
+            lost=[column.lost for column in columns],
+            templates=ScannedBatch(data, scan.buffers, columns),
         )
-        return taken, np.flatnonzero(scan.fates == LEFT)
 
-    def _alphas_of_headers(self, records: Inputs, fates: NDArray[np.int8]) -> Float64Array | None:
-        """Alphas that headers give; records of which they cannot be read are left to others."""
+    def render(self, decoded: DecodedBatch[ScannedBatch], masked: MaskedBatch) -> list[bytes]:
+        scanned = decoded.templates
+        buffers = scanned.buffers
+        done, gaps = int(buffers.counters[DONE]), int(buffers.counters[GAPS])
+        numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
+        values, firsts = self._masked_values(scanned.columns, masked)
+        texts = self._rendered.locate(buffers.gap_uses[:gaps], values, firsts, numbers)
+        bounds = np.empty(done + 1, np.int64)
+        measure_all(buffers.ends, texts, bounds)
+        pseudonyms = self._pseudonym_digits(scanned, buffers.gap_uses[:gaps])
+        size = int(bounds[-1])
+        return split_rendered(
+            render_all(buffers, texts, self._rendered.table.texts, number_bytes, pseudonyms, size), bounds
+        )
+
+    def _header_alphas(self, records: Inputs, outcomes: Int8Array) -> Float64Array | None:
+        """The alphas in headers, (n,); records whose header is not an alpha are left undecided."""
         if self._header_alpha is None:
             return None
         alphas = np.empty(len(records))
         for index in range(len(records)):
             try:
-                alphas[index] = self._header_alpha({}, records.record(index))
+                alphas[index] = self._header_alpha(records.record(index))
             except RecordRejectedError:
-                fates[index] = fates[index] or LEFT
+                outcomes[index] = outcomes[index] or LEFT
         return alphas
 
-    def _scan(self, data: NDArray[np.uint8], bounds: Int64Array, fates: NDArray[np.int8]) -> _Scan:
-        for _ in range(PATIENCE_BATCHES):
-            scan = self._read_all(_Scan(data, bounds, fates.copy(), self._work(bounds)))
+    def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
+        """Scans a batch, again if texts turned out to be refused after records had been decoded with them."""
+        for _ in range(MAX_ATTEMPTS):
+            scan = self._scan_once(_Scan(data, bounds, outcomes.copy(), self._buffers(bounds)))
             if scan is not None:
                 return scan
-        return _Scan(data, bounds, np.where(fates == 0, LEFT, fates).astype(np.int8), self._work(bounds))
+        undecided = np.where(outcomes == 0, LEFT, outcomes).astype(np.int8)
+        return _Scan(data, bounds, undecided, self._buffers(bounds))
 
-    def _work(self, bounds: Int64Array) -> ScanBuffers:
+    def _buffers(self, bounds: Int64Array) -> ScanBuffers:
         limits, sizes = self._plan.limits, np.diff(bounds)
         largest = int(min(sizes.max(initial=0), limits.record_bytes))
         return buffers_for(self._program, len(sizes), int(bounds[-1]), largest, limits.depth)
 
-    def _read_all(self, scan: _Scan) -> _Scan | None:
-        """All records read; None when texts turned out to be refused that records were taken with."""
-        first, stops, refused = 0, Counter[int](), False
-        while (first := self._read(scan, first)) < len(scan.fates):
-            refused |= not self._known.settle(scan.work)
-            stops[first] += 1
-            if stops[first] > PATIENCE_BATCHES:
-                scan.fates[first] = LEFT
-            elif buffers_have_room(scan.work, int(scan.bounds[first + 1] - scan.bounds[first])):
-                self._known.make_room()
+    def _scan_once(self, scan: _Scan) -> _Scan | None:
+        """Scans all records; None if a text that occurred in decoded records turned out to be refused."""
+        first, interruptions, refused = 0, Counter[int](), False
+        while (first := self._scan_from(scan, first)) < len(scan.outcomes):
+            refused |= not self._interned.resolve(scan.buffers)
+            interruptions[first] += 1
+            if interruptions[first] > MAX_ATTEMPTS:
+                scan.outcomes[first] = LEFT
+            elif buffers_have_room(scan.buffers, int(scan.bounds[first + 1] - scan.bounds[first])):
+                self._interned.make_room()
             else:
-                scan = replace(scan, work=grown_buffers(scan.work))
-        refused |= not self._known.settle(scan.work)
+                scan = replace(scan, buffers=grown_buffers(scan.buffers))
+        refused |= not self._interned.resolve(scan.buffers)
         return None if refused else scan
 
-    def _read(self, scan: _Scan, first: int) -> int:
+    def _scan_from(self, scan: _Scan, first: int) -> int:
+        """Scans records from ``first`` on; the index of the record at which the scan was interrupted, or n."""
         limits, growth = self._plan.limits, growth_of(self._program)
-        most, depth = limits.record_bytes, limits.depth
-        known, work = self._known.table, scan.work
-        return int(scan_all(scan.data, scan.bounds, scan.fates, first, self._program, known, work, growth, most, depth))
+        known, buffers = self._interned.table, scan.buffers
+        return int(
+            scan_all(
+                scan.data,
+                scan.bounds,
+                scan.outcomes,
+                first,
+                self._program,
+                known,
+                buffers,
+                growth,
+                limits.record_bytes,
+                limits.depth,
+            )
+        )
 
-    def _readings(self, work: ScanBuffers) -> list[ExtractedColumn]:
-        done = int(work.counters[DONE])
-        values = [row[:count] for row, count in zip(work.values, work.counters[VALUES:], strict=True)]
+    def _columns(self, buffers: ScanBuffers) -> list[ExtractedColumn]:
+        done = int(buffers.counters[DONE])
+        values = [row[:count] for row, count in zip(buffers.values, buffers.counters[VALUES:], strict=True)]
         return [
             array_column(row, lengths[:done]) if attribute.plan.is_array else scalar_column(row)
-            for attribute, row, lengths in zip(self._attributes, values, work.lengths, strict=True)
+            for attribute, row, lengths in zip(self._attributes, values, buffers.lengths, strict=True)
         ]
 
-    def _alphas(self, work: ScanBuffers, given: Float64Array | None, indices: Int64Array) -> Float64Array | None:
+    def _alphas(
+        self, buffers: ScanBuffers, in_headers: Float64Array | None, indices: Int64Array
+    ) -> Float64Array | None:
         if self._alpha is None:
             return None
-        if given is not None:
-            return alpha_column(given[indices])
-        own = work.alphas[: len(indices)].view(np.float64)
-        default = OWN_ALPHA_ABSENT if self._alpha.default is None else self._alpha.default
-        return alpha_column(np.where(own == 0, default, own))
+        if in_headers is not None:
+            return alpha_column(in_headers[indices])
+        own = buffers.alphas[: len(indices)].view(np.float64)
+        return alpha_column(np.where(own == 0, default_alpha(self._alpha), own))
 
     def _keys(self, scan: _Scan) -> list[bytes]:
-        if not self._keyed:
+        if not self._has_noise_key:
             return []
-        done = int(scan.work.counters[DONE])
-        starts = scan.work.key_starts[:done]
-        whole, ends = scan.data.tobytes(), starts + scan.work.key_sizes[:done]
-        return [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        done = int(scan.buffers.counters[DONE])
+        starts = scan.buffers.key_starts[:done]
+        data, ends = scan.data.tobytes(), starts + scan.buffers.key_sizes[:done]
+        return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    def _writer(self, scan: _Scan, readings: Sequence[ExtractedColumn]) -> Callable[[MaskedBatch], list[bytes]]:
-        """A function that writes the records taken, once they are masked."""
+    def _pseudonym_digits(self, scanned: ScannedBatch, uses: Int64Array) -> UInt8Array:
+        """The digits of the pseudonyms, one after another."""
+        pseudonymized = np.flatnonzero(uses < 0)
+        sizes = scanned.buffers.gap_sizes[pseudonymized]
+        return self._pseudonyms.of_slices(scanned.data, -1 - uses[pseudonymized], sizes)
 
-        def write(masked: MaskedBatch) -> list[bytes]:
-            work = scan.work
-            done, gaps = int(work.counters[DONE]), int(work.counters[GAPS])
-            numbers, digits = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
-            values, firsts = self._values(readings, masked)
-            places = self._written.places(work.gap_uses[:gaps], values, firsts, numbers)
-            bounds = np.empty(done + 1, np.int64)
-            measure_all(work.ends, places, bounds)
-            pseudonyms = self._pseudonyms_of(scan, work.gap_uses[:gaps])
-            return split_rendered(
-                render_all(work, places, self._written.table.texts, digits, pseudonyms, int(bounds[-1])), bounds
-            )
-
-        return write
-
-    def _pseudonyms_of(self, scan: _Scan, uses: Int64Array) -> NDArray[np.uint8]:
-        """The digits that fill the gaps of texts to pseudonymize."""
-        gaps = np.flatnonzero(uses < 0)
-        return self._pseudonyms.of_pieces(scan.data, -1 - uses[gaps], scan.work.gap_sizes[gaps])
-
-    def _values(self, readings: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
-        """(m, 2): of every value the masked position (-1: none) and the style; where each attribute's values begin."""
-        styles = shared_styles(self._attributes, readings)
-        positions = [
-            masked_positions(reading, column) for reading, column in zip(readings, masked.columns, strict=True)
-        ]
+    def _masked_values(self, columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
+        """(m, 2): the masked position (-1: none) and the style of every value; (p,): each attribute's first value."""
+        styles = completed_styles(self._attributes, columns)
+        positions = [masked_positions(one, column) for one, column in zip(columns, masked.columns, strict=True)]
         firsts = np.cumsum([0, *(len(column) for column in positions[:-1])])
         return np.stack([np.concatenate(positions), np.concatenate(styles)], axis=1), firsts
 
 
-def _numbers(work: ScanBuffers) -> Float64Array | None:
-    """(n, q): the numeric attributes' values; None where there are no such attributes."""
-    return work.numbers[:, : work.counters[DONE]].T.copy() if len(work.numbers) else None
+def _numbers(buffers: ScanBuffers) -> Float64Array | None:
+    """(n, q): the values of the numeric attributes; None if there are none."""
+    return buffers.numbers[:, : buffers.counters[DONE]].T.copy() if len(buffers.numbers) else None
 
 
-def _joined(values: Sequence[bytes | None]) -> tuple[NDArray[np.uint8], Int64Array, NDArray[np.int8]]:
-    """Values one after another and then ``PADDING``; where each begins, and the last ends; each one's fate."""
+def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array, Int8Array]:
+    """All values, followed by ``PADDING``; where each begins and the last ends; the outcomes, TOMBSTONE or 0."""
     pieces: list[Any] = [*values, bytes(PADDING)]
-    fates = np.zeros(len(values), np.int8)
+    outcomes = np.zeros(len(values), np.int8)
     try:
-        whole = b"".join(pieces)
+        data = b"".join(pieces)
     except TypeError:
-        fates[[index for index, piece in enumerate(pieces) if piece is None]] = TOMBSTONE
+        outcomes[[index for index, piece in enumerate(pieces) if piece is None]] = TOMBSTONE
         pieces = [piece or b"" for piece in pieces]
-        whole = b"".join(pieces)
+        data = b"".join(pieces)
     bounds = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, pieces), np.int64, len(values)), out=bounds[1:])
-    return np.frombuffer(whole, np.uint8), bounds, fates
+    return np.frombuffer(data, np.uint8), bounds, outcomes
 
 
-def split_rendered(whole: NDArray[np.uint8], bounds: Int64Array) -> list[bytes]:
-    """The pieces of bytes between bounds."""
+def split_rendered(rendered: UInt8Array, bounds: Int64Array) -> list[bytes]:
+    """The slices of an array of bytes between consecutive bounds."""
     sizes = tuple(np.diff(bounds).tolist())
-    return list(Struct("%ds" * len(sizes) % sizes).unpack_from(whole.data))
+    return list(Struct("%ds" * len(sizes) % sizes).unpack_from(rendered.data))

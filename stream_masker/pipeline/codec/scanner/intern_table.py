@@ -1,4 +1,4 @@
-"""What texts of records stand for, looked up by scanners and told by Python where a text is new."""
+"""The intern table: texts of records with their values, looked up by the scanner and extended by Python."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 
 from stream_masker.core.dtypes import Int64Array
+from stream_masker.pipeline.codec.alphas import parse_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
-from stream_masker.pipeline.codec.controls import alpha_from
 from stream_masker.pipeline.codec.scanner.buffers import DONE, GAPS, VALUES, ScanBuffers
 from stream_masker.pipeline.codec.scanner.lookups import (
     BYTES,
@@ -39,35 +39,38 @@ _log = logging.getLogger(__name__)
 
 
 class InternTable:
-    """The texts of codes, copies, labels and alphas, by owner (``scan``); bounded: it starts anew when it is full."""
+    """The values of texts that occurred before: codes, copies, labels and alphas.
+
+    An owner is what a text is read for (``scanner.roles``). The table is bounded: when it is full, it starts empty.
+    """
 
     def __init__(self, attributes: Sequence[AttributeCodec]) -> None:
         self._concepts = [attribute.plan.concepts for attribute in attributes]
-        self._meanings: list[Callable[[str], int]] = [
+        self._readers: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
-            *(_copy_reader(attribute) for attribute in attributes),
+            *(attribute.copy_placeholder for attribute in attributes),
             letter_case,
-            lambda text: _bits(alpha_from(orjson.loads(text))),
-            lambda text: _bits(alpha_from(text)),
+            lambda text: _bits(parse_alpha(orjson.loads(text))),
+            lambda text: _bits(parse_alpha(text)),
         ]
         self.table = _empty(INTERN_FIRST_SLOTS)
 
-    def settle(self, work: ScanBuffers) -> bool:
-        """Tells what the unknown texts of a batch stand for; False when there is one that a record is refused for."""
+    def resolve(self, buffers: ScanBuffers) -> bool:
+        """Looks up the new texts of a batch, and puts their values into the buffers; False if one is refused."""
         count = int(self.table.counters[UNKNOWN_TEXT])
         if not count:
             return True
         slots = self.table.unknown[:count]
         owners, texts = self._texts(slots)
         self._learn(owners, texts)
-        found = np.array(list(map(self._meaning, owners, texts)), dtype=np.int64)
-        self.table.rows[slots, VALUE] = found
+        values = np.array(list(map(self._value, owners, texts)), dtype=np.int64)
+        self.table.rows[slots, VALUE] = values
         self.table.counters[UNKNOWN_TEXT] = 0
-        _fill_in(work, found)
-        return not (found == REFUSED).any()
+        _fill_in(buffers, values)
+        return not (values == REFUSED).any()
 
     def make_room(self) -> None:
-        """After ``settle``: room for more texts."""
+        """Makes room for more texts. All texts must be resolved."""
         slots = len(self.table.rows)
         if slots >= INTERN_MAX_SLOTS:
             self.table = _empty(INTERN_FIRST_SLOTS)
@@ -82,18 +85,18 @@ class InternTable:
         return owners.tolist(), [bytes(data[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
-        """Has the codes among many texts looked up at once."""
+        """Looks up the codes and copies among many texts together, which is faster than one by one."""
         for attribute, concepts in enumerate(self._concepts):
             whose = (attribute, attribute + len(self._concepts))
-            concepts.learn({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
+            concepts.prefetch({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
 
-    def _meaning(self, owner: int, text: bytes) -> int:
+    def _value(self, owner: int, text: bytes) -> int:
         try:
-            return self._meanings[owner](text.decode())
+            return self._readers[owner](text.decode())
         except RecordRejectedError:
             return REFUSED
         except Exception as error:  # noqa: BLE001
-            _log.debug("understanding a text failed (%s)", type(error).__name__)
+            _log.debug("reading a text failed (%s)", type(error).__name__)
             return REFUSED
 
 
@@ -101,26 +104,23 @@ def _empty(slots: int) -> InternArrays:
     return no_texts(slots, slots * INTERN_BYTES_EACH, UNKNOWN_AT_ONCE)
 
 
-def _copy_reader(attribute: AttributeCodec) -> Callable[[str], int]:
-    return lambda text: attribute.aside(text, is_label=False)
-
-
 def _bits(alpha: float) -> int:
+    """The bits of a float as an integer."""
     return int(struct.unpack("<q", struct.pack("<d", alpha))[0])
 
 
-def _fill_in(work: ScanBuffers, found: Int64Array) -> None:
-    """Puts what was found in the place of what was deferred."""
-    counters = work.counters
-    for values, count in zip(work.values, counters[VALUES:], strict=True):
-        _replace(values[:count], found)
-    _replace(work.alphas[: counters[DONE]], found)
-    uses, sizes = work.gap_uses[: counters[GAPS]], work.gap_sizes[: counters[GAPS]]
+def _fill_in(buffers: ScanBuffers, resolved: Int64Array) -> None:
+    """Replaces deferred values by the resolved ones."""
+    counters = buffers.counters
+    for values, count in zip(buffers.values, counters[VALUES:], strict=True):
+        _replace(values[:count], resolved)
+    _replace(buffers.alphas[: counters[DONE]], resolved)
+    uses, sizes = buffers.gap_uses[: counters[GAPS]], buffers.gap_sizes[: counters[GAPS]]
     deferred = np.flatnonzero((uses >= 0) & (sizes > 0))
-    uses[deferred] |= found[sizes[deferred] - 1]
+    uses[deferred] |= resolved[sizes[deferred] - 1]
     sizes[deferred] = 0
 
 
-def _replace(values: Int64Array, found: Int64Array) -> None:
+def _replace(values: Int64Array, resolved: Int64Array) -> None:
     deferred = np.flatnonzero((values <= DEFERRED) & (values > REFUSED))
-    values[deferred] = found[DEFERRED - values[deferred]]
+    values[deferred] = resolved[DEFERRED - values[deferred]]

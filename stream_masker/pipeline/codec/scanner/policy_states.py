@@ -1,83 +1,84 @@
-"""The field policy as positions in a record: what ``pipeline.fields`` does there, told instead of done."""
+"""The field policy as states, equivalent to ``pipeline.fields``.
+
+``pipeline.fields`` compiles the policy to functions that treat decoded values. The scanner has no decoded values; it
+follows the policy from state to state while it reads a record's bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from stream_masker.pipeline.fields import Action, PolicyNode
+from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, strongest_action
 from stream_masker.pipeline.paths import FilterStep
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyState:
-    """A place that ``nodes`` hold, when ``inherited`` holds what is around it (``fields._Compiler.treat``)."""
+    """The policy for one value: the trie nodes that select it, and the action of the value around it."""
 
-    nodes: tuple[PolicyNode, ...]
+    nodes: PolicyNodes
     inherited: Action
 
     @property
     def own(self) -> Action:
-        """What happens to a value here that no longer path decides."""
-        own = max((node.action for node in self.nodes if node.action), default=self.inherited)
+        """The action of the value, where no longer path decides."""
+        own = max((action for node in self.nodes if (action := action_of(node))), default=self.inherited)
         return Action.KEEP if own is Action.MASKED else own
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no path goes on from here."""
+        """Whether no path continues from here."""
         return not any(True for node in self.nodes for _ in node.children())
 
     @property
-    def astray(self) -> Action:
-        """What happens to a value of another shape than the paths need that go on from here."""
-        return self.own if self.is_leaf else max(self.own, *(node.strongest() for node in self.nodes))
+    def misshapen(self) -> Action:
+        """The action of a value of another shape than the paths that continue from here require."""
+        return self.own if self.is_leaf else max(self.own, *map(strongest_action, self.nodes))
 
     @property
-    def names(self) -> set[str]:
-        return {name for node in self.nodes for name in node.names}
+    def members(self) -> set[str]:
+        """The names of members that a path continues to."""
+        return {name for node in self.nodes for name in node.members}
 
     @property
-    def places(self) -> set[int]:
-        return {place for node in self.nodes for place in node.places}
+    def indices(self) -> set[int]:
+        """The positions of elements that a path continues to."""
+        return {position for node in self.nodes for position in node.indices}
 
     @property
-    def wheres(self) -> list[FilterStep]:
-        return [where for node in self.nodes for where, _ in node.wheres]
+    def filters(self) -> list[FilterStep]:
+        """The filters that select elements."""
+        return [step for node in self.nodes for step in node.filters]
 
     @property
-    def holds_places(self) -> bool:
-        """Whether null holds the place of a list's element that is dropped."""
-        return any(node.places for node in self.nodes)
+    def nulls_dropped(self) -> bool:
+        """Whether null takes the place of a list's dropped element."""
+        return any(node.indices for node in self.nodes)
 
     def as_object(self) -> PolicyState:
-        """The spot that decides about members, when an object stands here."""
-        return self if any(node.names for node in self.nodes) else leaf_state(self.astray)
+        """The state that decides about the members, if the value is an object."""
+        return self if any(node.members for node in self.nodes) else leaf_state(self.misshapen)
 
     def as_list(self) -> PolicyState:
-        """The spot that decides about elements, when a list stands here."""
-        return self if any(node.in_list for node in self.nodes) else leaf_state(self.astray)
+        """The state that decides about the elements, if the value is a list."""
+        return self if any(node.enters_lists for node in self.nodes) else leaf_state(self.misshapen)
 
     def member(self, name: str) -> PolicyState:
-        """Where an object's member stands; of any name that is not among ``names``, too."""
-        return is_settled(tuple(node.names[name] for node in self.nodes if name in node.names), self.own)
+        """The state of a member of any name."""
+        return policy_state(tuple(node.members[name] for node in self.nodes if name in node.members), self.own)
 
-    def element(self, place: int, matching: Iterable[FilterStep]) -> PolicyState:
-        """Where a list's element stands, of which just these filters select it; -1: a place that no path names."""
-        chosen = list(matching)
-        found = [
-            one
-            for node in self.nodes
-            for one in (node.each, node.places.get(place), *(n for where, n in node.wheres if where in chosen))
-        ]
-        return is_settled(tuple(one for one in found if one is not None), self.own)
+    def element(self, position: int, matches: Callable[[FilterStep], bool]) -> PolicyState:
+        """The state of an element; ``position``: -1 for one that no path names; ``matches``: filters that select it."""
+        return policy_state(tuple(found for node in self.nodes for found in node.element(position, matches)), self.own)
 
 
 def leaf_state(action: Action) -> PolicyState:
-    """Where one action holds everything."""
+    """The state in which one action applies to the whole value."""
     return PolicyState((), action)
 
 
-def is_settled(nodes: tuple[PolicyNode, ...], inherited: Action) -> PolicyState:
-    """A spot; all that no path goes on from are the same by their action."""
-    spot = PolicyState(nodes, inherited)
-    return leaf_state(spot.own) if spot.is_leaf else spot
+def policy_state(nodes: PolicyNodes, inherited: Action) -> PolicyState:
+    """The state for some nodes. States without continuing paths are equal if their actions are."""
+    state = PolicyState(nodes, inherited)
+    return leaf_state(state.own) if state.is_leaf else state

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int32Matrix, UInt8Array, UInt64Array
 from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.codec.path_trie import ALPHA_ROLE, NOISE_KEY_ROLE, PathNode, Role, path_trie, roles_of
-from stream_masker.pipeline.codec.scanner.policy_states import PolicyState, is_settled
+from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, Role, role_trie, roles_of
+from stream_masker.pipeline.codec.scanner.policy_states import PolicyState, policy_state
 from stream_masker.pipeline.codec.scanner.tokens import PADDING, hash_of
-from stream_masker.pipeline.fields import Action, policy_tree
-from stream_masker.pipeline.paths import FilterStep, NameStep, Path
+from stream_masker.pipeline.fields import Action, policy_trie
+from stream_masker.pipeline.path_trie import PathTrie
+from stream_masker.pipeline.paths import FilterStep
 from stream_masker.pipeline.plan import Plan
 
 KEEP, PSEUDONYMIZE, DROP, NEVER = range(4)
@@ -33,14 +34,14 @@ KEYED: Final = 1
 OWN_ALPHA: Final = 2
 """Flags of a state whose value is the noise key, or the record's own alpha."""
 
-MOST_STATES: Final = 20_000
-MOST_FILTERS: Final = 6
+MAX_STATES: Final = 20_000
+MAX_FILTERS: Final = 6
 
 SEED: Final = np.uint64(secrets.randbits(64))
 """What hashes start from, so that nobody can look for texts that collide. Kernels must be handed it: what is compiled
 is kept for other processes."""
 
-_OF_ACTION: Final = {Action.KEEP: KEEP, Action.PSEUDONYMIZE: PSEUDONYMIZE, Action.DROP: DROP}
+_ACTIONS: Final = {Action.KEEP: KEEP, Action.PSEUDONYMIZE: PSEUDONYMIZE, Action.DROP: DROP}
 
 
 class NotCompilableError(StreamMaskerError):
@@ -110,157 +111,162 @@ class Program(NamedTuple):
 
 
 def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
-    """A plan's tables; ``controls``: with the noise key and alphas that records give. Raises NotCompilableError."""
+    """The tables of a plan; ``controls``: including the noise key and the alpha. Raises NotCompilableError."""
     roles = roles_of(plan, controls=controls)
     _check_filters(plan, roles)
-    states = _States(roles)
+    states = _StateTable(roles)
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-    states.number(PolicyState((policy_tree(plan),), inherited), (path_trie(roles),))
+    states.number(PolicyState((policy_trie(plan),), inherited), (role_trie(roles),))
     states.describe_all()
     return _program(states, plan)
 
 
-StateKey: TypeAlias = tuple[PolicyState, tuple[PathNode, ...]]
+RoleNodes: TypeAlias = tuple[PathTrie[int], ...]
+StateKey: TypeAlias = tuple[PolicyState, RoleNodes]
 
 
 @dataclass(slots=True)
 class _State:
-    """One state. ``row``: by column of ``Program.states``, but for slices."""
+    """One state. ``row``: the columns of ``Program.states``, without those that locate slices."""
 
     row: dict[int, int]
     names: dict[str, int]
-    places: list[int]
+    positions: list[int]
     filters: list[int]
-    marks: list[int]
+    entered: list[int]
     elements: list[int]
 
 
-class _States:
-    """Numbers the states that a plan can lead to, and describes them."""
+class _StateTable:
+    """Numbers and describes the states that the paths of a plan lead to."""
 
     def __init__(self, roles: Sequence[Role]) -> None:
         self.roles = roles
-        self.found: list[_State] = []
-        self.wheres: list[FilterStep] = []
+        self.states: list[_State] = []
+        self.filters: list[FilterStep] = []
         self._keys: list[StateKey] = []
         self._numbers: dict[StateKey, int] = {}
 
-    def number(self, spot: PolicyState, ways: Sequence[PathNode]) -> int:
-        key = spot, tuple(ways)
+    def number(self, policy: PolicyState, nodes: Sequence[PathTrie[int]]) -> int:
+        """The number of a state; a new state gets the next one."""
+        key = policy, tuple(nodes)
         if key not in self._numbers:
             self._numbers[key] = len(self._keys)
             self._keys.append(key)
         return self._numbers[key]
 
     def describe_all(self) -> None:
-        while len(self.found) < len(self._keys):
-            self.found.append(self._describe(*self._keys[len(self.found)]))
-            if len(self._keys) > MOST_STATES:
-                raise NotCompilableError("its paths tell too many places apart")
+        """Describes every state that has a number, and those that their descriptions add."""
+        while len(self.states) < len(self._keys):
+            self.states.append(self._describe(*self._keys[len(self.states)]))
+            if len(self._keys) > MAX_STATES:
+                raise NotCompilableError("its paths lead to too many states")
 
-    def _describe(self, spot: PolicyState, ways: tuple[PathNode, ...]) -> _State:
-        ends = [role for way in ways for role in way.ends]
-        named, listed = any(way.names for way in ways), any(way.in_list for way in ways)
-        places = sorted(spot.places.union(*(way.places for way in ways)))
-        wheres = list(dict.fromkeys([*spot.wheres, *(where for way in ways for where, _ in way.wheres)]))
-        row = {
-            OBJECTS: -1 if ends or listed else self.number(spot.as_object(), ways),
-            LISTS: -1 if ends or named else self.number(spot.as_list(), ways),
-            SCALARS: NEVER if named or listed else _OF_ACTION[spot.astray],
-            NULLS: DROP if spot.is_leaf and spot.own is Action.DROP else KEEP,
-            ROLE: self._role(spot, ends),
-            CONTROLS: sum(_flag(self.roles[role]) for role in set(ends)),
-            MUTED: int(spot.is_leaf and spot.own is Action.DROP),
-            OTHERS: self.number(is_settled((), spot.own), ()),
-            HELD: int(spot.holds_places),
-            STRICT: int(any(way.wheres for way in ways)),
-        }
+    def _describe(self, policy: PolicyState, nodes: RoleNodes) -> _State:
+        positions = sorted(policy.indices.union(*(node.indices for node in nodes)))
+        filters = list(dict.fromkeys([*policy.filters, *(step for node in nodes for step in node.filters)]))
         return _State(
-            row=row,
-            names={name: self._member(spot, ways, name) for name in sorted(_names(spot, ways))},
-            places=places,
-            filters=[self._where(where) for where in wheres],
-            marks=[role for way in ways for role in way.lists],
-            elements=self._elements(spot, ways, places, wheres),
+            row=self._row(policy, nodes),
+            names={name: self._member(policy, nodes, name) for name in sorted(_names(policy, nodes))},
+            positions=positions,
+            filters=[self._filter(step) for step in filters],
+            entered=[role for node in nodes if node.each for role in node.each.all_items()],
+            elements=self._elements(policy, nodes, positions, filters),
         )
 
-    def _role(self, spot: PolicyState, ends: Sequence[int]) -> int:
-        written = [role for role in ends if self.roles[role].is_written]
-        if len(written) > 1 or (written and spot.astray is not Action.KEEP):
-            raise NotCompilableError("several of its paths meet in one place")
-        return written[0] if written else -1
+    def _row(self, policy: PolicyState, nodes: RoleNodes) -> dict[int, int]:
+        ending = [role for node in nodes for role in node.items]
+        has_members, has_elements = any(node.members for node in nodes), any(node.enters_lists for node in nodes)
+        dropped = policy.is_leaf and policy.own is Action.DROP
+        return {
+            OBJECTS: -1 if ending or has_elements else self.number(policy.as_object(), nodes),
+            LISTS: -1 if ending or has_members else self.number(policy.as_list(), nodes),
+            SCALARS: NEVER if has_members or has_elements else _ACTIONS[policy.misshapen],
+            NULLS: DROP if dropped else KEEP,
+            ROLE: self._masked_role(policy, ending),
+            CONTROLS: sum(_control_flag(self.roles[role]) for role in set(ending)),
+            MUTED: int(dropped),
+            OTHERS: self.number(policy_state((), policy.own), ()),
+            HELD: int(policy.nulls_dropped),
+            STRICT: int(any(node.filters for node in nodes)),
+        }
 
-    def _member(self, spot: PolicyState, ways: Sequence[PathNode], name: str) -> int:
-        return self.number(spot.member(name), [way.names[name] for way in ways if name in way.names])
+    def _masked_role(self, policy: PolicyState, ending: Sequence[int]) -> int:
+        masked = [role for role in ending if self.roles[role].is_masked]
+        if len(masked) > 1 or (masked and policy.misshapen is not Action.KEEP):
+            raise NotCompilableError("several of its paths end at the same value")
+        return masked[0] if masked else -1
+
+    def _member(self, policy: PolicyState, nodes: RoleNodes, name: str) -> int:
+        return self.number(policy.member(name), [node.members[name] for node in nodes if name in node.members])
 
     def _elements(
-        self, spot: PolicyState, ways: Sequence[PathNode], places: Sequence[int], wheres: Sequence[FilterStep]
+        self, policy: PolicyState, nodes: RoleNodes, positions: Sequence[int], filters: Sequence[FilterStep]
     ) -> list[int]:
-        if len(wheres) > MOST_FILTERS:
-            raise NotCompilableError("too many filters select elements of one list")
-        states = []
-        for place, mask in product([-1, *places], range(1 << len(wheres))):
-            matching = [where for bit, where in enumerate(wheres) if mask >> bit & 1]
-            on = [further for way in ways for further in way.element(place, matching)]
-            states.append(self.number(spot.element(place, matching), on))
-        return states
+        """The states of elements, by position (first: one that no path names) and by the filters that select them."""
+        if len(filters) > MAX_FILTERS:
+            raise NotCompilableError("too many filters select elements of the same list")
+        numbers = []
+        for position, mask in product([-1, *positions], range(1 << len(filters))):
+            matches = {step for bit, step in enumerate(filters) if mask >> bit & 1}.__contains__
+            below = [child for node in nodes for child in node.element(position, matches)]
+            numbers.append(self.number(policy.element(position, matches), below))
+        return numbers
 
-    def _where(self, where: FilterStep) -> int:
-        if where not in self.wheres:
-            self.wheres.append(where)
-        return self.wheres.index(where)
-
-
-def _names(spot: PolicyState, ways: Sequence[PathNode]) -> set[str]:
-    return spot.names.union(*(way.names for way in ways))
+    def _filter(self, step: FilterStep) -> int:
+        if step not in self.filters:
+            self.filters.append(step)
+        return self.filters.index(step)
 
 
-def _flag(role: Role) -> int:
+def _names(policy: PolicyState, nodes: RoleNodes) -> set[str]:
+    return policy.members.union(*(node.members for node in nodes))
+
+
+def _control_flag(role: Role) -> int:
     return KEYED if role.kind == NOISE_KEY_ROLE else OWN_ALPHA if role.kind == ALPHA_ROLE else 0
 
 
 def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
-    """A filter is asked twice, before and after masking; what masking rewrites must not change its answer."""
-    written = [path for _, path in plan.written]
+    """Masking must not change which elements a filter selects: filters are evaluated before and after masking."""
+    masked = [path for _, path in plan.written]
     policy = plan.fields
-    for path in {*written, *policy.keep, *policy.drop, *policy.pseudonymize, *(role.path for role in roles)}:
-        for at, step in enumerate(path.steps):
-            if isinstance(step, FilterStep):
-                asked = Path(path.text, (*path.steps[: at + 1], *map(NameStep, step.field)))
-                if any(asked.may_meet(one) for one in written):
-                    raise NotCompilableError("a filter asks for what masking rewrites")
+    for path in {*masked, *policy.keep, *policy.drop, *policy.pseudonymize, *(role.path for role in roles)}:
+        if any(compared.may_meet(one) for compared in path.filter_fields() for one in masked):
+            raise NotCompilableError("a filter compares a field that masking replaces")
 
 
 class _Texts:
-    """Texts one after another in one array of bytes."""
+    """Texts, one after another in one array of bytes."""
 
     def __init__(self) -> None:
-        self._all = bytearray()
+        self._bytes = bytearray()
 
     def add(self, text: str) -> tuple[int, int]:
-        """(start, size) of a text."""
-        start, data = len(self._all), text.encode("utf-8", "surrogatepass")
-        self._all += data
+        """Appends a text; its start and size in bytes."""
+        start, data = len(self._bytes), text.encode("utf-8", "surrogatepass")
+        self._bytes += data
         return start, len(data)
 
     def array(self) -> UInt8Array:
-        return np.frombuffer(bytes(self._all) + bytes(PADDING), np.uint8)
+        """All texts, followed by ``PADDING``."""
+        return np.frombuffer(bytes(self._bytes) + bytes(PADDING), np.uint8)
 
 
-def _program(states: _States, plan: Plan) -> Program:
-    found, texts, roles, wheres = states.found, _Texts(), states.roles, states.wheres
-    hashes, names = _name_table(found, texts)
+def _program(table: _StateTable, plan: Plan) -> Program:
+    states, texts, roles, filters = table.states, _Texts(), table.roles, table.filters
+    hashes, names = _name_table(states, texts)
     return Program(
-        states=_rows(found),
-        places=_ints([place for state in found for place in state.places]),
-        filters=_ints([where for state in found for where in state.filters]),
-        marks=_ints([mark for state in found for mark in state.marks]),
-        elements=_ints([element for state in found for element in state.elements]),
+        states=_rows(states),
+        places=_ints([position for state in states for position in state.positions]),
+        filters=_ints([number for state in states for number in state.filters]),
+        marks=_ints([role for state in states for role in state.entered]),
+        elements=_ints([element for state in states for element in state.elements]),
         name_hashes=hashes,
         names=names,
-        filter_fields=_spans([len(where.field) for where in wheres]),
-        field_texts=_table([texts.add(name) for where in wheres for name in where.field], 2),
-        filter_values=_table([(*texts.add(where.value), int(where.quoted)) for where in wheres], 3),
+        filter_fields=_slices([len(step.field) for step in filters]),
+        field_texts=_table([texts.add(name) for step in filters for name in step.field], 2),
+        filter_values=_table([(*texts.add(step.value), int(step.quoted)) for step in filters], 3),
         texts=texts.array(),
         role_kinds=_ints([role.kind for role in roles]),
         role_attributes=_ints([role.attribute for role in roles]),
@@ -282,30 +288,30 @@ def _bounds(plan: Plan) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64).reshape(len(rows), 3)
 
 
-def _rows(found: Sequence[_State]) -> Int32Array:
-    rows = np.zeros((len(found), FIRST_ELEMENT + 1), np.int32)
-    for number, state in enumerate(found):
+def _rows(states: Sequence[_State]) -> Int32Array:
+    rows = np.zeros((len(states), FIRST_ELEMENT + 1), np.int32)
+    for number, state in enumerate(states):
         for column, value in state.row.items():
             rows[number, column] = value
-    rows[:, FIRST_PLACE : PLACES + 1] = _spans([len(state.places) for state in found])
-    rows[:, FIRST_FILTER : FILTERS + 1] = _spans([len(state.filters) for state in found])
-    rows[:, FIRST_MARK : MARKS + 1] = _spans([len(state.marks) for state in found])
-    rows[:, FIRST_ELEMENT] = _spans([len(state.elements) for state in found])[:, 0]
+    rows[:, FIRST_PLACE : PLACES + 1] = _slices([len(state.positions) for state in states])
+    rows[:, FIRST_FILTER : FILTERS + 1] = _slices([len(state.filters) for state in states])
+    rows[:, FIRST_MARK : MARKS + 1] = _slices([len(state.entered) for state in states])
+    rows[:, FIRST_ELEMENT] = _slices([len(state.elements) for state in states])[:, 0]
     return rows
 
 
-def _name_table(found: Sequence[_State], texts: _Texts) -> tuple[NDArray[np.uint64], Int32Array]:
-    """An open hash table, at most a quarter full, of (state, name)."""
-    entries = [(owner, name, state) for owner, one in enumerate(found) for name, state in one.names.items()]
+def _name_table(states: Sequence[_State], texts: _Texts) -> tuple[NDArray[np.uint64], Int32Array]:
+    """An open hash table of (state, member's name), at most a quarter full: hashes, and rows of ``Program.names``."""
+    entries = [(owner, name, child) for owner, state in enumerate(states) for name, child in state.names.items()]
     slots = 1 << (4 * len(entries) + 4).bit_length()
     hashes, names = np.zeros(slots, np.uint64), np.full((slots, 4), -1, np.int32)
-    for owner, name, state in entries:
+    for owner, name, child in entries:
         start, size = texts.add(name)
         key = int(hash_of(texts.array()[start:], size, SEED))
         slot = (key ^ owner) & (slots - 1)
         while names[slot, OWNER] >= 0:
             slot = (slot + 1) & (slots - 1)
-        hashes[slot], names[slot] = key, (owner, state, start, size)
+        hashes[slot], names[slot] = key, (owner, child, start, size)
     return hashes, names
 
 
@@ -317,7 +323,7 @@ def _table(rows: Sequence[tuple[int, ...]], width: int) -> Int32Array:
     return np.array(rows, dtype=np.int32).reshape(len(rows), width)
 
 
-def _spans(lengths: Sequence[int]) -> Int32Array:
-    """(n, 2): where each of n pieces of these lengths begins, and its length."""
+def _slices(lengths: Sequence[int]) -> Int32Array:
+    """(n, 2): start and length of n consecutive slices."""
     ends = np.cumsum(lengths, dtype=np.int32) if lengths else np.zeros(0, np.int32)
     return np.stack([ends - np.array(lengths, dtype=np.int32), np.array(lengths, dtype=np.int32)], axis=1)

@@ -10,7 +10,7 @@ from stream_masker.core.dtypes import UInt8Array
 from stream_masker.core.kernels.jit import inlined, int64
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER as LABEL_GAP
 from stream_masker.pipeline.codec.attributes import NO_VALUE, PLACEHOLDER_SHIFT
-from stream_masker.pipeline.codec.path_trie import CODE_ROLE, LABEL_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE
+from stream_masker.pipeline.codec.roles import CODE_ROLE, LABEL_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
     ASIDES,
     CODES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stream_masker.core.dtypes import Int8Array, Int64Array, UInt8Array
 from stream_masker.core.kernels.jit import inlined, int64, kernel
-from stream_masker.pipeline.codec.path_trie import NUMBER_ROLE
+from stream_masker.pipeline.codec.roles import NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
     CONTAINERS,
     DONE,

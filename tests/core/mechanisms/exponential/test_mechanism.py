@@ -1,4 +1,4 @@
-"""The exponential mechanism: exact probabilities, local differential privacy, in trees and in graphs."""
+"""The exponential mechanism: exact probabilities and local differential privacy, in trees and in graphs."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def masked_codes(mechanism, codes):
 
 
 @pytest.mark.parametrize("tau", [TREE, GRAPH])
-def test_a_greater_epsilon_keeps_values_nearer(tau):
+def test_a_larger_epsilon_keeps_values_nearer(tau):
     codes = np.random.default_rng(1).integers(0, len(tau), 5000).astype(np.int32)
     distances = [masked_codes(made(tau, epsilon=e), codes).tallies[0].squared_distance for e in (0.01, 5, 20, 100)]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < distances[0] / 5
 
 
-def test_epsilon_may_differ_by_attribute():
+def test_epsilon_can_differ_by_attribute():
     codes = np.full(2000, 7, np.int32)
     first, second = masked_codes(made(epsilon={"a": 0.01, "b": 200}), codes).columns
     assert (first.codes == 7).mean() < 0.2
@@ -104,18 +104,18 @@ def test_masked_values_do_not_depend_on_the_window():
     )
 
 
-def test_weights_that_were_forgotten_are_found_again():
+def test_evicted_weights_are_computed_again():
     distance = WuPalmer(GRAPH)
     codes = np.tile(np.arange(len(GRAPH), dtype=np.int32), 20)
     codes[5] = -1
-    small = GraphExponential(distance, candidates="all", epsilon=3.0, kept_bytes=0)
+    small = GraphExponential(distance, candidates="all", epsilon=3.0, cache_bytes=0)
     large = GraphExponential(distance, candidates="all", epsilon=3.0)
     drawn = small.draw(codes, words(codes.size))
     np.testing.assert_array_equal(drawn, large.draw(codes, words(codes.size)))
     assert drawn[5] == -1
 
 
-def test_a_taxonomy_of_one_concept_has_one_to_draw():
+def test_a_taxonomy_with_a_single_concept():
     tau = Ontology.from_edges([("c", "root")]).taxonomy(root="c")
     for kind in (TreeExponential, GraphExponential):
         assert (
@@ -134,6 +134,6 @@ def test_a_taxonomy_of_one_concept_has_one_to_draw():
         ({"candidates": "inner"}, "all or leaves"),
     ],
 )
-def test_bad_parameters_fail_with_what_is_allowed(given, allowed):
+def test_errors_name_the_allowed_parameters(given, allowed):
     with pytest.raises(ParameterError, match=allowed):
         Exponential({"a": TREE, "b": TREE}, seed=b"s", **given)

@@ -1,4 +1,4 @@
-"""Microaggregation: k-anonymity that is checked, absent values, arrays, the hybrid step, and what is refused (2013)."""
+"""Microaggregation: verified k-anonymity, absent values, arrays, the hybrid step, and errors (2013)."""
 
 import json
 
@@ -9,7 +9,7 @@ from stream_masker import LogTaxonomic, Ontology
 from stream_masker.core.anonymity import class_sizes, least_class
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Microaggregation
-from stream_masker.core.mechanisms.microaggregation.groups import Comparable
+from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
@@ -18,7 +18,7 @@ SEED = b"seed"
 RNG = np.random.default_rng(12)
 TAU = Ontology.from_edges([(f"c{k}", f"c{RNG.integers(0, k)}") for k in range(1, 60)]).taxonomy()
 FLAT = Ontology.from_edges([(f"v{k}", "any") for k in range(12)]).taxonomy()
-KINDS = {"age": Numeric(minimum=0, maximum=110, integer=True), "charge": Numeric(minimum=0)}
+NUMERIC = {"age": Numeric(minimum=0, maximum=110, integer=True), "charge": Numeric(minimum=0)}
 SIZE = 200
 
 
@@ -39,7 +39,7 @@ KEYS = [b"%d" % k for k in range(SIZE)]
 
 
 def mechanism(records=RECORDS, **parameters):
-    made = Microaggregation({"code": TAU, "kind": FLAT}, numeric=KINDS, seed=SEED, **parameters)
+    made = Microaggregation({"code": TAU, "kind": FLAT}, numeric=NUMERIC, seed=SEED, **parameters)
     if records:
         made.learn_many(records)
         made.calibrate()
@@ -58,7 +58,7 @@ def classes(records):
 @pytest.mark.parametrize("variant", ["semantic", "classic"])
 @pytest.mark.parametrize("scaling", ["balanced", "paper"])
 @pytest.mark.parametrize("k", [2, 5, 40, 200])
-def test_every_masked_record_is_equal_to_k_minus_1_others(k, scaling, variant):
+def test_every_masked_record_equals_at_least_k_minus_1_others(k, scaling, variant):
     masked = mechanism(k=k, scaling=scaling, variant=variant).mask_many(RECORDS, keys=KEYS)
     assert min(classes(masked)) >= k
     if k < 40:
@@ -74,21 +74,21 @@ def test_masked_values_are_values_of_the_attributes():
         assert all(0 <= row["age"] <= 110 and row["charge"] >= 0 for row in masked)
 
 
-def test_what_is_not_anonymous_is_withheld(monkeypatch):
+def test_records_that_are_not_anonymous_are_withheld(monkeypatch):
     made = mechanism()
-    monkeypatch.setattr(Comparable, "groups", lambda self, k: (np.arange(SIZE), np.arange(SIZE + 1)))
+    monkeypatch.setattr(ComparableRecords, "groups", lambda self, k: (np.arange(SIZE), np.arange(SIZE + 1)))
     with pytest.raises(AnonymityError, match="5-anonymous"):
         made.mask_many(RECORDS, keys=KEYS)
 
 
-def test_records_in_another_order_are_masked_alike():
+def test_masks_do_not_depend_on_the_order_of_records():
     made = mechanism()
     order = RNG.permutation(SIZE)
     masked = made.mask_many([RECORDS[r] for r in order], keys=[KEYS[r] for r in order])
     assert masked == [made.mask_many(RECORDS, keys=KEYS)[r] for r in order]
 
 
-def test_ties_are_random_and_of_the_key():
+def test_the_keys_break_ties():
     same = [{"code": TAU.ids[k % 30], "kind": None, "age": None, "charge": None} for k in range(SIZE)]
     made = mechanism(records=[{**r, "kind": "v1", "age": 3, "charge": float(k)} for k, r in enumerate(same)])
     first = made.mask_many(same, keys=KEYS)
@@ -96,7 +96,7 @@ def test_ties_are_random_and_of_the_key():
     assert made.mask_many(same, keys=KEYS[::-1]) != first
 
 
-def test_too_few_records_are_refused():
+def test_too_few_records_are_rejected():
     with pytest.raises(ParameterError, match="k=5 needs 5 records or more"):
         mechanism().mask_many(RECORDS[:4], keys=KEYS[:4])
     assert mechanism().group_minimum == 5
@@ -105,7 +105,7 @@ def test_too_few_records_are_refused():
 
 
 @pytest.fixture
-def with_gaps():
+def with_absent_values():
     records = [dict(record) for record in RECORDS]
     for k, record in enumerate(records):
         if k % 4 == 0:
@@ -118,10 +118,10 @@ def with_gaps():
     return records
 
 
-def test_records_with_the_same_gaps_make_groups_and_rare_ones_tell_nothing(with_gaps):
-    made = mechanism(records=with_gaps)
-    masked = made.mask_many(with_gaps, keys=KEYS)
-    for before, after in zip(with_gaps, masked, strict=True):
+def test_records_with_the_same_attributes_form_groups_and_rare_ones_are_replaced(with_absent_values):
+    made = mechanism(records=with_absent_values)
+    masked = made.mask_many(with_absent_values, keys=KEYS)
+    for before, after in zip(with_absent_values, masked, strict=True):
         assert all((after[name] is None) == (before.get(name) is None) for name in after)
     small = [k for k, size in enumerate(classes(masked)) if size < 5]
     assert small == [7, 9]
@@ -129,11 +129,11 @@ def test_records_with_the_same_gaps_make_groups_and_rare_ones_tell_nothing(with_
     assert masked[7]["charge"] == pytest.approx(made.statistics.numeric.mean[1])
 
 
-def test_rare_values_become_the_window_s_means_and_are_counted(with_gaps):
-    lonely = {"code": "c3", "age": 104, "charge": 5.0}
-    records = [record for record in with_gaps if record.get("kind")][:100]
+def test_rare_values_become_the_windows_means_and_are_counted(with_absent_values):
+    rare = {"code": "c3", "age": 104, "charge": 5.0}
+    records = [record for record in with_absent_values if record.get("kind")][:100]
     made = mechanism(records=records)
-    batch = made.encode([*records, lonely])
+    batch = made.encode([*records, rare])
     masked = made.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(101)))
     row = made.decode(batch, masked)[-1]
     means = made.statistics.model["marginality"]
@@ -143,7 +143,7 @@ def test_rare_values_become_the_window_s_means_and_are_counted(with_gaps):
     assert masked.tallies[0].values == 101
 
 
-def test_elements_of_arrays_make_groups_of_their_own():
+def test_array_elements_form_their_own_groups():
     records = [{"code": str(RNG.choice(TAU.ids)), "more": RNG.choice(TAU.ids, k % 4).tolist()} for k in range(SIZE)]
     made = Microaggregation({"code": TAU, "more": TAU}, k=6, seed=SEED)
     made.learn_many(records)
@@ -160,7 +160,7 @@ def test_elements_of_arrays_make_groups_of_their_own():
 
 
 def test_numbers_alone_are_microaggregated():
-    made = Microaggregation({}, numeric=KINDS, k=4, seed=SEED)
+    made = Microaggregation({}, numeric=NUMERIC, k=4, seed=SEED)
     made.learn_many(RECORDS)
     made.calibrate()
     masked = made.mask_many(RECORDS, keys=KEYS)
@@ -168,7 +168,7 @@ def test_numbers_alone_are_microaggregated():
     assert np.mean([row["charge"] for row in masked]) == pytest.approx(np.mean([row["charge"] for row in RECORDS]))
 
 
-def test_the_hybrid_step_keeps_the_variance_that_means_lose():
+def test_the_hybrid_step_preserves_the_variance():
     before = np.array([row["charge"] for row in RECORDS])
     plain, hybrid = (
         np.array([row["charge"] for row in mechanism(k=10, hybrid=h).mask_many(RECORDS, keys=KEYS)])
@@ -179,7 +179,7 @@ def test_the_hybrid_step_keeps_the_variance_that_means_lose():
     assert len(set(hybrid)) == SIZE
 
 
-def test_by_the_hybrid_step_every_value_of_a_group_may_come_of_each_of_its_records():
+def test_hybrid_results_cover_all_values_of_the_group():
     records = RECORDS[:6]
     made = mechanism(k=6, hybrid=True)
     outcomes = [made.mask_many(records, keys=[b"%d %d" % (trial, k) for k in range(6)]) for trial in range(300)]
@@ -209,8 +209,8 @@ def test_classic_takes_the_mode_and_semantic_the_least_marginal_value():
     assert found["semantic"] <= {f"a{k}" for k in range(5)}
 
 
-def test_the_variances_of_the_window_weigh_the_attributes():
-    """A window in which charges hardly differ makes them matter more."""
+def test_the_windows_variances_weight_the_attributes():
+    """In a window in which charges hardly differ, they count more."""
     narrow = [{**record, "charge": 500 + record["charge"] / 1000} for record in RECORDS]
     wide, tight = mechanism().mask_many(RECORDS, keys=KEYS), mechanism(records=narrow).mask_many(RECORDS, keys=KEYS)
 
@@ -220,7 +220,7 @@ def test_the_variances_of_the_window_weigh_the_attributes():
     assert error(tight) < error(wide) / 2
 
 
-def test_the_snapshot_carries_means_and_variances():
+def test_the_snapshot_contains_means_and_variances():
     made, other = mechanism(), mechanism(records=None)
     other.restore(json.loads(json.dumps(made.snapshot())))
     assert other.mask_many(RECORDS, keys=KEYS) == made.mask_many(RECORDS, keys=KEYS)
@@ -247,12 +247,12 @@ def test_the_snapshot_carries_means_and_variances():
         ({"hybrid": 1}, "bool"),
     ],
 )
-def test_bad_parameters_are_refused(parameters, message):
+def test_invalid_parameters_are_rejected(parameters, message):
     with pytest.raises(ParameterError, match=message):
         mechanism(records=None, **parameters)
 
 
-def test_classes_count_scalars_and_numbers_but_no_arrays():
+def test_classes_ignore_arrays():
     nan = np.nan
     batch = Batch(
         5,
@@ -267,7 +267,7 @@ def test_classes_count_scalars_and_numbers_but_no_arrays():
     assert least_class(Batch(0, ())) == 0
 
 
-def test_tallies_are_of_the_paper_s_distance():
+def test_tallies_use_the_papers_distance():
     made = mechanism()
     batch = made.encode(RECORDS)
     masked = made.mask_batch(batch, FieldKeys(SEED, KEYS))

@@ -15,7 +15,7 @@ from stream_masker.errors import ParameterError, StatisticsError
 RNG = np.random.default_rng(4)
 TAU = Ontology.from_edges([(f"c{k}", f"c{RNG.integers(0, k)}") for k in range(1, 30)]).taxonomy()
 SIZE = 20_000
-KINDS = {"age": Numeric(), "charge": Numeric(), "stay": Numeric()}
+ATTRIBUTES = {"age": Numeric(), "charge": Numeric(), "stay": Numeric()}
 SEED = b"seed"
 
 
@@ -25,13 +25,14 @@ def table(n=SIZE):
 
 
 VALUES = table()
-RECORDS = [dict(zip(KINDS, row, strict=True)) for row in VALUES.tolist()]
+RECORDS = [dict(zip(ATTRIBUTES, row, strict=True)) for row in VALUES.tolist()]
 KEYS = [b"%d" % k for k in range(SIZE)]
 
 
-def noise(kinds=None, taxonomies=None, **parameters):
+def noise(attributes=None, taxonomies=None, **parameters):
     return SemanticNoise(
-        taxonomies or {}, **{"numeric": KINDS if kinds is None else kinds, "seed": SEED, "window": SIZE} | parameters
+        taxonomies or {},
+        **{"numeric": ATTRIBUTES if attributes is None else attributes, "seed": SEED, "window": SIZE} | parameters,
     )
 
 
@@ -56,8 +57,8 @@ def covariance(values):
 @pytest.mark.parametrize(
     ("variant", "diagonal", "off"), [("correlated", 1.4, 1.4), ("kim", 1, 1), ("uncorrelated", 1.4, 1)]
 )
-def test_means_stay_and_covariances_grow_as_the_paper_says(variant, diagonal, off, distribution):
-    """2017: equations 4 and 8; Kim's transformation keeps variances too."""
+def test_means_and_covariances_follow_the_paper(variant, diagonal, off, distribution):
+    """2017: equations 4 and 8. Kim's transformation also preserves variances."""
     after = masked(ready(alpha=0.4, numeric_noise=variant, distribution=distribution))
     errors = 5 * np.sqrt(np.diag(covariance(VALUES)) / SIZE)
     assert (abs(after.mean(axis=0) - VALUES.mean(axis=0)) < errors).all()
@@ -74,8 +75,8 @@ def test_correlated_noise_keeps_correlations_and_uncorrelated_does_not():
     assert lost[0, 1] == pytest.approx(before[0, 1] / 1.5, abs=0.02)
 
 
-def test_the_noise_is_the_paper_s_multivariate_normal():
-    """Σ_ε = α·Σ_X, and no more: ε is independent of X (2017: equation 7)."""
+def test_the_noise_has_the_covariance_of_equation_7():
+    """Σ_ε = α·Σ_X, and ε is independent of X (2017: equation 7)."""
     epsilon = masked(ready(alpha=0.4)) - VALUES
     np.testing.assert_allclose(covariance(epsilon), 0.4 * covariance(VALUES), rtol=0.06)
     together = np.corrcoef(np.column_stack((VALUES, epsilon)).T)
@@ -89,7 +90,7 @@ def test_laplace_noise_has_heavier_tails():
     assert fourth[1] == pytest.approx(6, abs=1)
 
 
-def test_an_attribute_may_have_its_own_alpha_and_a_record_too():
+def test_attributes_and_records_can_have_their_own_alpha():
     levels = {"age": 0.1, "charge": 0.4, "stay": 0.9}
     epsilon = masked(ready(alpha=levels)) - VALUES
     np.testing.assert_allclose(epsilon.var(axis=0) / VALUES.var(axis=0), list(levels.values()), rtol=0.05)
@@ -100,10 +101,10 @@ def test_an_attribute_may_have_its_own_alpha_and_a_record_too():
 
 
 @pytest.mark.parametrize("variant", ["correlated", "kim", "uncorrelated"])
-def test_bounds_and_whole_numbers_are_kept(variant):
-    kinds = {"age": Numeric(minimum=0, maximum=100, integer=True), "charge": Numeric(), "stay": Numeric(minimum=0)}
+def test_bounds_and_whole_numbers_are_preserved(variant):
+    attributes = {"age": Numeric(minimum=0, maximum=100, integer=True), "charge": Numeric(), "stay": Numeric(minimum=0)}
     whole = [{**record, "age": min(100, max(0, round(record["age"])))} for record in RECORDS]
-    made = ready(whole, kinds=kinds, alpha=2, numeric_noise=variant)
+    made = ready(whole, attributes=attributes, alpha=2, numeric_noise=variant)
     rows = made.mask_many(whole, keys=KEYS)
     ages = [row["age"] for row in rows]
     assert {type(age) for age in ages} == {int}
@@ -114,7 +115,7 @@ def test_bounds_and_whole_numbers_are_kept(variant):
 
 @pytest.fixture
 def mixed():
-    kinds = {"age": Numeric(minimum=0, maximum=120, integer=True), "charge": Numeric()}
+    attributes = {"age": Numeric(minimum=0, maximum=120, integer=True), "charge": Numeric()}
     records = [
         {
             "code": str(RNG.choice(TAU.ids)),
@@ -127,7 +128,7 @@ def mixed():
     records[3]["age"] = None
     del records[4]["charge"]
     records[5] = {}
-    return ready(records, kinds=kinds, taxonomies={"code": TAU, "more": TAU}), records
+    return ready(records, attributes=attributes, taxonomies={"code": TAU, "more": TAU}), records
 
 
 def test_mixed_records_keep_their_shape(mixed):
@@ -146,7 +147,7 @@ def test_one_record_is_masked_as_in_any_batch(mixed):
     assert made.mask_many(records[::-1], keys=KEYS[:200][::-1]) == together[::-1]
 
 
-def test_numbers_change_no_code_and_codes_no_number(mixed):
+def test_numeric_attributes_do_not_change_nominal_noise(mixed):
     made, records = mixed
     without = SemanticNoise({"code": TAU, "more": TAU}, seed=SEED)
     without.learn_many(records)
@@ -156,9 +157,9 @@ def test_numbers_change_no_code_and_codes_no_number(mixed):
         assert (row["code"], row["more"]) == (plain["code"], plain["more"])
 
 
-def test_a_snapshot_carries_the_numbers(mixed):
+def test_a_snapshot_contains_the_numeric_statistics(mixed):
     made, records = mixed
-    other = noise(kinds={"age": made._numeric["age"], "charge": Numeric()}, taxonomies={"code": TAU, "more": TAU})
+    other = noise(attributes={"age": made._numeric["age"], "charge": Numeric()}, taxonomies={"code": TAU, "more": TAU})
     other.restore(json.loads(json.dumps(made.snapshot())))
     assert other.mask_many(records, keys=KEYS[:200]) == made.mask_many(records, keys=KEYS[:200])
     assert other.statistics.to_dict() == made.statistics.to_dict()
@@ -167,17 +168,17 @@ def test_a_snapshot_carries_the_numbers(mixed):
             wrong.restore(made.snapshot())
 
 
-def test_statistics_without_variance_are_refused():
-    with pytest.raises(StatisticsError, match="charge, stay: every value is the same"):
+def test_statistics_without_variance_are_rejected():
+    with pytest.raises(StatisticsError, match="charge, stay: all values are equal"):
         ready([{"age": k, "charge": 1, "stay": 2} for k in range(9)])
 
 
-def test_a_window_without_a_number_is_refused():
+def test_a_window_without_a_number_is_rejected():
     with pytest.raises(StatisticsError, match="no record of the window has a value of stay"):
         ready([{"age": k, "charge": k} for k in range(9)])
 
 
-def test_a_broken_snapshot_is_refused(mixed):
+def test_a_broken_snapshot_is_rejected(mixed):
     made, _ = mixed
     good = made.snapshot()
     for change in ({"covariance": [[1.0]]}, {"mean": [0.0]}, {"mean": [float("nan"), 1.0]}, {"attributes": ["age"]}):
@@ -188,16 +189,16 @@ def test_a_broken_snapshot_is_refused(mixed):
 
 
 @pytest.mark.parametrize("value", ["34", True, [34], {"years": 34}, 34.5, 131, -1, float("nan"), float("inf"), 10**400])
-def test_what_is_no_value_of_the_attribute_is_refused_and_never_told(value):
-    kinds = {"age": Numeric(minimum=0, maximum=130, integer=True)}
+def test_an_invalid_number_is_rejected_without_naming_it(value):
+    attributes = {"age": Numeric(minimum=0, maximum=130, integer=True)}
     with pytest.raises(ParameterError, match="'age' of record 1") as caught:
-        encode_numbers([{"age": 30}, {"age": value}], kinds)
+        encode_numbers([{"age": 30}, {"age": value}], attributes)
     assert str(value) not in str(caught.value)
 
 
 def test_whole_floats_are_whole_numbers():
-    kinds = {"age": Numeric(integer=True)}
-    assert encode_numbers([{"age": 30.0}, {}, {"age": None}, {"age": 7}], kinds)[[0, 3], 0].tolist() == [30.0, 7.0]
+    attributes = {"age": Numeric(integer=True)}
+    assert encode_numbers([{"age": 30.0}, {}, {"age": None}, {"age": 7}], attributes)[[0, 3], 0].tolist() == [30.0, 7.0]
 
 
 @pytest.mark.parametrize(
@@ -205,33 +206,41 @@ def test_whole_floats_are_whole_numbers():
     [
         ({"numeric_noise": "loud"}, "correlated or uncorrelated or kim"),
         ({"alpha": {"age": 0.1}}, "give one number, or one for each"),
-        ({"kinds": {"age": {"minimum": 0}}}, "use a Numeric"),
-        ({"kinds": {"code": Numeric()}, "taxonomies": {"code": TAU}}, "code: an attribute has either"),
+        ({"attributes": {"age": {"minimum": 0}}}, "use a Numeric"),
+        (
+            {"attributes": {"code": Numeric()}, "taxonomies": {"code": TAU}},
+            "code: an attribute is either nominal, with a taxonomy, or numeric, not both",
+        ),
     ],
 )
-def test_bad_parameters_are_refused(parameters, message):
+def test_invalid_parameters_are_rejected(parameters, message):
     with pytest.raises(ParameterError, match=message):
         noise(**parameters)
 
 
-def test_batches_without_the_numbers_are_refused(mixed):
+def test_batches_without_the_numbers_are_rejected(mixed):
     made, records = mixed
     plain = SemanticNoise({"code": TAU, "more": TAU}, seed=SEED).encode(records)
-    with pytest.raises(ParameterError, match="numbers"):
+    with pytest.raises(ParameterError, match="numeric column for each"):
         made.mask_batch(plain, FieldKeys(SEED, KEYS[:200]))
 
 
 @pytest.mark.parametrize(("variant", "error"), [("correlated", 0.02), ("kim", 0.02), ("uncorrelated", 0.12)])
 def test_real_discharges_keep_their_correlations_within_bounds(variant, error):
-    """Days in hospital (1 to 14) and drugs: Pearson's 0.47, which uncorrelated noise of α = 0.3 makes 0.36."""
-    kinds = {
+    """Days in hospital (1 to 14) and number of drugs: Pearson's ρ is 0.47; uncorrelated noise with α = 0.3 reduces
+    it to 0.36.
+    """
+    attributes = {
         "time_in_hospital": Numeric(minimum=1, maximum=14, integer=True),
         "num_medications": Numeric(minimum=1, integer=True),
     }
-    records = [{name: int(row[name]) for name in kinds} for row in discharges()[:SIZE]]
+    records = [{name: int(row[name]) for name in attributes} for row in discharges()[:SIZE]]
     before, after = (
         np.array([list(row.values()) for row in rows], float)
-        for rows in (records, ready(records, kinds=kinds, numeric_noise=variant).mask_many(records, keys=KEYS))
+        for rows in (
+            records,
+            ready(records, attributes=attributes, numeric_noise=variant).mask_many(records, keys=KEYS),
+        )
     )
     lost = np.corrcoef(before.T)[0, 1] - np.corrcoef(after.T)[0, 1]
     assert abs(lost) < error

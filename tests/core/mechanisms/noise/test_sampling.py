@@ -1,4 +1,4 @@
-"""Noise: its covariance, its distribution, and that arrays follow their record's scalars."""
+"""Noise sampling: covariance, distribution, and the dependence of arrays on their record's scalars."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.mechanisms.noise.sampling import Noise, exponential_roots, factor, normals
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise, exponential_roots, normals, triangular_factor
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.random.layout import draw_words
 
@@ -33,7 +33,7 @@ def array(lengths) -> Column:
 
 def noise_of(batch, sigma=SIGMA, *, correlated=True, laplace=False):
     keys = PositionKeys(b"secret", "topic", 0, np.arange(batch.size))
-    source = Noise(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, laplace=laplace)
+    source = NominalNoise(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, laplace=laplace)
     return source.draw(keys, batch, draw_words(keys, batch))
 
 
@@ -49,7 +49,7 @@ def test_normals_are_normal():
     assert abs(np.mean(drawn < 1.0) - 0.8413) < 0.006
 
 
-def test_the_extreme_words_give_finite_variates():
+def test_extreme_words_give_finite_variates():
     extreme = np.array([[0, 0], [2**64 - 1, 2**64 - 1], [2**64 - 1, 0]], np.uint64)
     assert np.isfinite(normals(extreme)).all()
     assert np.isfinite(exponential_roots(extreme.reshape(-1))).all()
@@ -65,13 +65,13 @@ def test_exponential_roots_are_roots_of_exponential_variates():
 def test_a_factor_of_any_rank(p, rank, seed):
     root = np.random.default_rng(seed).normal(size=(p, min(rank, p)))
     sigma = root @ root.T
-    lower = factor(sigma)
+    lower = triangular_factor(sigma)
     np.testing.assert_allclose(lower @ lower.T, sigma, atol=1e-7 * max(1.0, float(np.abs(sigma).max())))
     np.testing.assert_array_equal(lower, np.tril(lower))
 
 
-def test_a_factor_does_not_depend_on_what_comes_after():
-    np.testing.assert_array_equal(factor(SIGMA)[:2, :2], factor(SIGMA[:2, :2]))
+def test_a_factor_does_not_depend_on_later_attributes():
+    np.testing.assert_array_equal(triangular_factor(SIGMA)[:2, :2], triangular_factor(SIGMA[:2, :2]))
 
 
 def test_a_constant_attribute_gets_no_noise():
@@ -84,7 +84,7 @@ def test_a_constant_attribute_gets_no_noise():
 
 
 @pytest.mark.parametrize("laplace", [False, True])
-def test_scalars_have_the_covariance_asked_for(laplace):
+def test_scalars_have_the_requested_covariance(laplace):
     drawn = np.array(noise_of(Batch(N, tuple(scalar(N) for _ in range(3))), laplace=laplace))
     np.testing.assert_allclose(np.cov(drawn), TARGET, atol=0.004)
     np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=0.005)
@@ -93,7 +93,7 @@ def test_scalars_have_the_covariance_asked_for(laplace):
 
 
 def test_laplace_noise_of_uncorrelated_attributes_is_independent():
-    """Not just uncorrelated, as it were with a variate in common."""
+    """A common exponential variate would make it dependent, although uncorrelated."""
     drawn = noise_of(Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=False, laplace=True)
     assert abs(np.corrcoef(drawn[0] ** 2, drawn[1] ** 2)[0, 1]) < 0.03
     together = noise_of(Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=True, laplace=True)
@@ -112,19 +112,19 @@ def test_every_element_has_the_covariance_with_the_scalars(place, laplace):
 
 
 def test_elements_are_independent_given_the_scalars():
-    """Their covariance is what they share through the scalars: Σ_ab Σ_bb⁻¹ Σ_ba."""
+    """The covariance of two elements is what they share through the scalars: Σ_ab Σ_bb⁻¹ Σ_ba."""
     drawn = noise_of(Batch(N, (array([2] * N), scalar(N))), SIGMA[:2, :2])
     shared = ALPHA[0] * SIGMA[0, 1] ** 2 / SIGMA[1, 1]
     assert np.cov(drawn[0][::2], drawn[0][1::2])[0, 1] == pytest.approx(shared, abs=0.001)
 
 
-def test_arrays_without_covariances_draw_for_themselves():
+def test_arrays_without_covariances_are_drawn_independently():
     sigma = np.diag(np.diag(SIGMA)[:2])
     drawn = noise_of(Batch(N, (array([1] * N), array([1] * N))), sigma, correlated=False)
     np.testing.assert_allclose(np.cov(np.array(drawn)), np.diag(ALPHA[:2] * np.diag(sigma)), atol=0.003)
 
 
-def test_present_values_keep_their_covariance_beside_absent_ones():
+def test_present_values_keep_their_covariance_if_others_are_absent():
     codes = np.zeros(N, np.int32)
     codes[::2] = ABSENT
     drawn = noise_of(Batch(N, (Column(codes), scalar(N), scalar(N))))
@@ -133,11 +133,11 @@ def test_present_values_keep_their_covariance_beside_absent_ones():
     np.testing.assert_allclose(np.cov(np.array([values[1::2] for values in drawn])), TARGET, atol=0.006)
 
 
-def test_a_record_is_drawn_alike_beside_records_with_other_gaps():
+def test_a_record_does_not_depend_on_the_absent_values_of_others():
     codes = np.array([ABSENT, 0, 0, ABSENT], np.int32)
     mixed = Batch(4, (Column(codes), scalar(4), Column(codes[::-1].copy())))
     keys = PositionKeys(b"secret", "topic", 0, np.arange(4))
-    source = Noise(sigma=SIGMA, alpha=ALPHA, correlated=True, laplace=True)
+    source = NominalNoise(sigma=SIGMA, alpha=ALPHA, correlated=True, laplace=True)
     together = source.draw(keys, mixed, draw_words(keys, mixed))
     for i in range(4):
         one = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))

@@ -1,4 +1,4 @@
-"""Semantic noise as a whole: its parameters, its references, noise levels of records, and real discharges."""
+"""Semantic noise: parameters, references, noise levels of records, snapshots, and real discharges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TREE = Ontology.from_edges(
     [(f"b{i}", "root") for i in range(4)] + [(f"l{i}{j}", f"b{i}") for i in range(4) for j in range(5)]
 ).taxonomy()
 COMMON = [*[f"l0{j}" for j in range(5)] * 8, *TREE.ids]
-"""Values of which most lie below b0, so that the mean is not the root."""
+"""Values most of which lie below b0, so that the mean is not the root."""
 OTHER = Ontology.from_edges([("x", "other"), ("y", "other"), ("z", "x")]).taxonomy()
 
 
@@ -30,7 +30,7 @@ def build(names="ab", tau=TREE, **parameters) -> SemanticNoise:
     return SemanticNoise(dict.fromkeys(names, tau), **{"seed": SEED, **parameters})
 
 
-def learnt(names="ab", size=300, **parameters) -> SemanticNoise:
+def calibrated(names="ab", size=300, **parameters) -> SemanticNoise:
     noise = build(names, **parameters)
     rng = np.random.default_rng(1)
     noise.learn_many([{name: str(rng.choice(COMMON)) for name in names} for _ in range(size)])
@@ -39,7 +39,7 @@ def learnt(names="ab", size=300, **parameters) -> SemanticNoise:
 
 
 class Recorder:
-    """Notes what it is asked to replace, and replaces it."""
+    """Records the tasks of a replacer, and delegates to it."""
 
     def __init__(self, replacer):
         self.replacer = replacer
@@ -51,7 +51,7 @@ class Recorder:
 
 
 def tasks_of(noise, records):
-    """The task of each attribute."""
+    """The replacement task of each attribute."""
     recorders = [Recorder(replacer) for replacer in noise._replacers]
     noise._replacers = tuple(recorders)
     noise.mask_many(records, keys=[b"%d" % k for k in range(len(records))])
@@ -82,13 +82,13 @@ def references(noise, records):
         ({"window": 0}, r"window of 0"),
         ({"window_age": -1.0}, r"window age"),
         ({"rollup_depth": 0}, r"rollup_depth=0"),
-        ({"pairs": [("a", "b")]}, r"only for reference='pair'"),
+        ({"pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
         ({"reference": "pair", "pairs": [("a", "a")]}, r"exactly one pair"),
         ({"reference": "pair", "pairs": []}, r"exactly one pair"),
         ({"reference": "pair", "pairs": [("a", "c")]}, r"exactly one pair"),
     ],
 )
-def test_parameters_are_checked_at_once(parameters, message):
+def test_parameters_are_validated_at_construction(parameters, message):
     with pytest.raises(ParameterError, match=message):
         build(**parameters)
 
@@ -99,7 +99,7 @@ def test_taxonomies_must_be_taxonomies():
 
 
 @pytest.mark.parametrize("parameters", [{"alpha": 10}, {"alpha": {"a": 0.1, "b": np.float32(1)}}, {"window_age": 60}])
-def test_the_ends_of_the_ranges_are_allowed(parameters):
+def test_boundary_values_are_allowed(parameters):
     assert set(build(**parameters).alpha) == {"a", "b"}
 
 
@@ -118,43 +118,43 @@ def test_the_ends_of_the_ranges_are_allowed(parameters):
         ({"a": TREE, "b": OTHER, "c": TREE, "d": OTHER}, {"pairs": [("a", "b"), ("c", "d")]}, "Correlated-Algorithm3"),
     ],
 )
-def test_what_is_no_pair_is_told_table_9s_method(taxonomies, parameters, suggested):
+def test_errors_about_pairs_suggest_the_method_of_table_9(taxonomies, parameters, suggested):
     with pytest.raises(ParameterError, match=f"Table 9.*{suggested}"):
         SemanticNoise(taxonomies, reference="pair", seed=SEED, **parameters)
 
 
-def test_equal_taxonomies_made_apart_are_a_pair():
+def test_equal_taxonomies_form_a_pair():
     again = Ontology.from_edges([(c, p) for c in TREE.ids for p in TREE.parents_of(c)]).taxonomy()
     assert again is not TREE
     assert SemanticNoise({"a": TREE, "b": again}, reference="pair", seed=SEED).attributes == ("a", "b")
 
 
-def test_the_mean_is_every_values_reference():
-    noise = learnt(reference="mean")
+def test_reference_mean_is_the_semantic_mean():
+    noise = calibrated(reference="mean")
     records = [{"a": "l00", "b": ["l01", "l02"]}, {"a": None, "b": []}]
     mean = noise.statistics.mean
     assert references(noise, records) == [[mean["a"]] * 2, [mean["b"]] * 2]
 
 
-def test_the_root_is_every_values_reference():
-    assert references(learnt(reference="root"), [{"a": "l00", "b": ["l01", "l02"]}]) == [["root"], ["root"] * 2]
+def test_reference_root_is_the_root():
+    assert references(calibrated(reference="root"), [{"a": "l00", "b": ["l01", "l02"]}]) == [["root"], ["root"] * 2]
 
 
-def test_paired_scalars_are_each_others_reference():
+def test_paired_scalars_are_mutual_references():
     records = [{"a": "l00", "b": "l11"}, {"a": "l01"}, {"b": "l12"}]
-    assert references(learnt(reference="pair"), records) == [["l11", None, "l12"], ["l00", "l01", None]]
+    assert references(calibrated(reference="pair"), records) == [["l11", None, "l12"], ["l00", "l01", None]]
 
 
-def test_a_scalar_is_the_reference_of_an_arrays_elements_and_the_first_is_its():
+def test_a_scalar_is_paired_with_all_elements_and_with_the_first():
     records = [{"a": "l00", "b": ["l01", "l02"]}, {"a": "l03", "b": []}, {"a": None, "b": ["l04"]}]
     for names in ("ab", "ba"):
-        noise = learnt(names, reference="pair")
+        noise = calibrated(names, reference="pair")
         found = dict(zip(names, references(noise, records), strict=True))
         assert found == {"a": ["l01", None, "l04"], "b": ["l00", "l00", None]}
 
 
-def test_pairs_may_be_named():
-    noise = learnt("abcd", reference="pair", pairs=[("a", "d"), ("c", "b")])
+def test_pairs_can_be_configured():
+    noise = calibrated("abcd", reference="pair", pairs=[("a", "d"), ("c", "b")])
     record = {"a": "l00", "b": "l11", "c": "l22", "d": "l33"}
     assert references(noise, [record]) == [["l33"], ["l22"], ["l11"], ["l00"]]
 
@@ -162,10 +162,10 @@ def test_pairs_may_be_named():
 def test_two_arrays_cannot_be_correlated_or_paired():
     record = {"a": ["l00"], "b": ["l01"]}
     with pytest.raises(ParameterError, match="allows one array attribute, but a, b are arrays"):
-        learnt().mask_one(record, key=b"k")
-    with pytest.raises(ParameterError, match="two arrays as a pair"):
-        learnt(correlated=False, reference="pair").mask_one(record, key=b"k")
-    masked = learnt(correlated=False).mask_one(record, key=b"k")
+        calibrated().mask_one(record, key=b"k")
+    with pytest.raises(ParameterError, match="does not allow a pair of two arrays"):
+        calibrated(correlated=False, reference="pair").mask_one(record, key=b"k")
+    masked = calibrated(correlated=False).mask_one(record, key=b"k")
     assert [len(value) for value in masked.values()] == [1, 1]
 
 
@@ -173,7 +173,7 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
     n = 20_000
     batch = Batch(n, tuple(Column(np.full(n, TREE.position("l00"), np.int32)) for _ in range(2)))
     for correlated in (False, True):
-        noise = learnt(correlated=correlated, alpha=0.5)
+        noise = calibrated(correlated=correlated, alpha=0.5)
         found = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).tallies[0].squared_noise / n
         variances = np.diag(noise.statistics.covariance)[0], noise.statistics.variance["a"]
         assert abs(variances[0] / variances[1] - 1) > 0.15
@@ -183,15 +183,15 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
 def test_each_attribute_has_its_own_alpha():
     n = 20_000
     batch = Batch(n, tuple(Column(np.full(n, TREE.position("l00"), np.int32)) for _ in range(2)))
-    noise = learnt(alpha={"a": 0.1, "b": 2.0})
+    noise = calibrated(alpha={"a": 0.1, "b": 2.0})
     tallies = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).tallies
     expected = np.array([0.1, 2.0]) * np.diag(noise.statistics.covariance)
     assert [tally.squared_noise / n for tally in tallies] == pytest.approx(expected.tolist(), rel=0.05)
 
 
-def test_a_records_own_alpha():
-    noise = learnt()
-    low, high = learnt(alpha=0.001), learnt(alpha=10.0)
+def test_a_record_can_have_its_own_alpha():
+    noise = calibrated()
+    low, high = calibrated(alpha=0.001), calibrated(alpha=10.0)
     records = [{"a": "l00", "b": "l11"}] * 30
     keys = [b"%d" % k for k in range(30)]
     alpha = [0.001, 10.0, None] * 10
@@ -204,41 +204,41 @@ def test_a_records_own_alpha():
 @pytest.mark.parametrize("alpha", [0.0, -1.0, 10.01, float("inf")])
 def test_an_alpha_out_of_range_is_named_by_its_record(alpha):
     with pytest.raises(ParameterError, match=r"the alpha of record 1 is not in \(0, 10\]"):
-        learnt().mask_many([{}, {}, {}], keys=[b"1", b"2", b"3"], alpha=[0.3, alpha, None])
+        calibrated().mask_many([{}, {}, {}], keys=[b"1", b"2", b"3"], alpha=[0.3, alpha, None])
 
 
-def test_alphas_and_records_must_be_as_many():
+def test_each_record_needs_an_alpha():
     with pytest.raises(ParameterError, match="1 alphas for 2 records"):
-        learnt().mask_many([{}, {}], keys=[b"1", b"2"], alpha=[0.3])
+        calibrated().mask_many([{}, {}], keys=[b"1", b"2"], alpha=[0.3])
 
 
 @pytest.mark.parametrize("correlated", [True, False])
-def test_an_attribute_without_variance_is_refused_for_its_noise_would_be_none(correlated):
+def test_an_attribute_without_variance_is_rejected(correlated):
     noise = build(correlated=correlated)
     noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l00", "b": "l12"}])
-    with pytest.raises(StatisticsError, match=r"^a: every value is the same"):
+    with pytest.raises(StatisticsError, match=r"^a: all values are equal"):
         noise.calibrate()
     with pytest.raises(StatisticsError, match="no statistics yet"):
         noise.mask_one({"a": "l01", "b": "l12"}, key=b"k")
 
 
 def test_statistics_without_variance_are_not_put_in_force():
-    noise = learnt()
+    noise = calibrated()
     before = noise.snapshot()
     constant = replace(noise.statistics, variance={**noise.statistics.variance, "b": 0.0})
-    with pytest.raises(StatisticsError, match=r"^b: every value is the same"):
+    with pytest.raises(StatisticsError, match=r"^b: all values are equal"):
         noise.restore(noise.snapshot_of(constant))
     assert noise.snapshot() == before
 
 
-def test_the_distance_may_be_named_or_given():
-    by_name, by_class = learnt(distance="log_taxonomic"), learnt(distance=LogTaxonomic)
-    assert by_name.statistics.to_dict() == by_class.statistics.to_dict() != learnt().statistics.to_dict()
+def test_the_distance_is_a_name_or_a_class():
+    by_name, by_class = calibrated(distance="log_taxonomic"), calibrated(distance=LogTaxonomic)
+    assert by_name.statistics.to_dict() == by_class.statistics.to_dict() != calibrated().statistics.to_dict()
     assert all(type(d) is LogTaxonomic for d in by_class.distances)
 
 
-def test_parameters_change_what_is_drawn():
-    """None of them is forgotten on the way."""
+def test_every_parameter_changes_the_result():
+    """No parameter is ignored."""
     records = [{"a": f"l{k % 4}{k % 5}", "b": f"l{k % 3}{k % 5}"} for k in range(40)]
     keys = [b"%d" % k for k in range(40)]
     variants = [
@@ -251,7 +251,7 @@ def test_parameters_change_what_is_drawn():
         {"candidates": "leaves"},
         {"alpha": 1.0},
     ]
-    outcomes = [str(learnt(**variant).mask_many(records, keys=keys)) for variant in variants]
+    outcomes = [str(calibrated(**variant).mask_many(records, keys=keys)) for variant in variants]
     assert len(set(outcomes)) == len(variants)
 
 
@@ -261,14 +261,14 @@ def test_the_window_slides():
     assert noise.calibrate().records == 10
 
 
-def test_a_window_of_an_age_forgets_what_is_older():
+def test_a_window_with_an_age_limit_drops_older_records():
     noise = build(window_age=10.0)
     noise.learn_one({"a": "l00", "b": "l11"}, time=0.0)
     noise.learn_many([{"a": "l01", "b": "l12"}, {"a": "l02", "b": "l13"}], time=100.0)
     assert noise.calibrate().records == 2
 
 
-def test_seen_concepts_stay_seen():
+def test_observed_concepts_stay_observed():
     noise = build()
     noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l01", "b": "l12"}, {"a": "l00", "b": "l12"}])
     noise.calibrate()
@@ -276,7 +276,7 @@ def test_seen_concepts_stay_seen():
     assert noise.calibrate().novel["a"] == pytest.approx(1 / 4)
 
 
-def test_an_array_may_be_absent_before_it_is_one():
+def test_an_array_can_be_absent_before_its_first_list():
     noise = build()
     for record in ({"a": "l00"}, {"a": "l00", "b": None}, {"a": "l01", "b": ["l11", "l12"]}, {"a": "l02", "b": []}):
         noise.learn_one(record)
@@ -284,7 +284,7 @@ def test_an_array_may_be_absent_before_it_is_one():
 
 
 def broken(change):
-    snapshot = learnt().snapshot()
+    snapshot = calibrated().snapshot()
     change(snapshot["statistics"])
     return snapshot
 
@@ -302,8 +302,8 @@ def broken(change):
         lambda s: s.pop("seen"),
     ],
 )
-def test_broken_statistics_are_refused(change):
-    noise = learnt()
+def test_broken_statistics_are_rejected(change):
+    noise = calibrated()
     before = noise.snapshot()
     with pytest.raises(StatisticsError) as caught:
         noise.restore(broken(change))
@@ -311,7 +311,7 @@ def test_broken_statistics_are_refused(change):
     assert noise.snapshot() == before
 
 
-def test_a_snapshot_of_another_taxonomy_or_format_is_refused():
+def test_a_snapshot_of_another_taxonomy_or_format_is_rejected():
     noise = SemanticNoise({"a": OTHER}, seed=SEED)
     noise.learn_many([{"a": "z"}, {"a": "y"}])
     noise.calibrate()
@@ -322,8 +322,8 @@ def test_a_snapshot_of_another_taxonomy_or_format_is_refused():
 
 
 def test_a_masked_record_is_the_same_on_every_machine():
-    """Pinned: a change of this is a change of every replay, and must be meant."""
-    noise = learnt(reference="pair", alpha=1.0)
+    """Pinned output: a change here changes every replay, so it must be intended."""
+    noise = calibrated(reference="pair", alpha=1.0)
     snapshot = noise.snapshot()
     snapshot["statistics"]["covariance"] = [[0.15, 0.05], [0.05, 0.12]]
     noise.restore(snapshot)
@@ -347,7 +347,7 @@ def real():
 
 
 @pytest.mark.parametrize("reference", ["mean", "pair", "root"])
-def test_real_discharges_keep_their_correlation_and_get_the_noise_asked_for(real, reference):
+def test_real_discharges_keep_their_correlation_and_get_the_requested_noise(real, reference):
     tau, batch = real
     distances = [WuPalmer(tau)] * 2
     names = ("diag_1", "diag_2")
@@ -368,7 +368,7 @@ def test_real_discharges_keep_their_correlation_and_get_the_noise_asked_for(real
 
 
 def test_field_keys_of_a_patient_give_one_noise_for_all_of_its_events():
-    noise = learnt()
+    noise = calibrated()
     batch = noise.encode([{"a": "l00", "b": "l11"}, {"a": "l00", "b": "l11"}])
     masked = noise.mask_batch(batch, FieldKeys(SEED, [b"patient", b"patient"]))
     assert all(column.codes[0] == column.codes[1] for column in masked.columns)

@@ -1,4 +1,4 @@
-"""The baselines of 2017's section 5: naive and probabilistic distortion."""
+"""The baselines of 2017's section 5 (naive and probabilistic distortion), and the serialization of models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from support.nominal import flat
 
 from stream_masker.core.mechanisms import NaiveDistortion, ProbabilisticDistortion
-from stream_masker.core.mechanisms.transition.packing import pack_array, unpack_array
+from stream_masker.core.mechanisms.transition.serialization import pack_array, unpack_array
 from stream_masker.core.mechanisms.transition.transitions import Domain, PartTransition, RowTransition, ShareTransition
 from stream_masker.errors import StatisticsError
 
@@ -37,45 +37,45 @@ def test_naive_distortion_takes_any_other_value_of_the_window():
 
 
 @pytest.mark.parametrize("value", ["new", "w"])
-def test_naive_distortion_of_a_value_out_of_the_window(value):
+def test_naive_distortion_of_a_value_outside_the_window(value):
     expected = {"u": 1 / 3, "v": 1 / 3, "x": 1 / 3}
     assert shares(made(NaiveDistortion), value) == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("value", ["u", "x", "new"])
-def test_probabilistic_distortion_draws_by_frequency_whatever_the_value(value):
+def test_probabilistic_distortion_draws_by_frequency_for_every_value(value):
     mechanism = made(ProbabilisticDistortion)
     assert shares(mechanism, value) == pytest.approx({"u": 0.6, "v": 0.3, "x": 0.1}, abs=0.02)
     np.testing.assert_allclose(mechanism.transition_matrix("a")[1], [[0.6, 0.3, 0.1]] * 3)
 
 
 @pytest.mark.parametrize("kind", [NaiveDistortion, ProbabilisticDistortion])
-def test_a_window_of_one_value_masks_everything_to_it(kind):
+def test_a_window_with_one_value_masks_every_value_to_it(kind):
     mechanism = made(kind, [{"a": "u"}] * 3)
     assert shares(mechanism, "u") == shares(mechanism, "new") == {"u": 1.0}
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64])
-def test_arrays_come_back_as_they_were_packed(dtype):
+def test_arrays_round_trip(dtype):
     array = np.array([1, 5, 2, 0], dtype)
     found = unpack_array(pack_array(array), dtype)
     np.testing.assert_array_equal(found, array)
     assert found.dtype == dtype
 
 
-def test_packed_arrays_of_another_size_are_refused():
+def test_packed_arrays_of_another_size_are_rejected():
     text = pack_array(np.zeros(1000, np.int64))
     for size in (999, 1001):
         with pytest.raises(StatisticsError, match="size"):
             unpack_array(text, np.int64, size)
     with pytest.raises(StatisticsError, match="size"):
-        unpack_array(text, np.int64, most=10)
+        unpack_array(text, np.int64, max_size=10)
     for bad in ("", "%%%", None, text[:-8]):
         with pytest.raises(StatisticsError):
             unpack_array(bad, np.int64, 1000)
 
 
-LEAST, GREATEST = np.uint64(0), np.uint64(2**64 - 1)
+SMALLEST, LARGEST = np.uint64(0), np.uint64(2**64 - 1)
 
 
 def transitions():
@@ -88,9 +88,9 @@ def transitions():
 
 
 @pytest.mark.parametrize("transition", list(transitions()), ids=lambda transition: type(transition).__name__)
-@pytest.mark.parametrize("first", [LEAST, GREATEST])
-@pytest.mark.parametrize("second", [LEAST, GREATEST])
-def test_the_extremes_of_random_words_draw_what_has_a_probability(transition, first, second):
+@pytest.mark.parametrize("first", [SMALLEST, LARGEST])
+@pytest.mark.parametrize("second", [SMALLEST, LARGEST])
+def test_extreme_random_words_draw_only_possible_values(transition, first, second):
     codes = np.array([4, 2, 7, 0, 8, -1], np.int32)
     drawn = transition.draw(codes, np.array([[first, second]] * 6))
     chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])

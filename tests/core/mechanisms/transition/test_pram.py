@@ -8,7 +8,7 @@ from support.nominal import flat
 
 from stream_masker.core.mechanisms import Pram
 from stream_masker.core.mechanisms.transition.matrix import invariant
-from stream_masker.core.mechanisms.transition.packing import pack_array
+from stream_masker.core.mechanisms.transition.serialization import pack_array
 from stream_masker.errors import ParameterError, StatisticsError
 
 TAXONOMIES = {"a": flat(["u", "v", "w", "x", "new"]), "b": flat(["p", "q"])}
@@ -32,7 +32,7 @@ def shares(mechanism, value):
     return [masked.count(v) / N for v in "uvx"]
 
 
-def test_a_given_matrix_is_applied_as_it_is():
+def test_a_given_matrix_is_applied():
     mechanism = made(matrices={"a": MATRIX})
     ids, matrix = mechanism.transition_matrix("a")
     assert ids == ["u", "v", "x"]
@@ -51,7 +51,7 @@ def test_probabilities_of_0_are_never_drawn():
 @pytest.mark.parametrize(
     "parameters", [{}, {"matrices": {"a": MATRIX}}, {"matrices": {"a": MATRIX}, "invariant": True}]
 )
-def test_a_value_without_a_row_never_passes(value, parameters):
+def test_a_value_without_a_row_is_never_emitted(value, parameters):
     np.testing.assert_allclose(shares(made(**parameters), value), SHARES, atol=0.02)
 
 
@@ -63,14 +63,14 @@ def test_an_invariant_matrix_keeps_the_windows_marginals():
     assert (np.diag(matrix) < 1).all()
 
 
-def test_an_invariant_matrix_is_the_two_stage_one():
-    """Qkl = plk·tl / Σj pjk·tj, R = PQ, by matrices."""
+def test_an_invariant_matrix_is_the_two_stage_matrix():
+    """Qkl = plk·tl / Σj pjk·tj and R = PQ, as matrix products."""
     back = (ROWS * SHARES[:, None] / (SHARES @ ROWS)).T
     np.testing.assert_allclose(invariant(ROWS, SHARES), ROWS @ back)
 
 
-def test_invariance_holds_for_values_that_the_window_lacks():
-    """x is not in the window: nothing becomes it, and it becomes values of the window."""
+def test_invariance_holds_with_values_outside_the_window():
+    """x is not in the window: nothing becomes x, and x becomes values of the window."""
     window = [{"a": value, "b": "p"} for value in "uuuv"]
     ids, matrix = made(window, matrices={"a": MATRIX}, invariant=True).transition_matrix("a")
     np.testing.assert_allclose(np.array([0.75, 0.25, 0.0]) @ matrix, [0.75, 0.25, 0.0])
@@ -87,14 +87,14 @@ def test_an_estimated_matrix_retains_or_draws_by_frequency(retention):
     np.testing.assert_allclose(shares(mechanism, "v"), matrix[1], atol=0.02)
 
 
-def test_marginals_are_kept_by_masking():
+def test_masking_preserves_the_marginals():
     for parameters in ({}, {"matrices": {"a": MATRIX}, "invariant": True}):
         masked = made(**parameters).mask_many(WINDOW * 2000, keys=KEYS)
         values = [record["a"] for record in masked]
         np.testing.assert_allclose([values.count(v) / N for v in "uvx"], SHARES, atol=0.02)
 
 
-def test_a_large_matrix_travels_to_the_last_bit():
+def test_a_large_matrix_is_restored_to_the_last_bit():
     values = [f"v{k:03}" for k in range(300)]
     rng = np.random.default_rng(4)
     rows = rng.dirichlet(np.ones(300), 300)
@@ -109,7 +109,7 @@ def test_a_large_matrix_travels_to_the_last_bit():
 
 
 @pytest.mark.parametrize(
-    ("matrix", "wrong"),
+    ("matrix", "message"),
     [
         ({"u": {"u": 0.5, "v": 0.4}, "v": {"u": 1.0}}, "not stochastic: row 'u' sums to 0.9"),
         ({"u": {"u": 0.5, "v": 0.6}, "v": {"u": 1.0}}, "sums to 1.1"),
@@ -125,8 +125,8 @@ def test_a_large_matrix_travels_to_the_last_bit():
         ([[0.5, 0.5], [0.5, 0.5]], "mapping"),
     ],
 )
-def test_a_matrix_that_is_not_stochastic_is_refused_at_construction(matrix, wrong):
-    with pytest.raises(ParameterError, match=wrong):
+def test_a_matrix_that_is_not_stochastic_is_rejected_at_construction(matrix, message):
+    with pytest.raises(ParameterError, match=message):
         Pram(TAXONOMIES, matrices={"a": matrix}, seed=b"s")
 
 
@@ -136,21 +136,21 @@ def test_a_matrix_that_is_not_stochastic_is_refused_at_construction(matrix, wron
         ({"retention": 1.0}, "from 0 to 0.999"),
         ({"retention": -0.1}, "from 0 to 0.999"),
         ({"invariant": "yes"}, "bool"),
-        ({"matrices": {"c": MATRIX}}, "other attributes"),
-        ({"matrices": [MATRIX]}, "other attributes"),
+        ({"matrices": {"c": MATRIX}}, "only allowed for the attributes"),
+        ({"matrices": [MATRIX]}, "only allowed for the attributes"),
     ],
 )
-def test_bad_parameters_fail_with_what_is_allowed(given, allowed):
+def test_errors_name_the_allowed_parameters(given, allowed):
     with pytest.raises(ParameterError, match=allowed):
         Pram(TAXONOMIES, seed=b"s", **given)
 
 
-def test_a_matrix_without_any_value_of_the_window_is_refused():
-    with pytest.raises(StatisticsError, match="named in the matrix of a"):
+def test_a_matrix_without_any_value_of_the_window_is_rejected():
+    with pytest.raises(StatisticsError, match="the matrix of a names no value of the window"):
         made([{"a": "w", "b": "p"}], matrices={"a": MATRIX})
 
 
-def test_an_invariant_matrix_that_restores_every_value_is_refused():
+def test_an_invariant_matrix_that_restores_every_value_is_rejected():
     """A permutation followed by its reversal changes nothing."""
     swap = {"u": {"v": 1.0}, "v": {"x": 1.0}, "x": {"u": 1.0}}
     assert shares(made(matrices={"a": swap}), "u") == [0, 1, 0]
@@ -161,7 +161,7 @@ def test_an_invariant_matrix_that_restores_every_value_is_refused():
 @pytest.mark.parametrize(
     "matrix", [np.full((3, 3), 0.5), np.eye(3), np.ones((2, 2)) / 2, np.array([[2, -1, 0], [1, 0, 0], [0, 0, 1]])]
 )
-def test_a_damaged_matrix_is_refused(matrix):
+def test_a_damaged_matrix_is_rejected(matrix):
     mechanism = made(matrices={"a": MATRIX}, invariant=True)
     snapshot = mechanism.snapshot()
     snapshot["statistics"]["model"]["a"]["matrix"] = pack_array(matrix.astype(np.float64))
@@ -169,7 +169,7 @@ def test_a_damaged_matrix_is_refused(matrix):
         Pram(TAXONOMIES, matrices={"a": MATRIX}, invariant=True, seed=b"s").restore(snapshot)
 
 
-def test_a_snapshot_of_another_matrix_is_refused():
+def test_a_snapshot_of_another_matrix_is_rejected():
     snapshot = made().snapshot()
     other = {"u": {"v": 1.0}, "v": {"u": 1.0}}
     with pytest.raises(StatisticsError, match="other values"):

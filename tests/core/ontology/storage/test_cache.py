@@ -1,4 +1,4 @@
-"""The folder of compiled ontologies, when several processes start at once."""
+"""The cache folder when several processes load the same source at once."""
 
 import subprocess
 import sys
@@ -13,48 +13,53 @@ from stream_masker.core.ontology.storage import cache
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 LINKS = [("a", "r"), ("b", "a")]
-DIES = """
-import os, sys
-from stream_masker.core.ontology import cache
-cache.through_cache("key", "source", lambda: os._exit(3))
+DIE_WHILE_PARSING = """
+import os
+from stream_masker.core.ontology.storage import cache
+cache.load_cached("key", "source", lambda: os._exit(3))
 """
 
 
-def test_of_several_that_start_at_once_one_parses_and_the_others_wait():
+def parse_links():
+    return Ontology.from_edges(LINKS).data
+
+
+def test_one_of_several_threads_parses_and_the_others_wait():
     parsing, waiting = threading.Event(), threading.Semaphore(0)
     parsed = []
 
     def parse():
-        parsed.append(Ontology.from_edges(LINKS))
+        parsed.append(parse_links())
         parsing.set()
         for _ in range(3):
             assert waiting.acquire(timeout=30)
         return parsed[-1]
 
-    def other():
+    def load_later():
         assert parsing.wait(30)
         waiting.release()
-        return cache.through_cache("key", "source", parse)
+        return cache.load_cached("key", "source", parse)
 
     with ThreadPoolExecutor(4) as pool:
-        found = [pool.submit(cache.through_cache, "key", "source", parse), *(pool.submit(other) for _ in range(3))]
-        assert all(list(each.result(60).concepts) == ["r", "a", "b"] for each in found)
+        first = pool.submit(cache.load_cached, "key", "source", parse)
+        loaded = [first, *(pool.submit(load_later) for _ in range(3))]
+        assert all(list(each.result(60).taxonomy.ids) == ["r", "a", "b"] for each in loaded)
     assert len(parsed) == 1
 
 
 def test_different_sources_do_not_wait_for_each_other():
     def parse():
-        return cache.through_cache("other", "other", lambda: Ontology.from_edges(LINKS))
+        return cache.load_cached("other", "other", parse_links)
 
-    assert len(cache.through_cache("key", "source", parse)) == 3
-
-
-def test_a_process_that_dies_while_it_parses_keeps_nobody_waiting():
-    assert subprocess.run([sys.executable, "-c", DIES], check=False).returncode == 3
-    assert len(cache.through_cache("key", "source", lambda: Ontology.from_edges(LINKS))) == 3
+    assert len(cache.load_cached("key", "source", parse).taxonomy) == 3
 
 
-def test_an_error_of_the_source_keeps_nobody_waiting():
+def test_a_process_that_dies_while_parsing_releases_the_lock():
+    assert subprocess.run([sys.executable, "-c", DIE_WHILE_PARSING], check=False).returncode == 3
+    assert len(cache.load_cached("key", "source", parse_links).taxonomy) == 3
+
+
+def test_an_error_while_parsing_releases_the_lock():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            cache.through_cache("key", "source", lambda: 1 / 0)
+            cache.load_cached("key", "source", lambda: 1 / 0)

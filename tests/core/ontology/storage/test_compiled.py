@@ -1,4 +1,4 @@
-"""The compiled form: equal to what was compiled, mapped and not copied, and never opened when it is not whole."""
+"""The compiled form: equal to the original, mapped instead of copied, and never opened if it is incomplete."""
 
 import mmap
 import random
@@ -22,16 +22,21 @@ SYNONYMS = {"d": ["Dé", "De"], "é": ["Morbus Ménière"]}
 
 
 @pytest.fixture(params=[DAG, TREE], ids=["dag", "tree"])
-def whole(request, tmp_path):
+def stored(request, tmp_path):
     """An ontology and its compiled form."""
     ontology = Ontology.from_edges(request.param, LABELS, SYNONYMS)
     path = tmp_path / "small.ontology"
-    compiled.write_compiled(ontology, path, source="small")
+    compiled.write_compiled(ontology.data, path, source="small")
     return ontology, path
 
 
+def read(path):
+    """The ontology in a compiled file."""
+    return Ontology(compiled.read_compiled(path))
+
+
 def tables(tau):
-    """Every array that follows from a taxonomy's links, those that are computed on demand included."""
+    """All arrays of a taxonomy, including those that are computed on demand."""
     own = [tau.parent_offsets, tau.parents, tau.child_offsets, tau.children, tau.depth, tau._lookup.slots, tau.leaf]
     computed = [tau.closure, *([tau.tree] if tau.is_tree else [])]
     return [*own, *(getattr(table, field.name) for table in computed for field in fields(table))]
@@ -50,70 +55,70 @@ def assert_equal(opened, made):
         np.testing.assert_array_equal(mine.owners, theirs.owners)
 
 
-def test_what_is_opened_is_what_was_compiled(whole):
-    ontology, path = whole
-    assert_equal(compiled.read_compiled(path), ontology)
+def test_an_opened_ontology_equals_the_original(stored):
+    ontology, path = stored
+    assert_equal(read(path), ontology)
 
 
 @given(edges(most_parents=3, least=2, most=20))
-def test_any_ontology_survives(tmp_path_factory, links):
+def test_any_ontology_is_preserved(tmp_path_factory, links):
     path = tmp_path_factory.mktemp("compiled") / "x.ontology"
     made = Ontology.from_edges(links, dict(links), {links[0][0]: ["ß", "İ"]})
-    compiled.write_compiled(made, path, source="x")
-    assert_equal(compiled.read_compiled(path), made)
+    compiled.write_compiled(made.data, path, source="x")
+    assert_equal(read(path), made)
     shutil.rmtree(path.parent)
 
 
-def test_a_single_concept_survives(tmp_path):
+def test_a_single_concept_is_preserved(tmp_path):
     made = Ontology.from_parents({"only": []})
-    compiled.write_compiled(made, tmp_path / "x.ontology", source="x")
-    assert_equal(compiled.read_compiled(tmp_path / "x.ontology"), made)
+    compiled.write_compiled(made.data, tmp_path / "x.ontology", source="x")
+    assert_equal(read(tmp_path / "x.ontology"), made)
 
 
-def test_a_part_of_an_opened_ontology_is_that_of_the_compiled_one(whole):
-    ontology, path = whole
-    part, expected = compiled.read_compiled(path).taxonomy(root="b"), ontology.taxonomy(root="b")
+def test_a_taxonomy_of_an_opened_ontology_equals_that_of_the_original(stored):
+    ontology, path = stored
+    part, expected = read(path).taxonomy(root="b"), ontology.taxonomy(root="b")
     assert (part.ids, part.labels, part) == (expected.ids, expected.labels, expected)
 
 
-def test_arrays_and_texts_are_mapped(whole):
-    tau = compiled.read_compiled(whole[1]).taxonomy()
+def test_arrays_and_texts_are_mapped(stored):
+    tau = read(stored[1]).taxonomy()
     derived = [tau.tree.level_lo] if tau.is_tree else [tau.closure.ancestors, tau.closure.paths]
     arrays = [tau.parents, tau.children, tau.depth, tau._lookup.slots, tau.ids.blob, tau.labels.ends, *derived]
     assert all(isinstance(origin(array), mmap.mmap) for array in arrays)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux's list of mappings")
-def test_processes_share_the_pages(whole):
-    path = whole[1].resolve()
-    ontology = compiled.read_compiled(path)
+def test_processes_share_the_pages(stored):
+    path = stored[1].resolve()
+    ontology = read(path)
     rights = [line.split()[1] for line in Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path))]
     assert rights
-    assert set(rights) == {"r--s"}, "read-only, and shared with whoever maps the same file"
+    assert set(rights) == {"r--s"}, "read-only, and shared by all processes that map the file"
     assert len(ontology)
 
 
 def origin(array):
-    """What holds the bytes of an array."""
+    """The object that owns the memory of an array."""
     while isinstance(array, np.ndarray):
         array = array.base
     return array.obj if isinstance(array, memoryview) else array
 
 
-def test_nothing_is_computed_when_it_is_opened(whole, monkeypatch):
+def test_opening_computes_nothing(stored, monkeypatch):
     for kernel in ("longest_depths", "closure", "level_ranges", "compress", "breadth_first"):
         monkeypatch.setattr(f"stream_masker.core.ontology.graph.{kernel}", lambda *_: pytest.fail("computed"))
     for kernel in ("fill_slots", "text_hashes"):
         monkeypatch.setattr(f"stream_masker.core.ontology.text_hash.{kernel}", lambda *_: pytest.fail("computed"))
-    ontology = compiled.read_compiled(whole[1])
+    ontology = read(stored[1])
     tau = ontology.taxonomy()
     assert tau.tree if tau.is_tree else tau.closure
     assert tau.fingerprint
     assert ontology.indexes
 
 
-def test_every_byte_counts(whole):
-    _, path = whole
+def test_a_change_of_any_byte_is_detected(stored):
+    _, path = stored
     data = path.read_bytes()
     draw = random.Random(1)
     for place in range(len(data)):
@@ -121,36 +126,36 @@ def test_every_byte_counts(whole):
         damaged[place] ^= draw.randrange(1, 256)
         path.write_bytes(damaged)
         with pytest.raises(CompiledOntologyError, match=path.name):
-            compiled.read_compiled(path)
+            read(path)
 
 
-def test_every_truncation_is_found(whole):
-    _, path = whole
+def test_every_truncation_is_detected(stored):
+    _, path = stored
     data = path.read_bytes()
     for size in range(len(data)):
         path.write_bytes(data[:size])
         with pytest.raises(CompiledOntologyError, match=path.name):
-            compiled.read_compiled(path)
+            read(path)
 
 
-def test_more_than_was_written_is_damage_too(whole):
-    _, path = whole
+def test_additional_bytes_are_detected(stored):
+    _, path = stored
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(CompiledOntologyError, match=r"small.ontology is truncated or damaged"):
-        compiled.read_compiled(path)
+        read(path)
 
 
 @pytest.mark.parametrize(("line", "other"), [(b"stream-masker ontology 3\n", 3), (b"stream-masker ontology\n", 1)])
-def test_another_format_says_what_to_do(whole, line, other):
-    _, path = whole
+def test_the_error_of_another_format_gives_advice(stored, line, other):
+    _, path = stored
     path.write_bytes(path.read_bytes().replace(compiled.MAGIC, line))
-    with pytest.raises(CompiledOntologyError, match=f"has format {other}, .* reads format 2: compile its source anew"):
-        compiled.read_compiled(path)
+    with pytest.raises(CompiledOntologyError, match=f"has format {other}, .* reads format 2: compile the source again"):
+        read(path)
 
 
-def test_what_is_no_compiled_ontology(tmp_path):
+def test_a_file_that_is_not_a_compiled_ontology(tmp_path):
     (tmp_path / "text.ontology").write_text("concept,parent\n" * 9)
-    with pytest.raises(CompiledOntologyError, match="is no compiled ontology"):
+    with pytest.raises(CompiledOntologyError, match="is not a compiled ontology"):
         Ontology.load(tmp_path / "text.ontology")
     with pytest.raises(CompiledOntologyError, match="cannot be opened: No such file"):
         Ontology.load(tmp_path / "none.ontology")
@@ -159,8 +164,8 @@ def test_what_is_no_compiled_ontology(tmp_path):
         Ontology.load(tmp_path / "folder.ontology")
 
 
-def test_a_compiled_file_is_a_source(whole):
-    ontology, path = whole
+def test_a_compiled_file_is_a_source(stored):
+    ontology, path = stored
     assert_equal(Ontology.load(path), ontology)
     assert_equal(Ontology.load(str(path)), ontology)
 
@@ -173,39 +178,39 @@ class TestCompiling:
         return path
 
     def test_into_the_cache(self, source, own_cache):
-        path, ontology = sources.compile_to(source)
+        path, data = sources.compile_ontology(source)
         assert path.parent == own_cache
         assert list(own_cache.iterdir()) == [path]
-        assert_equal(Ontology.load(source), ontology)
+        assert_equal(Ontology.load(source), Ontology(data))
         assert list(own_cache.iterdir()) == [path]
 
     def test_to_a_file(self, source, tmp_path, own_cache):
-        path, ontology = sources.compile_to(source, tmp_path / "x.ontology")
+        path, data = sources.compile_ontology(source, tmp_path / "x.ontology")
         assert path == tmp_path / "x.ontology"
-        assert_equal(Ontology.load(path), ontology)
+        assert_equal(Ontology.load(path), Ontology(data))
         assert not own_cache.exists()
 
-    def test_the_key_is_that_of_the_content(self, source, tmp_path):
-        first, _ = sources.compile_to(source)
-        assert sources.compile_to(shutil.copy(source, tmp_path / "other.csv"))[0] == first
+    def test_the_key_depends_on_the_content(self, source, tmp_path):
+        first, _ = sources.compile_ontology(source)
+        assert sources.compile_ontology(shutil.copy(source, tmp_path / "other.csv"))[0] == first
         source.write_text("concept,parent\nr,\nb,r\n")
-        assert sources.compile_to(source)[0] != first
+        assert sources.compile_ontology(source)[0] != first
 
-    def test_a_file_that_cannot_be_written_leaves_nothing(self, source, tmp_path):
+    def test_a_failed_write_leaves_no_file(self, source, tmp_path):
         with pytest.raises(OntologyError, match=r"none/x.ontology cannot be written: No such file"):
-            sources.compile_to(source, tmp_path / "none" / "x.ontology")
+            sources.compile_ontology(source, tmp_path / "none" / "x.ontology")
         (tmp_path / "taken.ontology").mkdir()
         before = sorted(tmp_path.iterdir())
         with pytest.raises(OntologyError, match="cannot be written"):
-            sources.compile_to(source, tmp_path / "taken.ontology")
+            sources.compile_ontology(source, tmp_path / "taken.ontology")
         assert sorted(tmp_path.iterdir()) == before
 
-    def test_what_is_compiled_already(self, source, tmp_path):
-        path, _ = sources.compile_to(source)
+    def test_a_compiled_source_is_refused(self, source, tmp_path):
+        path, _ = sources.compile_ontology(source)
         with pytest.raises(OntologyError, match="is compiled already"):
-            sources.compile_to(path)
+            sources.compile_ontology(path)
 
-    def test_what_is_parsed_is_used_as_it_was_compiled(self, source):
+    def test_a_parsed_ontology_is_opened_from_its_compiled_form(self, source):
         ontology = Ontology.load(source)
         assert isinstance(origin(ontology.taxonomy().parents), mmap.mmap)
-        assert cache.cache_path(sources.find_source(source).key).exists()
+        assert cache.cache_path(sources.resolve_source(source).key).exists()

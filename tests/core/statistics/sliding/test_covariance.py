@@ -1,4 +1,4 @@
-"""Distance variances and covariances that follow a window, by small and great changes, with little and much memory."""
+"""Distance variances and covariances of sliding windows, for small and large changes, with little and much memory."""
 
 from collections import Counter
 from fractions import Fraction
@@ -23,7 +23,7 @@ MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 
 
 def deep_dag(size):
-    """A DAG of a few children each, every fifth concept with a second parent."""
+    """A DAG with two children per concept, in which every fifth concept has a second parent."""
     links = [(f"c{k:04}", f"c{(k - 1) // 2:04}") for k in range(1, size)]
     return Ontology.from_edges(links + [(f"c{k:04}", f"c{(k - 1) // 5:04}") for k in range(12, size, 5)]).taxonomy()
 
@@ -33,7 +33,7 @@ def counted(rows):
 
 
 def check(sliding, rows, d):
-    """All figures are those of a computation from the counts, and so are the counts."""
+    """Assert that the statistics and the counts equal those of a computation from the counts."""
     window = counted(rows)
     sides = marginals(window, len(d.taxonomy))
     assert sliding.covariance**2 == pytest.approx(covariance_from_counts(window, d, d) ** 2, rel=1e-10, abs=1e-14)
@@ -51,31 +51,31 @@ def check(sliding, rows, d):
     kept=st.sampled_from([1, 20, 1 << 20]),
     steps=st.sampled_from([0, 1 << 20]),
 )
-def test_rows_that_come_and_go(data, tau, measure, kept, steps):
-    """A few rows at a time come and go, those of new values, too; at last all others go."""
+def test_rows_that_enter_and_leave(data, tau, measure, kept, steps):
+    """A few rows at a time enter and leave, some with new values; finally all but one leave."""
     d, value = measure(tau), st.integers(0, len(tau) ** 2 - 1)
     rows = data.draw(st.lists(value, min_size=4, max_size=10))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sliding_marginal, "KEPT_DISTANCES", kept)
-        patch.setattr(sliding_marginal, "LARGEST_SHARE", 10.0)
-        patch.setattr(covariance, "MOST_STEPS", steps)
-        patch.setattr(covariance, "FEW", 0)
+        patch.setattr(sliding_marginal, "MAX_KEPT_DISTANCES", kept)
+        patch.setattr(sliding_marginal, "MAX_CHANGE_SHARE", 10.0)
+        patch.setattr(covariance, "MAX_INCREMENTAL_STEPS", steps)
+        patch.setattr(covariance, "MIN_SMALL_CHANGE", 0)
         sliding, variance = SlidingCovariance(d, d), SlidingVariance(d)
         sliding.slide(counted(rows))
         for _ in range(data.draw(st.integers(1, 12))):
             check(sliding, rows, d)
-            variance.follow(marginals(counted(rows), len(tau))[0])
+            variance.slide_to(marginals(counted(rows), len(tau))[0])
             assert variance.variance == pytest.approx(sliding.variances[0], rel=1e-9, abs=1e-7)
-            came = data.draw(st.lists(value, max_size=4))
-            went, rest = rows[: len(rows) // 3], rows[len(rows) // 3 :]
-            sliding.slide(difference(counted(came), counted(went)))
-            rows = rest + came
+            added = data.draw(st.lists(value, max_size=4))
+            removed, rest = rows[: len(rows) // 3], rows[len(rows) // 3 :]
+            sliding.slide(difference(counted(added), counted(removed)))
+            rows = rest + added
         sliding.slide(difference(counted(rows[:1]), counted(rows)))
         assert sliding.covariance == 0.0
 
 
 def stream(tau, rows, values, seed):
-    """Pairs of dependent values, few of them frequent, as keys; which are frequent drifts over all concepts."""
+    """Keys of pairs of dependent values, few of them frequent; the frequent ones drift over all concepts."""
     rng = np.random.default_rng(seed)
     drift = np.arange(rows) * len(tau) // (2 * rows)
     first = np.minimum(values * rng.random(rows) ** 2.5, values - 1).astype(np.int64) + drift
@@ -88,7 +88,7 @@ def stream(tau, rows, values, seed):
 @pytest.mark.parametrize("step", [1, 7])
 @pytest.mark.parametrize("kept", [1000, 1 << 20])
 def test_a_drifting_window(measure, step, kept, monkeypatch):
-    monkeypatch.setattr(sliding_marginal, "KEPT_DISTANCES", kept)
+    monkeypatch.setattr(sliding_marginal, "MAX_KEPT_DISTANCES", kept)
     d, window = measure(deep_dag(400)), 300
     keys = stream(d.taxonomy, 3000, 60, 1)
     sliding = SlidingCovariance(d, d)
@@ -104,7 +104,7 @@ def test_a_drifting_window(measure, step, kept, monkeypatch):
 
 
 def literal_sums(keys, d, shift_a, shift_b):
-    """Σ N ∘ (X_A N X_B), and Σ n_i n_j x_ij² of both attributes, of the distances as they are, exactly."""
+    """Σ N ∘ (X_A N X_B), and Σ n_i n_j x_ij² of both attributes, in exact fractions."""
     x = [
         [[Fraction(float(z)) for z in row] for row in d.matrix(np.arange(len(d.taxonomy))) - s]
         for s in (shift_a, shift_b)
@@ -119,8 +119,8 @@ def literal_sums(keys, d, shift_a, shift_b):
     return products, squares
 
 
-def test_small_changes_leave_no_rounding():
-    """After 30,000 slides all sums are as exact as the first ones."""
+def test_small_changes_accumulate_no_rounding():
+    """After 30,000 slides all sums are as exact as the initial ones."""
     d, window = WuPalmer(deep_dag(30)), 60
     keys = stream(d.taxonomy, 30_000, 12, 5)
     counts = count_keys(keys[:window])
@@ -134,7 +134,7 @@ def test_small_changes_leave_no_rounding():
         assert float(side._squares.values[0]) == pytest.approx(float(square), rel=1e-15, abs=0)
 
 
-def test_a_bad_change_changes_nothing():
+def test_an_invalid_change_changes_nothing():
     d = WuPalmer(deep_dag(100))
     m = len(d.taxonomy)
     rows = [3 * m + 4, 3 * m + 4, 5 * m + 7, 50 * m + 60, 9 * m + 2]
@@ -152,7 +152,7 @@ def test_a_bad_change_changes_nothing():
     check(sliding, rows, d)
 
 
-def test_an_emptied_window_begins_again():
+def test_an_emptied_window_starts_again():
     d = WuPalmer(deep_dag(100))
     rows = [304, 507, 5060, 902]
     sliding = SlidingCovariance(d, d)
@@ -165,8 +165,8 @@ def test_an_emptied_window_begins_again():
     check(sliding, rows[:3], d)
 
 
-def test_distances_are_kept_of_no_more_values_than_memory_allows(monkeypatch):
-    monkeypatch.setattr(sliding_marginal, "KEPT_DISTANCES", 2000)
+def test_kept_distances_stay_within_the_memory_limit(monkeypatch):
+    monkeypatch.setattr(sliding_marginal, "MAX_KEPT_DISTANCES", 2000)
     d = WuPalmer(deep_dag(1000))
     marginal = SlidingMarginal(counted(range(0, 1000, 10)), d)
     for k in range(3000):

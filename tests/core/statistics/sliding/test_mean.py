@@ -1,4 +1,4 @@
-"""What is kept up as a window slides, against a computation from the counts."""
+"""Sliding statistics and compensated sums, against a computation from the counts."""
 
 from fractions import Fraction
 
@@ -37,7 +37,7 @@ def wide_dag(size):
 
 @st.composite
 def windows(draw, size, pairs=False):
-    """Several windows, one after the other, as counts of positions below ``size`` (or of pairs of them)."""
+    """Several successive windows, as counts of positions below ``size`` (or of pairs of them)."""
     value = st.integers(0, (size**2 if pairs else size) - 1)
     samples = draw(st.lists(st.lists(value, min_size=1, max_size=12), min_size=1, max_size=6))
     return [count_keys(np.array(sample, np.int64)) for sample in samples]
@@ -48,13 +48,13 @@ def windows(draw, size, pairs=False):
     tau=taxonomies(most=15),
     measure=MEASURES,
     watched=st.integers(1, 20),
-    reserve=st.sampled_from([0.005, 0.5, 5.0]),
+    margin=st.sampled_from([0.005, 0.5, 5.0]),
 )
-def test_the_mean_follows_the_window(data, tau, measure, watched, reserve):
+def test_the_mean_equals_a_computation_from_the_counts(data, tau, measure, watched, margin):
     d, before = measure(tau), NOTHING
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sliding_mean, "RESERVE", reserve)
-        patch.setattr(sliding_mean, "MOST_WATCHED", watched)
+        patch.setattr(sliding_mean, "WATCH_MARGIN", margin)
+        patch.setattr(sliding_mean, "MAX_WATCHED", watched)
         sliding = SlidingMean(d)
         for window in data.draw(windows(len(tau))):
             sliding.slide(difference(window, before))
@@ -64,7 +64,7 @@ def test_the_mean_follows_the_window(data, tau, measure, watched, reserve):
 
 
 @given(data=st.data(), tau=taxonomies(most=15), measure=MEASURES)
-def test_the_covariance_follows_the_window(data, tau, measure):
+def test_the_covariance_equals_a_computation_from_the_counts(data, tau, measure):
     d, before = measure(tau), NOTHING
     sliding = SlidingCovariance(d, d)
     for window in data.draw(windows(len(tau), pairs=True)):
@@ -74,7 +74,7 @@ def test_the_covariance_follows_the_window(data, tau, measure):
 
 
 def stream(d, size, rows, seed):
-    """Rows of two attributes that depend on each other, values with heavy tails, as positions."""
+    """Rows of two dependent attributes with heavy-tailed values, as positions."""
     rng = np.random.default_rng(seed)
     a = np.minimum(rng.pareto(0.8, rows).astype(np.int64), size - 1)
     b = np.where(rng.random(rows) < 0.5, (a * 7 + 1) % size, rng.integers(0, size, rows))
@@ -111,39 +111,39 @@ def check(sliding, mean, counts, d):
     assert mean.variance == pytest.approx(variance_from_counts(of_a, d), rel=1e-12)
 
 
-def test_sums_lose_nothing_over_many_slides():
-    """A window of 1,000 weighted numbers, slid 200,000 times; heavy ones go, and weights come in two parts."""
+def test_sums_stay_exact_over_many_slides():
+    """A window of 1,000 weighted numbers slides 200,000 times; large weights leave, and weights come in two parts."""
     rng = np.random.default_rng(5)
     numbers, weights = rng.random(201_000) / 3.0, rng.integers(1, 1000, 201_000)
     weights[:100_000] *= 1_000_000
-    came, went, part = slice(1000, None), slice(None, -1000), weights // 3
-    matrix = np.stack((numbers[came], numbers[came], numbers[went]), axis=1).ravel()
-    factors = np.stack((part[came], (weights - part)[came], -weights[went]), axis=1).ravel().astype(np.float64)
+    added, removed, part = slice(1000, None), slice(None, -1000), weights // 3
+    matrix = np.stack((numbers[added], numbers[added], numbers[removed]), axis=1).ravel()
+    factors = np.stack((part[added], (weights - part)[added], -weights[removed]), axis=1).ravel().astype(np.float64)
     sums = CompensatedSums(np.zeros(1))
     sums.add_products(numbers[None, :1000], weights[:1000].astype(np.float64))
-    begun = sums.values[0]
+    initial = sums.values[0]
     sums.add_products(matrix[None, :], factors)
     last = zip(numbers[-1000:].tolist(), weights[-1000:].tolist(), strict=True)
     exact = float(sum(Fraction(number) * weight for number, weight in last))
     assert sums.values[0] == pytest.approx(exact, rel=3e-16, abs=0)
-    plain = np.cumsum(np.concatenate(([begun], matrix * factors)))[-1]
+    plain = np.cumsum(np.concatenate(([initial], matrix * factors)))[-1]
     assert abs(plain - exact) > 1e-12 * exact
 
 
 @given(x=NUMBERS, y=NUMBERS)
-def test_what_products_and_sums_are_off(x, y):
+def test_products_and_sums_have_exact_errors(x, y):
     for of, exact in ((exact_product, Fraction(x) * Fraction(y)), (exact_sum, Fraction(x) + Fraction(y))):
         rounded, error = of.py_func(x, y)
         assert rounded == float(exact)
         assert Fraction(rounded) + Fraction(error) == exact
 
 
-def test_what_is_to_go_must_be_there():
+def test_rows_that_the_window_lacks_cannot_be_removed():
     d = WuPalmer(wide_dag(20))
     mean, covariance = SlidingMean(d), SlidingCovariance(d, d)
     for sliding in (mean, covariance):
         sliding.slide(count_keys(np.array([3, 3, 5])))
-        with pytest.raises(StatisticsError, match="more is to leave"):
+        with pytest.raises(StatisticsError, match="the change removes more rows than the window holds"):
             sliding.slide(SparseCounts(np.array([3]), np.array([-3])))
     assert mean.mean == mean_from_counts(count_keys(np.array([3, 3, 5])), d)
 

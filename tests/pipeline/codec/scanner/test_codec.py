@@ -201,16 +201,16 @@ from support.codecs import as_plain
 from stream_masker.pipeline.records import InputRecord, Inputs
 for number, (name, (attributes, given)) in enumerate(test_codec.PLANS.items()):
     on_bench = conftest.Bench(attributes, **given)
-    both = on_bench.masker._reader._compiled, on_bench.masker._reader._literal
+    both = on_bench.masker._codec.scanner, on_bench.masker._reference
     text = test_codec.orjson.dumps(test_codec.GOOD[name])
     for value in test_codec.all_damaged(text, random.Random(number))[number % 2 :: 2]:
         records = Inputs.of([InputRecord(1, value)])
-        taken, left = both[0].take(records)
-        if len(taken.indices):
-            (literally,) = [both[1].take(records)]
-            assert as_plain(taken.batch) == as_plain(literally.batch)
-            masked = [on_bench.mechanism.mask_batch(one.batch, range(one.batch.size)) for one in (taken, literally)]
-            assert taken.write(masked[0]) == literally.write(masked[1])
+        scanned = both[0].read(records)
+        if len(scanned.indices):
+            literally = both[1].read(records)
+            assert as_plain(scanned.batch) == as_plain(literally.batch)
+            masked = [on_bench.mechanism.mask_batch(one.batch, range(one.batch.size)) for one in (scanned, literally)]
+            assert both[0].render(scanned, masked[0]) == both[1].render(literally, masked[1])
 print("no index out of bounds")
 """
 

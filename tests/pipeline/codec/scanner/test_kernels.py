@@ -25,7 +25,7 @@ def same(on_bench, values):
     literal = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)
     one, other = (m.mask("t", 1, records, statistics_version=3).outcomes for m in (on_bench.masker, literal))
     assert one == other
-    _, left = on_bench.masker._reader._compiled.take(records)
+    left = on_bench.masker._codec.scanner.read(records).undecided
     return one, left.tolist()
 
 
@@ -143,10 +143,10 @@ def records_of_many(chance):
 
 @pytest.mark.parametrize("limits", [(6, 7, 4096), (12, 19, 3), (8, 9, 64)])
 def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
-    monkeypatch.setattr(intern_table, "MOST_SLOTS", 1 << limits[1])
-    monkeypatch.setattr(render_cache, "MOST_SLOTS", 1 << limits[1])
+    monkeypatch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << limits[1])
+    monkeypatch.setattr(render_cache, "RENDER_MAX_SLOTS", 1 << limits[1])
     monkeypatch.setattr(
-        many.masker._reader._compiled._known, "table", intern_table.no_texts(1 << limits[0], 1 << 10, limits[2])
+        many.masker._codec.scanner._interned, "table", intern_table.no_texts(1 << limits[0], 1 << 10, limits[2])
     )
     chance = random.Random(3)
     for size in (1, 700, 300):
@@ -155,7 +155,7 @@ def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
 
 
 def test_more_gaps_than_were_expected_change_nothing(many, monkeypatch):
-    monkeypatch.setattr(buffers, "GAPS_EACH", 0)
+    monkeypatch.setattr(buffers, "PLACEHOLDERS_EACH", 0)
     chance = random.Random(4)
     assert same(many, [records_of_many(chance) for _ in range(500)])[1] == []
 
@@ -164,13 +164,16 @@ def test_a_plan_that_tables_cannot_express_is_read_literally_and_says_so(bench, 
     with caplog.at_level(logging.WARNING):
         on_bench = bench({"a": {"path": "coding[?code=I10].code"}})
     assert not on_bench.masker.is_compiled
-    assert "cannot be compiled: a filter asks for what masking rewrites" in caplog.text
+    assert (
+        "cannot be compiled, so records are decoded one by one: a filter compares a field that masking replaces"
+        in caplog.text
+    )
     assert on_bench.one({"coding": [{"code": "I10"}]}) == {"coding": [{"code": "E11.9"}]}
 
 
 def test_a_defect_of_the_compiled_reader_costs_its_speed_only(bench, monkeypatch):
     on_bench = bench(CODE)
-    monkeypatch.setattr(on_bench.masker._reader._compiled, "take", lambda _: 1 / 0)
+    monkeypatch.setattr(on_bench.masker._codec.scanner, "read", lambda _: 1 / 0)
     assert on_bench.one({"code": "I10"}) == {"code": "E11.9"}
 
 

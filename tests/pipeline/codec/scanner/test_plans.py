@@ -108,4 +108,4 @@ def differences(on_bench: Any, values: list[bytes]) -> int:
     one, other = (m.mask("t", 1, records, statistics_version=3) for m in (on_bench.masker, literal))
     assert one.outcomes == other.outcomes
     assert as_plain(one.blocks) == as_plain(other.blocks)
-    return len(on_bench.masker._reader._compiled.take(Inputs.of(records))[0].indices)
+    return len(on_bench.masker._codec.scanner.read(Inputs.of(records)).indices)

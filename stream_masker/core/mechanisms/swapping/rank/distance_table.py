@@ -1,4 +1,4 @@
-"""Distances between the distinct values of a group, as whole numbers: equal ones are equal, sums of them exact."""
+"""Distances between the distinct values of a group as integers, so that equal distances and sums compare exactly."""
 
 from __future__ import annotations
 
@@ -12,115 +12,121 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.kernels.jit import kernel
 
-Ranks: TypeAlias = NDArray[np.uint16] | Int32Array
+Levels: TypeAlias = NDArray[np.uint16] | Int32Array
 
 UNIT = 232_792_560
-"""The distance 1: the least common multiple of 1 to 20, so that fractions with these denominators, as distances of
-Wu and Palmer in taxonomies that are not very deep, are whole, and sums of them tie where they are equal."""
+"""The distance 1 as an integer: the least common multiple of 1 to 20.
 
-MOST_KNOWN = 4096
-"""Values between which levels are held: 32 MiB."""
+Wu–Palmer distances in taxonomies that are not very deep are fractions with such denominators. They become exact
+integers, and equal sums of them compare as equal.
+"""
 
-MOST_SMALL = (1 << 16) - 1
-"""Levels that are told by two bytes."""
+MAX_TABLE_VALUES = 4096
+"""The most values whose levels are kept: 32 MiB."""
+
+MAX_UINT16_LEVEL = (1 << 16) - 1
+"""The largest level that fits into two bytes."""
 
 TABLE_ROWS = 256
-"""Rows of distances that are held at a time as floats."""
+"""The number of rows of distances that are held as floats at a time."""
 
-SLOTS = 1 << 11
-"""Of the first table in which distances are looked up: twice as many as it can hold."""
+INITIAL_SLOTS = 1 << 11
+"""The initial number of slots of the hash table of distances, twice its capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueDistances:
-    """The distances of d values to each other, which take few distinct values.
+    """The distances between d values, by level: few distinct distances occur. Immutable.
 
-    ranks: (d, d) uint16 (int32 beyond 65,535 levels): a distance's index among all. units: (l,) int64 ascending, the
-    distances themselves in units of 1/``UNIT``.
+    * ``levels``: (d, d) uint16 (int32 beyond 65,535 levels), the index of each distance among the distinct ones.
+    * ``level_units``: (l,) int64 ascending, the distinct distances in units of 1/``UNIT``.
     """
 
-    ranks: Ranks
-    units: Int64Array
+    levels: Levels
+    level_units: Int64Array
 
     @classmethod
     def of(cls, d: Distance, values: Int32Array) -> ValueDistances:
-        """``values``: (d,) positions. O(d²) time and memory, plus the ancestors of the values."""
-        numbers, found = _numbered(d, values)
+        """Compute the distances of ``values``, (d,) positions, in O(d²) time and memory plus the values' ancestors."""
+        numbers, found = _number_distances(d, values)
         ascending = np.argsort(found)
-        ranks = np.empty(ascending.size, numbers.dtype)
-        ranks[ascending] = np.arange(ascending.size)
+        level_of = np.empty(ascending.size, numbers.dtype)
+        level_of[ascending] = np.arange(ascending.size)
         for start in range(0, values.size, TABLE_ROWS):
-            numbers[start : start + TABLE_ROWS] = ranks[numbers[start : start + TABLE_ROWS]]
+            numbers[start : start + TABLE_ROWS] = level_of[numbers[start : start + TABLE_ROWS]]
         return cls(numbers, in_units(found[ascending]))
 
     @property
     def distances(self) -> Int32Array:
-        """(d, d) in units."""
-        return self.units.astype(np.int32)[self.ranks]
+        """(d, d) int32: the distances in units of 1/``UNIT``."""
+        return self.level_units.astype(np.int32)[self.levels]
 
 
 @dataclass(frozen=True, slots=True)
 class DistanceTable:
-    """The levels between values that are expected, made once; those between any values from it, or anew.
+    """Precomputed distances between expected values; distances between other values are computed when needed.
 
-    known: (d,) int32 ascending positions, at most ``MOST_KNOWN``; levels: theirs.
+    Immutable.
+
+    * ``values``: (d,) int32 ascending positions, at most ``MAX_TABLE_VALUES``.
+    * ``distances``: the distances between them.
     """
 
     distance: Distance
-    known: Int32Array
-    levels: ValueDistances
+    values: Int32Array
+    distances: ValueDistances
 
     @classmethod
     def of(cls, distance: Distance, expected: NDArray[np.integer]) -> DistanceTable:
-        """``expected``: ascending positions; of too many, none are held."""
-        known = expected.astype(np.int32) if expected.size <= MOST_KNOWN else np.empty(0, np.int32)
-        return cls(distance, known, ValueDistances.of(distance, known))
+        """Precompute the distances of ``expected`` ascending positions, unless there are too many."""
+        values = expected.astype(np.int32) if expected.size <= MAX_TABLE_VALUES else np.empty(0, np.int32)
+        return cls(distance, values, ValueDistances.of(distance, values))
 
     def between(self, values: Int32Array) -> ValueDistances:
-        """The levels of distinct ascending positions."""
-        at = np.searchsorted(self.known, values)
-        if not values.size or at[-1] >= self.known.size or not np.array_equal(self.known[at], values):
+        """Return the distances between distinct ascending positions."""
+        at = np.searchsorted(self.values, values)
+        if not values.size or at[-1] >= self.values.size or not np.array_equal(self.values[at], values):
             return ValueDistances.of(self.distance, values)
-        return ValueDistances(self.levels.ranks[at][:, at], self.levels.units)
+        return ValueDistances(self.distances.levels[at][:, at], self.distances.level_units)
 
 
 def in_units(distances: Float64Array) -> Int64Array:
-    """Distances as whole numbers of 1/``UNIT``."""
+    """Return distances as integers in units of 1/``UNIT``."""
     return np.rint(distances * UNIT).astype(np.int64)
 
 
-def _numbered(d: Distance, values: Int32Array) -> tuple[Ranks, Float64Array]:
-    """(d, d) numbers of the values' distances, and these by number."""
-    index = _Index()
-    numbers: Ranks = np.empty((values.size, values.size), np.uint16)
+def _number_distances(d: Distance, values: Int32Array) -> tuple[Levels, Float64Array]:
+    """Return (d, d) numbers of the values' distances, and the distances by number."""
+    index = _DistanceIndex()
+    numbers: Levels = np.empty((values.size, values.size), np.uint16)
     for start in range(0, values.size, TABLE_ROWS):
         rows = index.numbers(d.between(values[start : start + TABLE_ROWS], values))
-        if index.found.size > MOST_SMALL and numbers.dtype == np.uint16:
+        if index.found.size > MAX_UINT16_LEVEL and numbers.dtype == np.uint16:
             numbers = numbers.astype(np.int32)
         numbers[start : start + TABLE_ROWS] = rows
     return numbers, index.found
 
 
-class _Index:
-    """Numbers distinct distances from 0, in the order in which they come."""
+class _DistanceIndex:
+    """Numbers distinct distances from 0, in the order in which they first occur."""
 
     def __init__(self) -> None:
         self.found = np.empty(0, np.float64)
-        self._grow(SLOTS)
+        self._grow(INITIAL_SLOTS)
 
     def numbers(self, rows: Float64Array) -> Int32Array:
-        """The numbers of the distances in ``rows``."""
+        """Return the numbers of the distances in ``rows``."""
         numbers = np.empty((rows.shape[0], rows.shape[1]), np.int32)
-        while (count := number_rows(rows, numbers, self._keys, self._numbers, self._known, self.found.size)) < 0:
+        while (count := number_rows(rows, numbers, self._keys, self._numbers, self._distances, self.found.size)) < 0:
             self._grow(2 * self._keys.size)
-        self.found = self._known[:count]
+        self.found = self._distances[:count]
         return numbers
 
     def _grow(self, slots: int) -> None:
         known = self.found[None, :]
         self._keys, self._numbers = np.full(slots, -1.0), np.empty(slots, np.int32)
-        self._known = np.empty(slots // 2, np.float64)
-        number_rows(known, np.empty(known.shape, np.int32), self._keys, self._numbers, self._known, 0)
+        self._distances = np.empty(slots // 2, np.float64)
+        number_rows(known, np.empty(known.shape, np.int32), self._keys, self._numbers, self._distances, 0)
 
 
 @kernel

@@ -1,6 +1,6 @@
-"""The order of nominal values by closeness to one of them, and what is most distant (2019: sections 3.2 to 3.4).
+"""Literal definitions of the order of nominal values and of the most distant ones (2019: sections 3.2 to 3.4).
 
-Definitions by the letter, for readers and for small data; masking has its own, compiled ones.
+They serve readers and small data; masking uses compiled code.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.errors import ParameterError
 
 ORDER_TIE = 1e-12
-"""Sums of distances that differ by no more than this, relative to the greatest, are equal."""
+"""Sums of distances are tied if they differ by no more than this, relative to the largest one."""
 
 
 def ascending_rank(values: Sequence[str], reference: str, d: Distance) -> list[str]:
-    """The values in ascending distance from ``reference`` (2019: equation 4); equally far ones in their given order."""
+    """Return the values in ascending distance from ``reference`` (2019: equation 4).
+
+    Equally distant values keep the given order.
+    """
     order = np.argsort(d.between([reference], values)[0], kind="stable")
     return [values[i] for i in order]
 
 
 def most_distant_values(values: Sequence[str], d: Distance, *, reference: str | None = None) -> tuple[str, ...]:
-    """The values of the greatest sum of distances to all (2019: equation 5), or farthest from ``reference`` (7).
+    """Return the values with the largest sum of distances to all values (2019: equation 5).
 
-    Several where they tie, each once, in their given order. Raises ParameterError for no values.
+    With a ``reference``, return the values farthest from it (equation 7). Tied values are returned once each, in the
+    given order. Raises ParameterError if there are no values.
     """
     records = [(value,) for value in values]
     found = most_distant_records(records, [d], reference=None if reference is None else (reference,))
@@ -36,19 +40,22 @@ def most_distant_values(values: Sequence[str], d: Distance, *, reference: str | 
 def most_distant_records(
     records: Sequence[Sequence[str]], distances: Sequence[Distance], *, reference: Sequence[str] | None = None
 ) -> tuple[int, ...]:
-    """The indices of the records of the greatest sum of distances to all (2019: equation 10), or farthest from
-    ``reference`` (12); several where they tie. Raises ParameterError for no records."""
+    """Return the indices of the records with the largest sum of distances to all records (2019: equation 10).
+
+    With a ``reference``, return the records farthest from it (equation 12). All tied records are returned. Raises
+    ParameterError if there are no records.
+    """
     if not records:
-        raise ParameterError("of no records none is most distant: give at least one")
-    to_whom = records if reference is None else [reference]
-    sums = record_distances(records, to_whom, distances).sum(axis=1)
+        raise ParameterError("the most distant of no records is undefined: give at least one record")
+    references = records if reference is None else [reference]
+    sums = record_distances(records, references, distances).sum(axis=1)
     return tuple(np.flatnonzero(sums >= sums.max() * (1.0 - ORDER_TIE)).tolist())
 
 
 def record_distances(
     first: Sequence[Sequence[str]], second: Sequence[Sequence[str]], distances: Sequence[Distance]
 ) -> Float64Array:
-    """(k, l): the mean distance of the values of each of k records and each of l (2019: equation 9)."""
+    """(k, l) float64: the mean distance of the values of each of k records and each of l records (2019: equation 9)."""
     between = [
         d.between([record[j] for record in first], [record[j] for record in second]) for j, d in enumerate(distances)
     ]

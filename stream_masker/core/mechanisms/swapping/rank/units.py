@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance.many import ranges, tile_offsets
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.swapping.kernels import NEXT, draw_partner
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, DistanceTable, ValueDistances
@@ -19,13 +19,13 @@ from stream_masker.core.mechanisms.swapping.rank.state import Kinds, Order, Scra
 
 
 @dataclass(frozen=True, slots=True)
-class UnitParts:
+class UnitValues:
     """One attribute's values, unit by unit. codes: (k,) int32 positions; lengths: (n,) int64, the values of each."""
 
     codes: Int32Array
     lengths: Int64Array
     words: UInt64Array
-    levels: DistanceTable
+    table: DistanceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class _Attribute:
     indices: Int32Array
     lengths: Int64Array
     offsets: Int64Array
-    levels: ValueDistances
+    distances: ValueDistances
 
     @classmethod
-    def of(cls, part: UnitParts) -> _Attribute:
+    def of(cls, part: UnitValues) -> _Attribute:
         values, indices = np.unique(part.codes, return_inverse=True)
-        levels = part.levels.between(values)
-        return cls(indices.astype(np.int32), part.lengths, tile_offsets(part.lengths), levels)
+        distances = part.table.between(values)
+        return cls(indices.astype(np.int32), part.lengths, offsets_from_lengths(part.lengths), distances)
 
     @property
     def size(self) -> int:
         """The number d of distinct values."""
-        return len(self.levels.ranks)
+        return len(self.distances.levels)
 
     @property
     def most(self) -> int:
@@ -76,15 +76,15 @@ class _Attribute:
     def between(self) -> ValueDistances:
         """The distances of the values and, where a unit has none, last, of none: at distance 1 from a value."""
         if self.lengths.all():
-            return self.levels
-        units = np.append(self.levels.units if self.size else 0, UNIT)
-        ranks = np.full((self.size + 1, self.size + 1), units.size - 1, self.levels.ranks.dtype)
-        ranks[:-1, :-1] = self.levels.ranks
-        ranks[-1, -1] = 0
-        return ValueDistances(ranks, units)
+            return self.distances
+        units = np.append(self.distances.level_units if self.size else 0, UNIT)
+        levels = np.full((self.size + 1, self.size + 1), units.size - 1, self.distances.levels.dtype)
+        levels[:-1, :-1] = self.distances.levels
+        levels[-1, -1] = 0
+        return ValueDistances(levels, units)
 
 
-def swap_units(parts: Sequence[UnitParts], owners: Int64Array, k: int) -> Swaps:
+def swap_units(parts: Sequence[UnitValues], owners: Int64Array, k: int) -> Swaps:
     """Algorithm 3 of 2019 over units; of one attribute whose units have one value each, Algorithm 2.
 
     ``owners``: (n,) int64 ascending; units of one owner never swap. ``k``: less than the number of units. Every unit
@@ -115,7 +115,7 @@ class _Slots:
     @classmethod
     def of(cls, attributes: Sequence[_Attribute]) -> _Slots:
         lengths = np.stack([attribute.lengths for attribute in attributes], axis=1)
-        begins = tile_offsets(lengths.sum(axis=1))
+        begins = offsets_from_lengths(lengths.sum(axis=1))
         starts = begins[:-1, None] + np.cumsum(lengths, axis=1) - lengths
         return cls(lengths, begins, [ranges(starts[:, j], lengths[:, j]) for j in range(len(attributes))])
 
@@ -168,21 +168,21 @@ def _space(
     lengths = slots.lengths[representatives]
     heads = np.stack([attribute.heads()[representatives] for attribute in attributes])
     between = [attribute.between() for attribute in attributes]
-    tables = [levels.distances.ravel() for levels in between]
+    tables = [distances.distances.ravel() for distances in between]
     farthest = UNIT * sum(attribute.most for attribute in attributes)
     return Kinds(
         counts=counts,
-        starts=tile_offsets(lengths.ravel()),
+        starts=offsets_from_lengths(lengths.ravel()),
         values=values[ranges(slots.begins[representatives], lengths.sum(axis=1))],
         heads=heads,
         table=np.concatenate(tables),
-        bases=tile_offsets(np.array([table.size for table in tables]))[:-1],
-        widths=np.array([len(levels.ranks) for levels in between]),
+        bases=offsets_from_lengths(np.array([table.size for table in tables]))[:-1],
+        widths=np.array([len(distances.levels) for distances in between]),
         tails=any(attribute.most > 1 for attribute in attributes),
         pivot=pivot,
-        firsts=tile_offsets(np.bincount(heads[pivot], minlength=len(between[pivot].ranks))),
-        ranks=between[pivot].ranks,
-        units=between[pivot].units,
+        firsts=offsets_from_lengths(np.bincount(heads[pivot], minlength=len(between[pivot].levels))),
+        ranks=between[pivot].levels,
+        units=between[pivot].level_units,
         shift=max(0, farthest.bit_length() - DISTANCE_BUCKETS.bit_length() + 1),
     )
 
@@ -193,8 +193,8 @@ def _units(kinds: Kinds, kind: Int32Array, slots: _Slots, owners: Int64Array, wo
     return Units(
         kind=kind,
         seat=np.empty(kind.size, np.int32),
-        firsts=tile_offsets(kinds.counts),
-        blocks=tile_offsets(sizes)[:-1],
+        firsts=offsets_from_lengths(kinds.counts),
+        blocks=offsets_from_lengths(sizes)[:-1],
         begins=slots.begins,
         owner=np.repeat(np.arange(changes.size), np.diff(changes, append=owners.size)),
         owned=np.append(changes, owners.size),
@@ -246,9 +246,9 @@ def _distances_at(attribute: _Attribute, place: int) -> Float64Array:
     units, indices = attribute.at(place)
     counts = np.bincount(indices, minlength=attribute.size)
     values = np.flatnonzero(counts)
-    ranks = attribute.levels.ranks if values.size == counts.size else attribute.levels.ranks[values][:, values]
+    levels = attribute.distances.levels if values.size == counts.size else attribute.distances.levels[values][:, values]
     sums = np.zeros(counts.size)
-    sums[values] = attribute.levels.units.astype(np.float64)[ranks] @ counts[values]
+    sums[values] = attribute.distances.level_units.astype(np.float64)[levels] @ counts[values]
     n = attribute.lengths.size
     result = np.full(n, float(UNIT * units.size))
     result[units] = sums[indices] + float(UNIT * (n - units.size))

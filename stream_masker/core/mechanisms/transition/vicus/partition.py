@@ -1,21 +1,22 @@
-"""Parts of similar values, by a genetic algorithm (2012: section 3.1, step 1).
+"""Division of values into parts of similar values, by a genetic algorithm (2012: section 3.1, step 1).
 
-The paper asks for parts that are similar within and dissimilar between, with a lower bound on their size, found by a
-genetic algorithm; it tells neither their number, nor fitness and operators. Chosen here:
+The paper requires parts with high similarity within and low similarity between them, and a lower bound on their size,
+found by a genetic algorithm. It specifies neither the number of parts nor fitness and operators. They are chosen here
+as follows:
 
-* Similarity between attributes is 0, so each attribute's values are parted by themselves, and the bound holds for the
-  parts of each attribute: a value has at least so many values of its own attribute in its part.
-* A given number of parts: fitness is Σ Sij over the pairs within parts, so that the cut is least, as the paper defines
-  it. An attribute with too few values for so many parts has as many as it can.
-* Any number of parts: the cut would be least for one. Fitness is Σ (Sij − S̄) over the pairs within parts, with S̄ the
-  mean of S over all pairs of different values: what is kept within and what is cut then sum to 0, so that the greatest
-  similarity within is the least between, and the number of parts follows.
-* A child takes each part of one parent as a whole, or not, with equal chance; the other values stay grouped as in the
-  other parent. Mutation moves single values. Then parts below the bound, or too many, are dissolved, each value into
-  the part that it is most similar to, and where there are too few, the values that fit worst make new ones; then values
-  move, parts merge, and values of parts at the bound change places, while that gains.
-* Parents are the better of two individuals each, drawn at random; a child replaces the worst individual if it is
-  better than that and unlike all of them.
+* The similarity between attributes is 0, so each attribute's values are divided separately, and the bound holds for the
+  parts of each attribute: a part has at least that many values of its own attribute.
+* If the number of parts is given, fitness is Σ Sij over the pairs within parts; this minimises the cut as the paper
+  defines it. An attribute with too few values has as many parts as possible.
+* If it is not given, the cut would be minimal for a single part. Fitness is then Σ (Sij − S̄) over the pairs within
+  parts, with S̄ the mean of S over all pairs of distinct values. The pairs within and between parts sum to 0, so the
+  largest similarity within parts is the smallest between them, and the number of parts follows.
+* A child inherits each part of one parent as a whole with probability 1/2; the other values stay grouped as in the
+  other parent. Mutation moves single values. Then parts that are too small or too many are dissolved, each value moving
+  to the most similar part; if there are too few parts, the values that fit worst form new ones. Finally values move,
+  parts merge, and values of parts at the bound are exchanged, as long as fitness increases.
+* Each parent is the better of two random individuals. A child replaces the worst individual if it is better than it and
+  differs from all others.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 
 GAIN = 1e-9
-"""What a step must gain at least, so that rounding alone moves nothing."""
+"""The smallest gain for which a step is taken, so that rounding alone moves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSearch:
-    """How parts are sought. part_size: the fewest values of a part; parts: how many, None for any number.
+    """The parameters of the search. Immutable.
 
-    population, generations: individuals, and how often as many children are made. seed: of the algorithm's own random
-    numbers, which protect nothing: equal seeds find equal parts.
+    * ``part_size``: the smallest size of a part. ``parts``: the number of parts, or None for any number.
+    * ``population``: the number of individuals. ``generations``: how often that many children are created.
+    * ``seed``: of the algorithm's random numbers, which protect nothing; equal seeds find equal parts.
     """
 
     part_size: int
@@ -46,29 +48,29 @@ class PartitionSearch:
     generations: int
     seed: int
 
-    def most_parts(self, values: int) -> int:
-        """The most parts of so many values, or how many if their number is given."""
+    def max_parts_of(self, values: int) -> int:
+        """Return the largest number of parts that this number of values allows."""
         possible = max(1, values // self.part_size)
         return possible if self.parts is None else min(self.parts, possible)
 
 
 def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64Array:
-    """(v,) int64: the part of each value, 0 … k − 1 in the order of their first values. ``similarity``: S, (v, v)."""
+    """(v,) int64: the part of each value, numbered from 0 by their first values. ``similarity``: S, (v, v) float64."""
     v = len(similarity)
-    most = search.most_parts(v)
-    if most == 1:
+    max_parts = search.max_parts_of(v)
+    if max_parts == 1:
         return np.zeros(v, np.int64)
     rng = np.random.Generator(np.random.PCG64(search.seed))
     fixed = search.parts is not None
-    rule = (similarity if fixed else excess(similarity), search.part_size, most, fixed)
-    people = [_random_individual(rng, rule) for _ in range(search.population)]
+    rule = _Rule(similarity if fixed else excess(similarity), search.part_size, max_parts, fixed)
+    individuals = [_random_individual(rng, rule) for _ in range(search.population)]
     for _ in range(search.population * search.generations):
-        _succeed(people, _offspring(rng, rule, people))
-    return canonical_partition(max(people, key=lambda person: person.fitness).labels)
+        _replace_worst(individuals, _offspring(rng, rule, individuals))
+    return canonical_partition(max(individuals, key=lambda individual: individual.fitness).labels)
 
 
 def excess(similarity: Float64Array) -> Float64Array:
-    """S − S̄, 0 on the diagonal."""
+    """Return S − S̄, with a diagonal of 0."""
     v = len(similarity)
     result: Float64Array = similarity - (similarity.sum() - similarity.trace()) / (v * (v - 1))
     np.fill_diagonal(result, 0.0)
@@ -76,7 +78,7 @@ def excess(similarity: Float64Array) -> Float64Array:
 
 
 def canonical_partition(labels: Int64Array) -> Int64Array:
-    """The same parts numbered in the order of their first values."""
+    """Return the same parts, numbered in the order of their first values."""
     _, firsts, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(firsts), np.int64)
     rank[np.argsort(firsts)] = np.arange(len(firsts))
@@ -85,48 +87,57 @@ def canonical_partition(labels: Int64Array) -> Int64Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Individual:
-    """An individual: the label of each value's part, and its fitness."""
+    """An individual of the population: the label of each value's part, and its fitness."""
 
     labels: Int64Array
     fitness: float
 
 
-_Rule = tuple[Float64Array, int, int, bool]
-"""The weights of pairs, the fewest values of a part, the most parts, and whether there must be so many."""
+class _Rule(NamedTuple):
+    """What parts are allowed, and what they gain.
+
+    * ``weights``: (v, v) float64, the weight of each pair of values within a part.
+    * ``min_size``: the smallest size of a part.
+    * ``max_parts``: the largest number of parts; ``fixed``: whether their number must be exactly that.
+    """
+
+    weights: Float64Array
+    min_size: int
+    max_parts: int
+    fixed: bool
 
 
 def _random_individual(rng: np.random.Generator, rule: _Rule) -> _Individual:
-    """A random number of random parts, improved."""
-    weights, _, most, _ = rule
-    parts = int(rng.integers(1, most + 1))
-    return _improved(rng, rule, rng.permutation(len(weights)) % parts)
+    """Return a random number of random parts, improved."""
+    parts = int(rng.integers(1, rule.max_parts + 1))
+    return _improved_individual(rng, rule, rng.permutation(len(rule.weights)) % parts)
 
 
-def _offspring(rng: np.random.Generator, rule: _Rule, people: list[_Individual]) -> _Individual:
-    mother, father = (_winner(rng, people) for _ in range(2))
+def _offspring(rng: np.random.Generator, rule: _Rule, individuals: list[_Individual]) -> _Individual:
+    mother, father = (_tournament_winner(rng, individuals) for _ in range(2))
     inherited = rng.random(len(mother.labels)) < 0.5
     labels = np.where(inherited[mother.labels], mother.labels, len(mother.labels) + father.labels)
     moved = rng.random(len(labels)) < 1.0 / len(labels)
     labels[moved] = rng.choice(labels, int(moved.sum()))
-    return _improved(rng, rule, labels)
+    return _improved_individual(rng, rule, labels)
 
 
-def _winner(rng: np.random.Generator, people: list[_Individual]) -> _Individual:
-    i, j = (int(k) for k in rng.integers(0, len(people), 2))
-    return people[j] if people[j].fitness > people[i].fitness else people[i]
+def _tournament_winner(rng: np.random.Generator, individuals: list[_Individual]) -> _Individual:
+    i, j = (int(k) for k in rng.integers(0, len(individuals), 2))
+    return individuals[j] if individuals[j].fitness > individuals[i].fitness else individuals[i]
 
 
-def _improved(rng: np.random.Generator, rule: _Rule, labels: Int64Array) -> _Individual:
+def _improved_individual(rng: np.random.Generator, rule: _Rule, labels: Int64Array) -> _Individual:
     labels = canonical_partition(labels)
     fitness = improve(*rule, labels, rng.permutation(len(labels)))
     return _Individual(canonical_partition(labels), float(fitness))
 
 
-def _succeed(people: list[_Individual], child: _Individual) -> None:
-    worst = min(range(len(people)), key=lambda k: people[k].fitness)
-    better = child.fitness > people[worst].fitness + GAIN
-    if better and not any(np.array_equal(child.labels, person.labels) for person in people):
-        people[worst] = child
+def _replace_worst(individuals: list[_Individual], child: _Individual) -> None:
+    worst = min(range(len(individuals)), key=lambda k: individuals[k].fitness)
+    better = child.fitness > individuals[worst].fitness + GAIN
+    if better and not any(np.array_equal(child.labels, other.labels) for other in individuals):
+        individuals[worst] = child
 
 
 class PartitionState(NamedTuple):

@@ -1,26 +1,44 @@
-"""Compiled reading of RF2 files: rows and columns, numbers and language codes."""
+"""Compiled parsing of RF2 files: rows and columns, numbers and language codes."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from stream_masker.core.dtypes import Int64Array, Int64Matrix, UInt8Array
 from stream_masker.core.kernels.jit import int64, kernel
 
-SKIPPED, FLAG, NUMBER, TEXT, LANGUAGE = range(5)
-"""What a column holds."""
+SKIPPED_COLUMN, FLAG_COLUMN, NUMBER_COLUMN, TEXT_COLUMN, LANGUAGE_COLUMN = range(5)
+"""The kinds of columns; ``SKIPPED_COLUMN`` columns are not read."""
 
 FINE, TOO_FEW, TOO_MANY, MALFORMED = range(4)
-"""What is wrong with a line: nothing, too few columns, too many, or a value that its column cannot hold."""
+"""The problems of a line: none, too few columns, too many columns, or a value that does not match its column."""
 
 TAB = 9
 NEWLINE = 10
 RETURN = 13
 
 
+class TokenisedRows(NamedTuple):
+    """The wanted columns of a file, and its first problem.
+
+    values: (kept columns, lines) int64: flags, numbers and packed languages, in the order of the columns.
+    starts, ends: (lines,) int64, the slices of the text column; empty without one.
+    row, column, problem: where the first problem is, and its kind; ``FINE`` if there is none.
+    """
+
+    values: Int64Matrix
+    starts: Int64Array
+    ends: Int64Array
+    row: int
+    column: int
+    problem: int
+
+
 @kernel
 def count_lines(data: UInt8Array, start: int) -> int:
-    """The lines from ``start`` on, one without an end included."""
+    """The number of lines from ``start`` on. The last line may lack its end."""
     lines = 0
     for i in range(start, data.size):
         lines += data[i] == NEWLINE
@@ -29,7 +47,7 @@ def count_lines(data: UInt8Array, start: int) -> int:
 
 @kernel
 def decimal(data: UInt8Array, start: int, end: int) -> int:
-    """The decimal number in ``data[start:end]``, -1 where it is none or has more than 18 digits."""
+    """The decimal number in ``data[start:end]``; -1 if it is not one, or has more than 18 digits."""
     if end <= start or end - start > 18:
         return -1
     value = int64(0)
@@ -43,7 +61,7 @@ def decimal(data: UInt8Array, start: int, end: int) -> int:
 
 @kernel
 def language(data: UInt8Array, start: int, end: int) -> int:
-    """Up to eight ASCII characters in small letters as one number (the first has most weight), -1 for others."""
+    """Two to eight ASCII characters, in lower case, packed into one integer (big-endian); -1 for anything else."""
     if end - start < 2 or end - start > 8:
         return -1
     value = int64(0)
@@ -56,16 +74,13 @@ def language(data: UInt8Array, start: int, end: int) -> int:
 
 
 @kernel
-def tokenise(
-    data: UInt8Array, start: int, roles: Int64Array, lines: int
-) -> tuple[Int64Matrix, Int64Array, Int64Array, int, int, int]:
-    """Splits ``data[start:]`` into rows of ``roles.size`` columns.
+def tokenise(data: UInt8Array, start: int, roles: Int64Array, lines: int) -> TokenisedRows:
+    """Split ``data[start:]`` into rows of ``roles.size`` columns, up to the first problem.
 
-    Returns flags, numbers and languages (kept columns, lines), starts and ends of texts (lines,), and the row, the
-    column and the kind of the first problem.
+    ``roles``: the kind of each column. ``lines``: from ``count_lines``.
     """
-    values = np.empty((np.sum((roles != SKIPPED) & (roles != TEXT)), lines), np.int64)
-    texts = lines if np.any(roles == TEXT) else 0
+    values = np.empty((np.sum((roles != SKIPPED_COLUMN) & (roles != TEXT_COLUMN)), lines), np.int64)
+    texts = lines if np.any(roles == TEXT_COLUMN) else 0
     starts, ends = np.empty(texts, np.int64), np.empty(texts, np.int64)
     row = column = kept = 0
     begin = start
@@ -76,28 +91,28 @@ def tokenise(
         if i == data.size and begin == i and column == 0:
             break
         if ends_line != (column == roles.size - 1):
-            return values, starts, ends, row, column + 1, TOO_FEW if ends_line else TOO_MANY
+            return TokenisedRows(values, starts, ends, row, column + 1, TOO_FEW if ends_line else TOO_MANY)
         end = i - 1 if ends_line and i > begin and data[i - 1] == RETURN else i
         role = roles[column]
-        if role == TEXT:
+        if role == TEXT_COLUMN:
             starts[row], ends[row] = begin, end
-        elif role != SKIPPED:
-            value = language(data, begin, end) if role == LANGUAGE else decimal(data, begin, end)
+        elif role != SKIPPED_COLUMN:
+            value = language(data, begin, end) if role == LANGUAGE_COLUMN else decimal(data, begin, end)
             values[kept, row] = value
-            if value < 0 or (role == FLAG and value > 1):
-                return values, starts, ends, row, column, MALFORMED
+            if value < 0 or (role == FLAG_COLUMN and value > 1):
+                return TokenisedRows(values, starts, ends, row, column, MALFORMED)
             kept += 1
         column += 1
         begin = i + 1
         if ends_line:
             row += 1
             column = kept = 0
-    return values, starts, ends, row, column, FINE
+    return TokenisedRows(values, starts, ends, row, column, FINE)
 
 
 @kernel
 def gather_rows(data: UInt8Array, starts: Int64Array, offsets: Int64Array) -> UInt8Array:
-    """(b,) uint8: pieces of ``data`` from these starts on, copied to these offsets."""
+    """(b,) uint8: copy slices of ``data`` that begin at ``starts``, so that they begin at ``offsets``."""
     copy = np.empty(offsets[-1], np.uint8)
     for k in range(starts.size):
         size = offsets[k + 1] - offsets[k]

@@ -1,23 +1,18 @@
-"""SNOMED CT in its release format 2: the snapshots of concepts, descriptions and relationships."""
+"""A SNOMED CT release as a draft: active concepts, active is-a relationships and active descriptions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.ontology import links
-from stream_masker.core.ontology.formats.rf2.table import ColumnKind, File, read_table
+from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.ontology.draft import IndexedDraft
+from stream_masker.core.ontology.formats.rf2.table import ColumnKind, ReleaseFile, read_table
 from stream_masker.core.ontology.formats.rf2.terms import labels_and_synonyms, read_terms
-from stream_masker.core.ontology.names import Synonyms
-from stream_masker.core.ontology.ontology import Ontology
-from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import (
     DuplicateConceptError,
     EmptyOntologyError,
@@ -25,97 +20,105 @@ from stream_masker.errors import (
     OntologyError,
     SeveralRootsError,
     UnknownParentError,
+    error_location,
 )
 
 SNOMED_ROOT: Final = 138875005
 IS_A_TYPE: Final = 116680003
 
-CONCEPT: Final = "id effectiveTime active moduleId definitionStatusId"
-RELATIONSHIP: Final = (
+CONCEPT_HEADER: Final = "id effectiveTime active moduleId definitionStatusId"
+RELATIONSHIP_HEADER: Final = (
     "id effectiveTime active moduleId sourceId destinationId relationshipGroup typeId characteristicTypeId modifierId"
 )
-LINKED: Final[Mapping[str, ColumnKind]] = {
+RELATIONSHIP_COLUMNS: Final[Mapping[str, ColumnKind]] = {
     "active": "flag",
     "sourceId": "number",
     "destinationId": "number",
     "typeId": "number",
 }
 
+INACTIVE: Final = -1
+ABSENT_CONCEPT: Final = -2
+
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The snapshot files of a release; of each kind one or several (an extension beside its base, other languages)."""
+    """The snapshot files of a release.
 
-    concepts: Sequence[File]
-    descriptions: Sequence[File]
-    relationships: Sequence[File]
+    There are several files of a kind if a folder holds an extension and its base, or a description file per language.
+    """
+
+    concepts: Sequence[ReleaseFile]
+    descriptions: Sequence[ReleaseFile]
+    relationships: Sequence[ReleaseFile]
 
 
 @dataclass(frozen=True, slots=True)
 class ConceptRows:
-    """All concepts, active or not: ids (c,) int64, ascending; numbers (c,) int64 among the active ones, else -1."""
+    """All concepts of a release, active or not.
+
+    ids: (c,) int64, ascending. indices: (c,) int64, the index among the active concepts, or ``INACTIVE``.
+    """
 
     ids: Int64Array
-    numbers: Int64Array
+    indices: Int64Array
 
     @property
     def active(self) -> Int64Array:
-        """The active concepts' ids."""
-        return self.ids[self.numbers >= 0]
+        """The ids of the active concepts, ascending."""
+        return self.ids[self.indices >= 0]
 
-    def number(self, ids: Int64Array) -> Int64Array:
-        """(n,) int64 of n ids; -1 for inactive concepts, -2 for those that are not there."""
-        place = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
-        return np.where(self.ids[place] == ids, self.numbers[place], -2)
+    def index(self, ids: Int64Array) -> Int64Array:
+        """(n,) int64: the index of each concept among the active ones, ``INACTIVE`` or ``ABSENT_CONCEPT``."""
+        row = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
+        return np.where(self.ids[row] == ids, self.indices[row], ABSENT_CONCEPT)
 
 
-def parse_release(release: Release) -> Ontology:
-    """The active concepts of a release, linked by its active is-a relationships, with its active descriptions.
+def read_release(release: Release) -> IndexedDraft:
+    """Read the active concepts of a release, with their active is-a relationships and descriptions.
 
-    Every active is-a relationship of an active concept must lead to an active one, the links must be acyclic, and
-    only the root (138875005, where it is there) may be without. Those of inactive concepts are left out; one that
-    stands there several times counts once. Labels and synonyms: ``labels_and_synonyms``.
+    The parent of an active is-a relationship must be an active concept, unless the child is inactive: relationships of
+    inactive concepts are ignored. A relationship that occurs several times counts once. If the release contains the
+    SNOMED CT root (138875005), every other concept must have a parent. ``labels_and_synonyms`` describes the choice of
+    labels.
 
-    Raises OntologyError, or the subclass that says what is wrong, which names the file and where it helps the line.
+    Raises OntologyError or one of its subclasses; messages name the file and, where possible, the line.
     """
     concepts = _read_concepts(release.concepts)
     children, parents = _read_links(concepts, release.relationships)
-    ids = Texts.of(map(str, concepts.active.tolist()))
-    with _naming(release.relationships):
+    with error_location(_names(release.relationships)):
         _check_roots(concepts.active, children)
-        order, offsets, above = links.arranged(ids, children, parents)
-    terms = read_terms(concepts.number, release.descriptions)
-    labels, rows, synonyms = labels_and_synonyms(terms, order)
-    taxonomy = Taxonomy(ids.take(order), labels, offsets, above)
-    return Ontology(taxonomy, Synonyms(taxonomy, rows, synonyms))
+    terms = read_terms(concepts.index, release.descriptions)
+    labels, synonym_offsets, synonyms = labels_and_synonyms(terms, concepts.active.size)
+    ids = TextTable.of(map(str, concepts.active.tolist()))
+    return IndexedDraft(ids, labels, children, parents, synonym_offsets, synonyms)
 
 
-@contextmanager
-def _naming(files: Sequence[File]) -> Iterator[None]:
-    try:
-        yield
-    except OntologyError as error:
-        error.args = (f"{', '.join(file.name for file in files)}: {error}",)
-        raise
+def _names(files: Sequence[ReleaseFile]) -> str:
+    return ", ".join(file.name for file in files)
 
 
-def _read_concepts(files: Sequence[File]) -> ConceptRows:
-    tables = [read_table(file, CONCEPT, {"id": "number", "active": "flag"}) for file in files]
+def _read_concepts(files: Sequence[ReleaseFile]) -> ConceptRows:
+    tables = [read_table(file, CONCEPT_HEADER, {"id": "number", "active": "flag"}) for file in files]
     ids, active = (np.concatenate([table.values[name] for table in tables]) for name in ("id", "active"))
     order = np.argsort(ids, kind="stable")
     ids, active = ids[order], active[order]
-    with _naming(files):
-        twice = np.unique(ids[1:][ids[1:] == ids[:-1]])
-        if twice.size:
-            message = "these concepts have several rows, as in files that are no snapshots or of several releases"
-            raise DuplicateConceptError(message, culprits=map(str, twice))
-        if not active.any():
-            raise EmptyOntologyError("there is no active concept")
-    return ConceptRows(ids, np.where(active == 1, np.cumsum(active) - 1, -1))
+    with error_location(_names(files)):
+        _check_concepts(ids, active)
+    return ConceptRows(ids, np.where(active == 1, np.cumsum(active) - 1, INACTIVE))
 
 
-def _read_links(concepts: ConceptRows, files: Sequence[File]) -> tuple[Int64Array, Int64Array]:
-    """The numbers of child and parent of every is-a link, each once."""
+def _check_concepts(ids: Int64Array, active: Int64Array) -> None:
+    repeated = np.unique(ids[1:][ids[1:] == ids[:-1]])
+    if repeated.size:
+        message = "these concepts have several rows: the files are not snapshots, or belong to several releases"
+        raise DuplicateConceptError(message, culprits=map(str, repeated))
+    if not active.any():
+        raise EmptyOntologyError("there is no active concept")
+
+
+def _read_links(concepts: ConceptRows, files: Sequence[ReleaseFile]) -> tuple[Int64Array, Int64Array]:
+    """The indices of child and parent of each is-a link, without repetitions."""
     pairs = [_links(concepts, file) for file in files]
     children, parents = (np.concatenate(column) for column in zip(*pairs, strict=True))
     m = concepts.active.size
@@ -123,30 +126,30 @@ def _read_links(concepts: ConceptRows, files: Sequence[File]) -> tuple[Int64Arra
     return unique // m, unique % m
 
 
-def _links(concepts: ConceptRows, file: File) -> tuple[Int64Array, Int64Array]:
-    values = read_table(file, RELATIONSHIP, LINKED).values
+def _links(concepts: ConceptRows, file: ReleaseFile) -> tuple[Int64Array, Int64Array]:
+    values = read_table(file, RELATIONSHIP_HEADER, RELATIONSHIP_COLUMNS).values
     rows = np.flatnonzero((values["active"] == 1) & (values["typeId"] == IS_A_TYPE))
     sources, destinations = values["sourceId"][rows], values["destinationId"][rows]
-    children, parents = concepts.number(sources), concepts.number(destinations)
-    unknown = "an active is-a row names a concept that no concept file holds"
-    _refuse(UnknownParentError, unknown, file, rows, children == -2, sources)
-    _refuse(UnknownParentError, unknown, file, rows, parents == -2, destinations)
+    children, parents = concepts.index(sources), concepts.index(destinations)
+    absent = "an active is-a row names a concept that no concept file holds"
+    _refuse(UnknownParentError, absent, file, rows, children == ABSENT_CONCEPT, sources)
+    _refuse(UnknownParentError, absent, file, rows, parents == ABSENT_CONCEPT, destinations)
     inactive = "an active is-a row leads to an inactive concept"
-    _refuse(InactiveParentError, inactive, file, rows, (children >= 0) & (parents == -1), destinations)
+    _refuse(InactiveParentError, inactive, file, rows, (children >= 0) & (parents == INACTIVE), destinations)
     return children[children >= 0], parents[children >= 0]
 
 
 def _refuse(
-    error: type[OntologyError], what: str, file: File, rows: Int64Array, bad: NDArray[np.bool_], ids: Int64Array
+    error: type[OntologyError], message: str, file: ReleaseFile, rows: Int64Array, bad: BoolArray, ids: Int64Array
 ) -> None:
-    """Raises the error where any row is bad, with the first one's line and every id to blame."""
+    """Raise the error if any row is bad. The message names the first such line; the culprits are the ids of all."""
     if bad.any():
         line = rows[np.argmax(bad)] + 2
-        raise error(f"{file.name}: line {line}: {what}", culprits=map(str, np.unique(ids[bad])))
+        raise error(f"{file.name}: line {line}: {message}", culprits=map(str, np.unique(ids[bad])))
 
 
 def _check_roots(ids: Int64Array, children: Int64Array) -> None:
-    tops = np.delete(ids, children)
-    if tops.size > 1 and SNOMED_ROOT in tops:
+    roots = np.delete(ids, children)
+    if roots.size > 1 and SNOMED_ROOT in roots:
         message = f"these active concepts have no active is-a row, which only the root {SNOMED_ROOT} may lack"
-        raise SeveralRootsError(message, culprits=map(str, tops[tops != SNOMED_ROOT]))
+        raise SeveralRootsError(message, culprits=map(str, roots[roots != SNOMED_ROOT]))

@@ -1,4 +1,4 @@
-"""Descriptions of SNOMED CT concepts: labels and synonyms."""
+"""Labels and synonyms of SNOMED CT concepts, from the description files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.ontology.arrays import offsets_from_lengths
-from stream_masker.core.ontology.formats.rf2.table import ColumnKind, File, RowTable, packed_names, read_table
-from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.ontology.formats.rf2.table import ColumnKind, ReleaseFile, RowTable, pack_language, read_table
+from stream_masker.core.ontology.text_table import TextTable
 
 FULLY_SPECIFIED_NAME: Final = 900000000000003001
 SYNONYM: Final = 900000000000013009
-ENGLISH: Final = packed_names("en")
+ENGLISH: Final = pack_language("en")
 
-DESCRIPTION: Final = "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId"
-WANTED: Final[Mapping[str, ColumnKind]] = {
+DESCRIPTION_HEADER: Final = "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId"
+DESCRIPTION_COLUMNS: Final[Mapping[str, ColumnKind]] = {
     "id": "number",
     "active": "flag",
     "conceptId": "number",
@@ -31,21 +30,22 @@ WANTED: Final[Mapping[str, ColumnKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """n active descriptions of active concepts: the concept's number, what kind it is, language and id, each (n,).
+    """n active descriptions of active concepts.
 
-    languages: 0 for English, else the packed code.
+    concepts: (n,) the index of the concept. synonym: (n,) whether the description is a synonym; otherwise it is a fully
+    specified name. languages: (n,) 0 for English, otherwise the packed code. ids: (n,) of the descriptions.
     """
 
     concepts: Int64Array
-    synonym: NDArray[np.bool_]
+    synonym: BoolArray
     languages: Int64Array
     ids: Int64Array
-    texts: Texts
+    texts: TextTable
 
 
-def read_terms(number: Callable[[Int64Array], Int64Array], files: Sequence[File]) -> Terms:
-    """The names (fully specified ones and synonyms) in description files. ``number``: ``Concepts.number``."""
-    parts = [_terms(number, file) for file in files]
+def read_terms(index: Callable[[Int64Array], Int64Array], files: Sequence[ReleaseFile]) -> Terms:
+    """Read the fully specified names and the synonyms from description files. ``index``: ``ConceptRows.index``."""
+    parts = [_terms(index, file) for file in files]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in TERM_COLUMNS}
     return Terms(**columns, texts=_joined([part.texts for part in parts]))
 
@@ -53,19 +53,19 @@ def read_terms(number: Callable[[Int64Array], Int64Array], files: Sequence[File]
 TERM_COLUMNS: Final = tuple(field.name for field in fields(Terms) if field.name != "texts")
 
 
-def _joined(tables: Sequence[Texts]) -> Texts:
+def _joined(tables: Sequence[TextTable]) -> TextTable:
     shifts = offsets_from_lengths(np.array([table.blob.size for table in tables]))
     starts, ends = (
         np.concatenate([getattr(table, side) + shift for table, shift in zip(tables, shifts, strict=False)])
         for side in ("starts", "ends")
     )
-    return Texts(np.concatenate([table.blob for table in tables]), starts, ends)
+    return TextTable(np.concatenate([table.blob for table in tables]), starts, ends)
 
 
-def _terms(number: Callable[[Int64Array], Int64Array], file: File) -> Terms:
-    table = read_table(file, DESCRIPTION, WANTED)
+def _terms(index: Callable[[Int64Array], Int64Array], file: ReleaseFile) -> Terms:
+    table = read_table(file, DESCRIPTION_HEADER, DESCRIPTION_COLUMNS)
     values = table.values
-    concepts, kind = number(values["conceptId"]), values["typeId"]
+    concepts, kind = index(values["conceptId"]), values["typeId"]
     names = (kind == FULLY_SPECIFIED_NAME) | (kind == SYNONYM)
     rows = np.flatnonzero((values["active"] == 1) & (concepts >= 0) & names)
     language = values["languageCode"][rows]
@@ -78,39 +78,35 @@ def _terms(number: Callable[[Int64Array], Int64Array], file: File) -> Terms:
     )
 
 
-def _is_english(languages: Int64Array) -> NDArray[np.bool_]:
-    """``en``, also with a region (``en-GB``)."""
+def _is_english(languages: Int64Array) -> BoolArray:
+    """Whether each packed code is ``en``, with or without a region (``en-GB``)."""
     third = languages >> 40 & 0xFF
     return np.asarray((languages >> 48 == ENGLISH >> 48) & ((third == 0) | (third == ord("-"))))
 
 
-def _texts(table: RowTable, rows: Int64Array) -> Texts:
+def _texts(table: RowTable, rows: Int64Array) -> TextTable:
     blob, offsets = table.texts(rows)
-    return Texts(blob, offsets[:-1], offsets[1:])
+    return TextTable(blob, offsets[:-1], offsets[1:])
 
 
-def labels_and_synonyms(terms: Terms, order: Int64Array) -> tuple[Texts, Int64Array, Texts]:
-    """Names by position; ``order``: the number of the concept at each position.
+def labels_and_synonyms(terms: Terms, concepts: int) -> tuple[TextTable, Int64Array, TextTable]:
+    """Choose the label and the synonyms of each of m concepts.
 
-    Labels (m,): the fully specified name, which is unique, in English where there is one; then the first synonym, then
-    nothing. (Which synonym is preferred is said in language reference sets, which are not read.) Synonyms, one
-    concept's after another's with (m + 1,) where each starts: those that are no label, of every language, English
-    first, then by language and id.
+    Labels (m,): the fully specified name, the English one if there are several languages; otherwise the first synonym;
+    otherwise empty. (Language reference sets, which mark preferred synonyms, are not read.) Synonyms, as compressed
+    rows (offsets and texts): every other synonym, English first, then by language and id.
     """
-    m = order.size
-    position = np.empty(m, np.int64)
-    position[order] = np.arange(m)
-    owners = position[terms.concepts]
-    by_owner = np.lexsort((terms.ids, terms.languages, terms.synonym, owners))
-    owners = owners[by_owner]
+    by_concept = np.lexsort((terms.ids, terms.languages, terms.synonym, terms.concepts))
+    owners = terms.concepts[by_concept]
     first = np.diff(owners, prepend=-1) > 0
-    synonym = ~first & terms.synonym[by_owner]
-    labels = _spread(terms.texts, owners[first], by_owner[first], m)
-    return labels, offsets_from_lengths(np.bincount(owners[synonym], minlength=m)), terms.texts.take(by_owner[synonym])
+    synonym = ~first & terms.synonym[by_concept]
+    labels = _scattered(terms.texts, by_concept[first], owners[first], concepts)
+    offsets = offsets_from_lengths(np.bincount(owners[synonym], minlength=concepts))
+    return labels, offsets, terms.texts.take(by_concept[synonym])
 
 
-def _spread(texts: Texts, positions: Int64Array, indices: Int64Array, size: int) -> Texts:
-    """A table in which these positions have these texts, and all others none."""
+def _scattered(texts: TextTable, indices: Int64Array, targets: Int64Array, size: int) -> TextTable:
+    """A table of ``size`` texts: those at ``indices`` are placed at ``targets``, and all others are empty."""
     starts, ends = np.zeros((2, size), np.int64)
-    starts[positions], ends[positions] = texts.starts[indices], texts.ends[indices]
-    return Texts(texts.blob, starts, ends)
+    starts[targets], ends[targets] = texts.starts[indices], texts.ends[indices]
+    return TextTable(texts.blob, starts, ends)

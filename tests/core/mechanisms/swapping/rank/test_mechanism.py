@@ -1,4 +1,4 @@
-"""Rank swapping as a mechanism: what it keeps, whom it swaps, and what it refuses."""
+"""Rank swapping and its baselines as mechanisms: what they preserve, whom they swap, and their errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stream_masker.errors import ParameterError
 
 SEED = b"sixteen bytes of it"
 
-KINDS = {
+VARIANTS = {
     "algorithm 1": lambda taus, **more: RankSwapping(taus, intervals="fixed", seed=SEED, **more),
     "algorithm 2": lambda taus, **more: RankSwapping(taus, seed=SEED, **more),
     "algorithm 3": lambda taus, **more: RankSwapping(taus, multivariate=True, seed=SEED, **more),
@@ -40,12 +40,12 @@ def tau():
     return Ontology.from_edges(links).taxonomy()
 
 
-@pytest.fixture(params=sorted(KINDS))
+@pytest.fixture(params=sorted(VARIANTS))
 def kind(request):
-    return KINDS[request.param]
+    return VARIANTS[request.param]
 
 
-def ready(mechanism, records):
+def calibrated(mechanism, records):
     mechanism.learn_many(records)
     mechanism.calibrate()
     return mechanism
@@ -66,7 +66,7 @@ def two_scalars(tau, n, seed=0):
 
 @st.composite
 def groups(draw):
-    """A taxonomy, and records of a scalar and an array, any of them absent."""
+    """A taxonomy, and records of a scalar and an array, some absent."""
     tau = draw(taxonomies(most=12))
     values = st.integers(0, len(tau) - 1)
     scalars = draw(st.lists(values | st.just(ABSENT), min_size=6, max_size=20))
@@ -79,72 +79,74 @@ def groups(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(groups(), st.sampled_from(sorted(KINDS)), st.integers(1, 3))
+@given(groups(), st.sampled_from(sorted(VARIANTS)), st.integers(1, 3))
 def test_every_attribute_keeps_its_values_exactly(group, name, k):
     tau, batch = group
-    mechanism = KINDS[name]({"a": tau, "b": tau}, k=k)
-    ready(mechanism, [{"a": tau.ids[0], "b": [tau.ids[1]]}])
-    done = masked(mechanism, batch)
-    for before, after, d in zip(batch.columns, done.columns, mechanism.distances, strict=True):
+    mechanism = VARIANTS[name]({"a": tau, "b": tau}, k=k)
+    calibrated(mechanism, [{"a": tau.ids[0], "b": [tau.ids[1]]}])
+    masked_batch = masked(mechanism, batch)
+    for before, after, d in zip(batch.columns, masked_batch.columns, mechanism.distances, strict=True):
         np.testing.assert_array_equal(np.sort(before.codes), np.sort(after.codes))
         np.testing.assert_array_equal(before.codes < 0, after.codes < 0)
-        there = before.codes >= 0
-        assert semantic_mean(after.codes[there], d) == semantic_mean(before.codes[there], d)
-        assert distance_variance(after.codes[there], d) == distance_variance(before.codes[there], d)
-    assert done.columns[1].offsets is batch.columns[1].offsets
+        present = before.codes >= 0
+        assert semantic_mean(after.codes[present], d) == semantic_mean(before.codes[present], d)
+        assert distance_variance(after.codes[present], d) == distance_variance(before.codes[present], d)
+    assert masked_batch.columns[1].offsets is batch.columns[1].offsets
 
 
 @settings(max_examples=60, deadline=None)
-@given(groups(), st.sampled_from(sorted(KINDS)))
+@given(groups(), st.sampled_from(sorted(VARIANTS)))
 def test_no_element_swaps_within_its_own_record(group, name):
     tau, batch = group
     ids = np.arange(batch.columns[1].codes.size, dtype=np.int32)
     flat = Ontology.from_edges([(f"v{i}", "root") for i in range(ids.size)]).taxonomy()
     elements = flat.encode([f"v{i}" for i in ids])
-    mechanism = ready(KINDS[name]({"a": tau, "b": flat}, k=1), [{"a": tau.ids[0], "b": ["v0"]}])
-    done = masked(mechanism, Batch(batch.size, (batch.columns[0], Column(elements, batch.columns[1].offsets))))
+    mechanism = calibrated(VARIANTS[name]({"a": tau, "b": flat}, k=1), [{"a": tau.ids[0], "b": ["v0"]}])
+    masked_batch = masked(mechanism, Batch(batch.size, (batch.columns[0], Column(elements, batch.columns[1].offsets))))
     owners = np.repeat(np.arange(batch.size), np.diff(batch.columns[1].offsets))
     owner_of = dict(zip(elements.tolist(), owners.tolist(), strict=True))
-    moved = done.columns[1].codes != elements
-    assert all(owner_of[c] != o for c, o in zip(done.columns[1].codes[moved].tolist(), owners[moved], strict=True))
-    assert done.tallies[1].truncated == np.count_nonzero(~moved)
+    moved = masked_batch.columns[1].codes != elements
+    assert all(
+        owner_of[c] != o for c, o in zip(masked_batch.columns[1].codes[moved].tolist(), owners[moved], strict=True)
+    )
+    assert masked_batch.tallies[1].truncated == np.count_nonzero(~moved)
 
 
-def test_places_of_arrays_are_attributes_of_their_own_for_algorithm_3(tau):
+def test_array_elements_are_separate_attributes_in_algorithm_3(tau):
     rng = np.random.default_rng(4)
     records = [
         {"a": str(rng.choice(tau.ids)), "b": rng.choice(tau.ids, rng.integers(1, 4)).tolist()} for _ in range(60)
     ]
-    mechanism = ready(KINDS["algorithm 3"]({"a": tau, "b": tau}, k=8), records)
-    done = mechanism.mask_many(records, keys=[b"%d" % i for i in range(60)])
+    mechanism = calibrated(VARIANTS["algorithm 3"]({"a": tau, "b": tau}, k=8), records)
+    masked_batch = mechanism.mask_many(records, keys=[b"%d" % i for i in range(60)])
     for place in range(3):
-        before, after = ([r["b"][place] for r in rows if len(r["b"]) > place] for rows in (records, done))
+        before, after = ([r["b"][place] for r in rows if len(r["b"]) > place] for rows in (records, masked_batch))
         assert Counter(before) == Counter(after)
         assert before != after
 
 
-def test_elements_at_places_that_few_records_have_swap_all_the_same(tau):
+def test_elements_at_rare_array_indices_are_swapped(tau):
     ids = tau.ids
     records = [{"a": ids[i], "b": [ids[i], ids[i + 20]]} for i in range(20)]
     records[4]["b"] = list(ids[40:50])
-    mechanism = ready(KINDS["algorithm 3"]({"a": tau, "b": tau}, k=8), records)
-    done = mechanism.mask_batch(mechanism.encode(records), keys(20))
-    masked_lists = mechanism.decode(mechanism.encode(records), done)
+    mechanism = calibrated(VARIANTS["algorithm 3"]({"a": tau, "b": tau}, k=8), records)
+    masked_batch = mechanism.mask_batch(mechanism.encode(records), keys(20))
+    masked_lists = mechanism.decode(mechanism.encode(records), masked_batch)
     moved = set(masked_lists[4]["b"]) - set(records[4]["b"])
-    assert len(moved) >= 10 - done.tallies[1].truncated
+    assert len(moved) >= 10 - masked_batch.tallies[1].truncated
     assert len(moved) >= 6
 
 
 @pytest.mark.parametrize("name", ["algorithm 2", "algorithm 3"])
-def test_very_many_distinct_values_swap_in_parts(name, tau, monkeypatch):
+def test_many_distinct_values_swap_in_parts(name, tau, monkeypatch):
     rng = np.random.default_rng(6)
     records = [
         {"a": str(rng.choice(tau.ids)), "b": rng.choice(tau.ids, rng.integers(0, 20)).tolist()} for _ in range(150)
     ]
-    mechanism = ready(KINDS[name]({"a": tau, "b": tau}, k=40), records)
+    mechanism = calibrated(VARIANTS[name]({"a": tau, "b": tau}, k=40), records)
     batch = mechanism.encode(records)
     whole = mechanism.mask_batch(batch, keys(150))
-    monkeypatch.setattr(rank_swapping_records, "MOST_DISTINCT", 12)
+    monkeypatch.setattr(rank_swapping_records, "MAX_DISTINCT", 12)
     parts = mechanism.mask_batch(batch, keys(150))
     for before, once, after, tally in zip(batch.columns, whole.columns, parts.columns, parts.tallies, strict=True):
         assert (once.codes != after.codes).any()
@@ -153,30 +155,30 @@ def test_very_many_distinct_values_swap_in_parts(name, tau, monkeypatch):
         assert (before.codes != after.codes).sum() > 0.3 * tally.values
 
 
-def test_parts_hold_values_that_follow_each_other(tau, monkeypatch):
-    monkeypatch.setattr(rank_swapping_records, "MOST_DISTINCT", 20)
+def test_parts_contain_consecutive_values(tau, monkeypatch):
+    monkeypatch.setattr(rank_swapping_records, "MAX_DISTINCT", 20)
     codes = np.repeat(np.arange(60, dtype=np.int32), 3)
-    mechanism = ready(KINDS["algorithm 2"]({"a": tau}, k=100), two_scalars(tau, 5))
+    mechanism = calibrated(VARIANTS["algorithm 2"]({"a": tau}, k=100), two_scalars(tau, 5))
     after = mechanism.mask_batch(Batch(180, (Column(codes),)), keys(180)).columns[0].codes
     np.testing.assert_array_equal(codes // 20, after // 20)
     assert (after != codes).sum() > 100
 
 
-def test_a_group_is_masked_by_its_own_records_and_keys_alone(kind, tau):
+def test_masks_depend_only_on_the_groups_records_and_keys(kind, tau):
     records = two_scalars(tau, 40)
-    first = ready(kind({"a": tau, "b": tau}), records)
-    second = ready(kind({"a": tau, "b": tau}), records[:13])
+    first = calibrated(kind({"a": tau, "b": tau}), records)
+    second = calibrated(kind({"a": tau, "b": tau}), records[:13])
     names = [b"%d" % i for i in range(40)]
     assert first.mask_many(records, keys=names) == second.mask_many(records, keys=names)
     assert first.mask_many(records, keys=names) != first.mask_many(records, keys=names[::-1])
 
 
 @pytest.mark.parametrize("name", ["algorithm 1", "distributional"])
-def test_ranks_of_swapped_values_differ_by_k_at_most(name, tau):
+def test_ranks_of_swapped_values_differ_by_at_most_k(name, tau):
     rng = np.random.default_rng(1)
     codes = (rng.random(200) ** 2 * len(tau)).astype(np.int32)
     batch = Batch(codes.size, (Column(codes), Column(codes)))
-    mechanism = ready(KINDS[name]({"a": tau, "b": tau}, k=3), two_scalars(tau, 5))
+    mechanism = calibrated(VARIANTS[name]({"a": tau, "b": tau}, k=3), two_scalars(tau, 5))
     values, counts = np.unique(codes, return_counts=True)
     sums = WuPalmer(tau).between(values, codes).sum(axis=1)
     scores = (WuPalmer(tau).to_all(int(values[sums.argmax()])) if name == "algorithm 1" else np.zeros(len(tau))).copy()
@@ -190,77 +192,77 @@ def test_ranks_of_swapped_values_differ_by_k_at_most(name, tau):
     assert (after != codes).any()
 
 
-def test_data_swapping_takes_any_value_as_likely():
+def test_data_swapping_draws_values_uniformly():
     flat = Ontology.from_edges([(f"v{i}", "root") for i in range(6)]).taxonomy()
     codes = flat.encode([f"v{i}" for i in range(6)])
-    mechanism = ready(DataSwapping({"a": flat}, seed=SEED), [{"a": "v0"}, {"a": "v1"}])
+    mechanism = calibrated(DataSwapping({"a": flat}, seed=SEED), [{"a": "v0"}, {"a": "v1"}])
     batch = Batch(6, (Column(codes),))
-    taken = Counter(int(masked(mechanism, batch, b"secret %d" % i).columns[0].codes[0]) for i in range(2000))
-    assert set(taken) == set(codes[1:].tolist())
-    assert max(abs(count - 400) for count in taken.values()) < 5 * np.sqrt(400)
+    counts = Counter(int(masked(mechanism, batch, b"secret %d" % i).columns[0].codes[0]) for i in range(2000))
+    assert set(counts) == set(codes[1:].tolist())
+    assert max(abs(count - 400) for count in counts.values()) < 5 * np.sqrt(400)
 
 
-def test_records_that_more_than_k_others_equal_stay(tau):
-    """2019, section 4.3: what is k-anonymous already is not modified (Table 5, k = 2: RMSE 0)."""
+def test_records_with_more_than_k_equals_stay(tau):
+    """2019, section 4.3: values that are already k-anonymous are not modified (Table 5, k = 2: RMSE 0)."""
     rows = [{"a": f"c{i}", "b": f"c{i + 20}"} for i in range(12) for _ in range(3)]
-    mechanism = ready(KINDS["algorithm 3"]({"a": tau, "b": tau}, k=2), rows)
+    mechanism = calibrated(VARIANTS["algorithm 3"]({"a": tau, "b": tau}, k=2), rows)
     names = [b"%d" % i for i in range(len(rows))]
     assert mechanism.mask_many(rows, keys=names) == rows
-    wider = ready(KINDS["algorithm 3"]({"a": tau, "b": tau}, k=3), rows)
+    wider = calibrated(VARIANTS["algorithm 3"]({"a": tau, "b": tau}, k=3), rows)
     assert wider.mask_many(rows, keys=names) != rows
 
 
-def test_values_without_a_partner_are_told(tau):
+def test_values_without_a_partner_are_counted(tau):
     records = two_scalars(tau, 41)
-    mechanism = ready(KINDS["algorithm 2"]({"a": tau, "b": tau}, k=1), records)
-    done = masked(mechanism, mechanism.encode(records))
-    assert all(tally.truncated >= 1 for tally in done.tallies)
-    assert all(tally.truncated < 41 for tally in done.tallies)
+    mechanism = calibrated(VARIANTS["algorithm 2"]({"a": tau, "b": tau}, k=1), records)
+    masked_batch = masked(mechanism, mechanism.encode(records))
+    assert all(tally.truncated >= 1 for tally in masked_batch.tallies)
+    assert all(tally.truncated < 41 for tally in masked_batch.tallies)
 
 
-def test_a_share_of_the_group_is_an_interval(tau):
+def test_an_interval_can_be_a_share_of_the_group(tau):
     records = two_scalars(tau, 50)
     names = [b"%d" % i for i in range(50)]
-    by_share = ready(RankSwapping({"a": tau, "b": tau}, p=10, seed=SEED), records)
-    by_number = ready(RankSwapping({"a": tau, "b": tau}, k=5, seed=SEED), records)
+    by_share = calibrated(RankSwapping({"a": tau, "b": tau}, p=10, seed=SEED), records)
+    by_number = calibrated(RankSwapping({"a": tau, "b": tau}, k=5, seed=SEED), records)
     assert by_share.mask_many(records, keys=names) == by_number.mask_many(records, keys=names)
-    each = ready(RankSwapping({"a": tau, "b": tau}, k={"a": 5, "b": 1}, seed=SEED), records)
+    each = calibrated(RankSwapping({"a": tau, "b": tau}, k={"a": 5, "b": 1}, seed=SEED), records)
     assert [r["a"] for r in each.mask_many(records, keys=names)] == [
         r["a"] for r in by_number.mask_many(records, keys=names)
     ]
     assert each.mask_many(records, keys=names) != by_number.mask_many(records, keys=names)
 
 
-@pytest.mark.parametrize(("p", "fewest"), [(50, 2), (10, 10), (3, 34), (0.7, 143), (99, 2), (60, 2)])
-def test_the_group_minimum_of_a_share(tau, p, fewest):
+@pytest.mark.parametrize(("p", "minimum"), [(50, 2), (10, 10), (3, 34), (0.7, 143), (99, 2), (60, 2)])
+def test_the_group_minimum_of_a_share(tau, p, minimum):
     mechanism = RankSwapping({"a": tau}, p=p, seed=SEED)
-    assert mechanism.group_minimum == fewest
-    records = [{"a": tau.ids[i % 9]} for i in range(fewest)]
-    ready(mechanism, records).mask_many(records, keys=[b"k"] * fewest)
-    with pytest.raises(ParameterError, match=str(fewest)):
-        mechanism.mask_many(records[1:], keys=[b"k"] * (fewest - 1))
+    assert mechanism.group_minimum == minimum
+    records = [{"a": tau.ids[i % 9]} for i in range(minimum)]
+    calibrated(mechanism, records).mask_many(records, keys=[b"k"] * minimum)
+    with pytest.raises(ParameterError, match=str(minimum)):
+        mechanism.mask_many(records[1:], keys=[b"k"] * (minimum - 1))
 
 
-def test_groups_of_k_are_too_small(kind, tau):
+def test_groups_of_k_records_are_rejected(kind, tau):
     records = two_scalars(tau, 12)
-    mechanism = ready(kind({"a": tau, "b": tau}, k=11), records)
+    mechanism = calibrated(kind({"a": tau, "b": tau}, k=11), records)
     mechanism.mask_many(records, keys=[b"k"] * 12)
-    fewest = mechanism.group_minimum
-    assert fewest == (2 if isinstance(mechanism, DataSwapping) else 12)
-    with pytest.raises(ParameterError, match=f"{fewest} records or more"):
-        mechanism.mask_many(records[: fewest - 1], keys=[b"k"] * (fewest - 1))
+    minimum = mechanism.group_minimum
+    assert minimum == (2 if isinstance(mechanism, DataSwapping) else 12)
+    with pytest.raises(ParameterError, match=f"at least {minimum} records"):
+        mechanism.mask_many(records[: minimum - 1], keys=[b"k"] * (minimum - 1))
 
 
-def test_an_attribute_with_too_few_values_is_refused_by_its_name(kind, tau):
+def test_an_attribute_with_too_few_values_is_rejected_by_name(kind, tau):
     records = [{"a": row["a"], "b": None} for row in two_scalars(tau, 12)]
     records[3]["b"] = "c1"
-    mechanism = ready(kind({"a": tau, "b": tau}, k=4), two_scalars(tau, 12))
+    mechanism = calibrated(kind({"a": tau, "b": tau}, k=4), two_scalars(tau, 12))
     with pytest.raises(ParameterError, match="'b'"):
         mechanism.mask_many(records, keys=[b"k"] * 12)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"),
+    ("parameters", "message"),
     [
         ({"k": 0}, "from 1 to 9999"),
         ({"k": 10_000}, "fewer than the window of 10000"),
@@ -270,44 +272,46 @@ def test_an_attribute_with_too_few_values_is_refused_by_its_name(kind, tau):
         ({"p": 0}, r"in \(0, 100\)"),
         ({"p": 100}, r"in \(0, 100\)"),
         ({"p": "5"}, r"in \(0, 100\)"),
-        ({"k": 3, "p": 5}, "give k"),
+        ({"k": 3, "p": 5}, "give either k"),
         ({"p": {"a": 5}}, "one for each of"),
         ({"k": {"a": 5, "c": 3}}, "one for each of"),
         ({"k": {"a": 5, "b": 3}, "multivariate": True}, "one interval for all"),
         ({"p": {"a": 5, "b": 3}, "multivariate": True}, "one interval for all"),
         ({"intervals": "any"}, "dynamic or fixed"),
-        ({"intervals": "fixed", "multivariate": True}, "leave intervals='fixed' out"),
+        ({"intervals": "fixed", "multivariate": True}, "remove intervals='fixed'"),
         ({"multivariate": 1}, "use a bool"),
     ],
 )
-def test_bad_parameters_are_refused_with_what_is_allowed(tau, parameters, told):
-    with pytest.raises(ParameterError, match=told):
+def test_errors_name_the_allowed_parameters(tau, parameters, message):
+    with pytest.raises(ParameterError, match=message):
         RankSwapping({"a": tau, "b": tau}, seed=SEED, **parameters)
 
 
-def test_one_attribute_is_not_multivariate(tau):
-    with pytest.raises(ParameterError, match="two attributes or more"):
+def test_multivariate_needs_two_attributes(tau):
+    with pytest.raises(ParameterError, match="at least two attributes"):
         RankSwapping({"a": tau}, multivariate=True, seed=SEED)
 
 
 @settings(max_examples=40, deadline=None)
 @given(taxonomies(most=20))
-def test_levels_tell_distances(tau):
+def test_levels_have_the_order_of_the_distances(tau):
     values = np.arange(len(tau), dtype=np.int32)
-    matrix, levels = WuPalmer(tau).matrix(values), ValueDistances.of(WuPalmer(tau), values)
-    assert np.abs(levels.distances / UNIT - matrix).max() < 1e-8
-    assert ((matrix[:, :, None] < matrix[:, None, :]) == (levels.ranks[:, :, None] < levels.ranks[:, None, :])).all()
+    matrix, distances = WuPalmer(tau).matrix(values), ValueDistances.of(WuPalmer(tau), values)
+    assert np.abs(distances.distances / UNIT - matrix).max() < 1e-8
+    assert (
+        (matrix[:, :, None] < matrix[:, None, :]) == (distances.levels[:, :, None] < distances.levels[:, None, :])
+    ).all()
 
 
-def test_levels_of_many_distances():
-    """More distinct distances than the first table of levels holds, and more rows than are held at a time."""
+def test_more_distances_than_the_initial_table_holds():
+    """There are also more rows than are computed at a time."""
 
-    class Made:
+    class ModularDistance:
         def between(self, a, b):
             return ((a[:, None].astype(np.int64) * b[None, :]) % 4001) / 4001.0
 
     values = np.arange(600, dtype=np.int32)
-    levels = ValueDistances.of(Made(), values)
-    expected = Made().between(values, values)
-    np.testing.assert_array_equal(levels.units[levels.ranks], np.rint(expected * UNIT))
-    assert np.all(np.diff(levels.units) > 0)
+    distances = ValueDistances.of(ModularDistance(), values)
+    expected = ModularDistance().between(values, values)
+    np.testing.assert_array_equal(distances.level_units[distances.levels], np.rint(expected * UNIT))
+    assert np.all(np.diff(distances.level_units) > 0)

@@ -1,8 +1,8 @@
-"""The order relation of 2019, on its figures' values.
+"""The order relation of 2019, on the values of its figures.
 
-Figure 1 itself is an image; the taxonomy here is one that meets every statement of the text about Figures 1 to 4: the
-ranks of the values, neuropathy as the most distant of them, its interval, and the distance 0.67 of hepatic coma and
-herpes zoster ophthalmicus.
+Figure 1 itself is an image. The taxonomy here satisfies every statement of the text about Figures 1 to 4: the ranks of
+the values, neuropathy as the most distant value, its interval, and the distance 0.67 of hepatic coma and herpes zoster
+ophthalmicus.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_figure_4(d):
     assert round(d("Hepatic coma", "Herpes zoster ophthalmicus"), 2) == 0.67
 
 
-def test_the_most_distant_value_has_the_greatest_sum(d):
+def test_the_most_distant_value_has_the_largest_sum(d):
     sums = d.matrix(FIGURE_4).sum(axis=1)
     assert FIGURE_4[int(sums.argmax())] == "Neuropathy"
     assert most_distant_values(["Coma"] * 3 + ["Hepatic coma"], d) == ("Hepatic coma",)
@@ -96,12 +96,12 @@ def test_the_most_distant_value_has_the_greatest_sum(d):
     )
 
 
-def test_the_farthest_from_a_reference_is_the_last_of_its_rank(d):
+def test_the_farthest_value_is_the_last_of_the_rank(d):
     far = most_distant_values(FIGURE_4, d, reference="Neuropathy")
     assert set(far) == {"Herpes zoster ophthalmicus", "Herpes zoster auricularis"}
 
 
-def test_records_are_as_far_as_their_values_in_the_mean(d):
+def test_the_distance_of_records_is_the_mean_distance_of_their_values(d):
     records = [("Coma", "Neuropathy"), ("Hepatic coma", "Neuropathy"), ("Herpes zoster", "Coma")]
     between = record_distances(records, records, [d, d])
     assert between[0, 1] == pytest.approx(d("Coma", "Hepatic coma") / 2)
@@ -111,6 +111,6 @@ def test_records_are_as_far_as_their_values_in_the_mean(d):
     assert most_distant_records(records, [d, d], reference=records[2]) == (0, 1)
 
 
-def test_of_nothing_nothing_is_most_distant(d):
+def test_no_values_are_rejected(d):
     with pytest.raises(ParameterError, match="no records"):
         most_distant_values([], d)

@@ -1,4 +1,4 @@
-"""VICUS and Random: the paper's probabilities, what is drawn by them, and what becomes of values out of the window."""
+"""VICUS and Random: the paper's probabilities, draws from them, and values outside the window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support.nominal import BANK, batch_of, flat, flat_taxonomies
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
-from stream_masker.core.mechanisms.transition.packing import pack_array
+from stream_masker.core.mechanisms.transition.serialization import pack_array
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -28,13 +28,15 @@ def made(kind=Vicus, records=BANK, taxonomies=TAXONOMIES, **parameters):
     return mechanism
 
 
-def test_the_clients_of_the_example_are_parted_as_the_paper_groups_them():
-    """Green and Blue share branch and advisor; Brown, Pink and White are alike through what is like; Black is near."""
+def test_the_parts_of_the_example_equal_the_papers():
+    """Green and Blue share branch and advisor; Brown, Pink and White are similar through similar values; Black is
+    near.
+    """
     assert made(multigraph=False).partition("client") == [["01", "02"], ["03", "04", "05", "06"]]
 
 
 @pytest.mark.parametrize(("k1", "k2"), [(2, 20), (5, 20), (10, 10), (1, 1)])
-def test_the_transition_probabilities_are_the_papers(k1, k2):
+def test_the_transition_probabilities_equal_the_papers(k1, k2):
     """2012: equations 5 and 8 to 11, entry by entry."""
     mechanism = made(multigraph=False, k1=k1, k2=k2)
     ids, matrix = mechanism.transition_matrix("client")
@@ -49,7 +51,7 @@ def test_the_transition_probabilities_are_the_papers(k1, k2):
     np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
 
 
-def test_the_random_method_stays_as_often_and_goes_anywhere():
+def test_the_random_method_keeps_values_as_often_as_vicus():
     """2012: equation 12."""
     _, vicus = made(multigraph=False).transition_matrix("client")
     _, matrix = made(RandomTransitions, multigraph=False).transition_matrix("client")
@@ -59,7 +61,7 @@ def test_the_random_method_stays_as_often_and_goes_anywhere():
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_values_are_drawn_by_the_probabilities(kind):
+def test_values_are_drawn_with_the_probabilities(kind):
     mechanism = made(kind, multigraph=False, k1=2, k2=3)
     ids, matrix = mechanism.transition_matrix("client")
     tau = TAXONOMIES["client"]
@@ -74,7 +76,7 @@ def test_values_are_drawn_by_the_probabilities(kind):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_value_out_of_the_window_never_passes(kind):
+def test_a_value_outside_the_window_is_never_emitted(kind):
     taxonomies = {"a": flat(["w", "x", "y", "z", "new"]), "b": flat(["u", "v", "new"])}
     records = [{"a": "x", "b": "u"}] * 6 + [{"a": "y", "b": "v"}] * 3 + [{"a": "z", "b": "v"}]
     mechanism = made(kind, records, taxonomies)
@@ -86,7 +88,7 @@ def test_a_value_out_of_the_window_never_passes(kind):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_values_beyond_the_most_frequent_are_masked_as_if_out_of_the_window(kind):
+def test_values_beyond_the_most_frequent_are_masked_as_outside_the_window(kind):
     records = [{"a": "x", "b": "u"}] * 4 + [{"a": "y", "b": "v"}] * 3 + [{"a": "z", "b": "v"}]
     mechanism = made(kind, records, flat_taxonomies(records), most_values=2)
     assert mechanism.transition_matrix("a")[0] == ["x", "y"]
@@ -94,7 +96,7 @@ def test_values_beyond_the_most_frequent_are_masked_as_if_out_of_the_window(kind
     assert {record["a"] for record in masked} == {"x", "y"}
 
 
-def test_an_attribute_of_one_value_is_masked_to_it():
+def test_an_attribute_with_one_value_is_masked_to_it():
     records = [{"a": "x", "b": "u"}, {"a": "x", "b": "v"}]
     taxonomies = {"a": flat(["x", "new"]), "b": flat(["u", "v"])}
     masked = made(records=records, taxonomies=taxonomies).mask_one({"a": "new", "b": "u"}, key=b"k")
@@ -110,7 +112,7 @@ def test_elements_of_an_array_are_masked_one_by_one():
     assert masked[3]["a"] is None
 
 
-def test_a_recalibration_follows_the_window():
+def test_a_recalibration_uses_the_current_window():
     records = [{"a": "x", "b": "u"}, {"a": "y", "b": "v"}, {"a": "z", "b": "w"}, {"a": "t", "b": "s"}]
     mechanism = made(records=records[:2], taxonomies=flat_taxonomies(records), window=2)
     assert mechanism.transition_matrix("a")[0] == ["x", "y"]
@@ -119,7 +121,7 @@ def test_a_recalibration_follows_the_window():
     assert sorted(mechanism.transition_matrix("a")[0]) == ["t", "z"]
 
 
-def test_the_model_is_a_function_of_the_counts_and_the_partitions_seed():
+def test_the_model_depends_only_on_counts_and_the_partition_seed():
     first, second = made(seed=b"one"), made(seed=b"two")
     assert first.statistics.to_dict() == second.statistics.to_dict()
 
@@ -158,13 +160,13 @@ def test_vicus_keeps_values_in_their_parts_more_often_than_random():
         ({"multigraph": 1}, "bool"),
     ],
 )
-def test_bad_parameters_fail_with_what_is_allowed(kind, given, allowed):
+def test_errors_name_the_allowed_parameters(kind, given, allowed):
     with pytest.raises(ParameterError, match=allowed):
         kind(TAXONOMIES, seed=SEED, **given)
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_one_attribute_is_too_few(kind):
+def test_a_single_attribute_is_rejected(kind):
     with pytest.raises(ParameterError, match="at least two attributes"):
         kind({"a": TAXONOMIES["client"]}, seed=SEED)
 
@@ -183,7 +185,7 @@ def broken_models():
 
 
 @pytest.mark.parametrize("model", list(broken_models()))
-def test_a_damaged_model_is_refused(model):
+def test_a_damaged_model_is_rejected(model):
     mechanism = made()
     snapshot = mechanism.snapshot()
     snapshot["statistics"]["model"] = {**snapshot["statistics"]["model"], "client": model}
@@ -191,13 +193,13 @@ def test_a_damaged_model_is_refused(model):
         Vicus(TAXONOMIES, seed=SEED).restore(snapshot)
 
 
-def test_a_snapshot_without_a_model_is_refused():
+def test_a_snapshot_without_a_model_is_rejected():
     snapshot = made().snapshot()
     del snapshot["statistics"]["model"]
     with pytest.raises(StatisticsError, match="no model"):
         Vicus(TAXONOMIES, seed=SEED).restore(snapshot)
 
 
-def test_the_matrix_of_another_attribute_is_refused():
+def test_the_matrix_of_an_unknown_attribute_is_rejected():
     with pytest.raises(ParameterError, match="use one of"):
         made().transition_matrix("age")

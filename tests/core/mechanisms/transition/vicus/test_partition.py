@@ -1,4 +1,4 @@
-"""Parts by the genetic algorithm: within their bounds, and as good as any on few values."""
+"""Parts found by the genetic algorithm: within their bounds, and optimal for few values."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def all_partitions(v, labels=()):
 
 @pytest.mark.parametrize("parts", [None, 2, 3])
 @pytest.mark.parametrize("part_size", [1, 2, 3])
-def test_no_partition_of_few_values_is_better(parts, part_size):
+def test_partitions_of_few_values_are_optimal(parts, part_size):
     rng = np.random.default_rng(part_size)
     for v in (4, 6, 7):
         matrix = similarity(rng, v)
-        wanted = search(parts=parts, part_size=part_size)
-        most = wanted.most_parts(v)
+        options = search(parts=parts, part_size=part_size)
+        max_parts = options.max_parts_of(v)
         weights = excess(matrix) if parts is None else matrix
         sizes = [(labels, np.bincount(labels)) for labels in all_partitions(v)]
         allowed = [
             labels
             for labels, size in sizes
-            if size.min() >= part_size and (size.size <= most if parts is None else size.size == most)
+            if size.min() >= part_size and (size.size <= max_parts if parts is None else size.size == max_parts)
         ]
         best = max(fitness_of(weights, labels) for labels in allowed)
-        assert fitness_of(weights, partition_values(matrix, wanted)) == pytest.approx(best)
+        assert fitness_of(weights, partition_values(matrix, options)) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("parts", [None, 5, 40])
 @pytest.mark.parametrize("part_size", [1, 2, 7])
-def test_parts_keep_their_bounds(parts, part_size):
+def test_parts_respect_their_bounds(parts, part_size):
     found = partition_values(
         similarity(np.random.default_rng(1), 60), search(parts=parts, part_size=part_size, generations=2)
     )
@@ -73,7 +73,7 @@ def test_blocks_of_similar_values_are_found():
     np.testing.assert_array_equal(found, canonical_partition(blocks[order]))
 
 
-def test_equal_seeds_find_equal_parts_and_the_matrix_stays():
+def test_equal_seeds_find_equal_parts_and_keep_the_matrix():
     matrix = similarity(np.random.default_rng(3), 40)
     before = matrix.copy()
     np.testing.assert_array_equal(partition_values(matrix, search(seed=5)), partition_values(matrix, search(seed=5)))
@@ -81,11 +81,11 @@ def test_equal_seeds_find_equal_parts_and_the_matrix_stays():
 
 
 @pytest.mark.parametrize("v", [1, 2, 3])
-def test_too_few_values_are_one_part(v):
+def test_too_few_values_form_one_part(v):
     assert partition_values(np.ones((v, v)), search(part_size=2)).tolist() == [0] * v
 
 
-def test_equally_similar_values_end_in_allowed_parts():
+def test_equally_similar_values_form_allowed_parts():
     assert np.bincount(partition_values(np.ones((9, 9)), search(parts=3))).min() >= 2
 
 

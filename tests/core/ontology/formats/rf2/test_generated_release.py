@@ -1,4 +1,4 @@
-"""Made-up SNOMED CT releases: read as row by row, of SNOMED CT's shape."""
+"""Generated SNOMED CT releases: they are read like a literal reader does, and have the shape of SNOMED CT."""
 
 import csv
 from collections import defaultdict
@@ -19,7 +19,7 @@ def rows_of(folder, kind):
 
 
 def literal_release(folder):
-    """Parents, labels and synonyms of a release, row by row."""
+    """The parents, labels and synonyms of a release, read row by row."""
     active = {row["id"] for row in rows_of(folder, "Concept") if row["active"] == "1"}
     parents = {concept: set() for concept in active}
     for row in rows_of(folder, "Relationship"):
@@ -36,9 +36,9 @@ def literal_release(folder):
     return {c: sorted(above) for c, above in parents.items()}, labels, synonyms
 
 
-class TestMadeUpReleases:
+class TestGeneratedReleases:
     @pytest.mark.parametrize(("concepts", "seed"), [(1, 0), (2, 0), (40, 1), (3000, 2)])
-    def test_they_are_read_as_row_by_row(self, tmp_path, concepts, seed):
+    def test_they_are_read_like_row_by_row(self, tmp_path, concepts, seed):
         folder = snomed.write_release(tmp_path / "release", concepts=concepts, seed=seed)
         read, expected = Ontology.load(folder), Ontology.from_parents(*literal_release(folder))
         assert len(read) == concepts
@@ -47,7 +47,7 @@ class TestMadeUpReleases:
         assert dict(read.synonyms) == dict(expected.synonyms)
         assert all(read.taxonomy().labels)
 
-    def test_they_have_snomeds_shape(self):
+    def test_they_have_the_shape_of_snomed_ct(self):
         links = snomed.hierarchy(50_000, np.random.default_rng(1))
         fan_out = np.sort(np.bincount(links.parents, minlength=50_000))
         tau = Ontology.from_edges(zip(map(str, links.children), map(str, links.parents), strict=True)).taxonomy()

@@ -1,4 +1,4 @@
-"""SNOMED CT releases: what is read of them, and what is wrong with the bad ones."""
+"""SNOMED CT releases: reading, and errors of invalid releases."""
 
 import zipfile
 
@@ -58,7 +58,7 @@ def lines(kind, rows):
 
 
 class Release:
-    """A small release, to be spoilt: the lines of each file by kind."""
+    """The lines of each file of a small release, which tests modify."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -98,13 +98,13 @@ class TestReading:
         onto = Ontology.load(release.write(end=end, encoding=encoding))
         assert_is_the_release(onto)
 
-    def test_labels_are_fully_specified_names_and_english_first(self, release):
+    def test_labels_are_fully_specified_names_preferably_english(self, release):
         onto = Ontology.load(release.write())
         assert onto.label(str(MENIERE)) == "Ménière's disease (disorder)"
         assert onto.label(str(EAR)) == "Øresygdom"
         assert onto.label(str(DISEASE)) == ""
 
-    def test_synonyms_are_of_all_languages_and_english_first(self, release):
+    def test_synonyms_are_in_all_languages_english_first(self, release):
         onto = Ontology.load(release.write())
         assert dict(onto.synonyms) == {
             str(MENIERE): ("Endolymphatic hydrops", "Ménière's disease", "Enfermedad de Ménière"),
@@ -112,25 +112,25 @@ class TestReading:
         }
 
     @pytest.mark.parametrize("place", [".", "Terminology", "Snapshot/Terminology", "Int/Snapshot/Terminology"])
-    def test_wherever_in_the_folder_they_are(self, release, place):
+    def test_files_are_found_in_subfolders(self, release, place):
         assert_is_the_release(Ontology.load(release.write(place)))
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_by_one_of_the_files_beside_those_of_another_release(self, release, kind):
+    def test_one_file_stands_for_its_release_next_to_another_release(self, release, kind):
         release.write(release="_INT_20240101")
         release.concepts.append(concept_row(OLD, 1))
         release.write(release="_INT_20250101")
         assert_is_the_release(Ontology.load(release.path(kind)))
 
     @pytest.mark.parametrize("place", [".", "SnomedCT_1/Snapshot/Terminology"])
-    def test_from_an_archive(self, release, tmp_path, place):
+    def test_files_are_found_in_an_archive(self, release, tmp_path, place):
         release.write(place)
         with zipfile.ZipFile(tmp_path / "release.zip", "w", zipfile.ZIP_DEFLATED) as archive:
             for path in release.folder.rglob("*.txt"):
                 archive.write(path, path.relative_to(release.folder))
         assert_is_the_release(Ontology.load(tmp_path / "release.zip"))
 
-    def test_several_files_of_a_kind_add_up(self, release):
+    def test_several_files_of_a_kind_are_combined(self, release):
         release.write()
         extension = Release(release.folder)
         extension.concepts[1:] = [concept_row(7, 1)]
@@ -140,7 +140,7 @@ class TestReading:
         assert onto.taxonomy().parents_of("7") == (str(EAR),)
         assert (len(onto), onto.label("7"), onto.label(str(ROOT))) == (5, "Oorpijn", "SNOMED CT Concept")
 
-    def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_left_out(self, release):
+    def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_ignored(self, release):
         release.links += [
             link_row(EAR, MENIERE, active=0),
             link_row(EAR, MENIERE, kind=snomed.FINDING_SITE),
@@ -149,18 +149,18 @@ class TestReading:
         ]
         assert_is_the_release(Ontology.load(release.write()))
 
-    def test_another_root(self, release):
+    def test_the_root_may_be_another_concept(self, release):
         release.concepts[1] = concept_row(404684003, 1)
         release.links[1] = link_row(DISEASE, 404684003)
         assert Ontology.load(release.write()).root == "404684003"
 
-    def test_a_last_line_may_lack_its_end_when_it_is_whole(self, release):
+    def test_a_complete_last_line_may_lack_its_newline(self, release):
         release.write(end="\n")
         path = release.path("Relationship")
         path.write_bytes(path.read_bytes()[:-1])
         assert_is_the_release(Ontology.load(release.folder))
 
-    def test_a_release_is_parsed_once_and_anew_when_it_changes(self, release, own_cache):
+    def test_a_release_is_parsed_once_and_again_after_a_change(self, release, own_cache):
         Ontology.load(release.write())
         Ontology.load(release.folder.rename(release.folder.parent / "moved"))
         assert len(list(own_cache.glob("*.ontology"))) == 1
@@ -206,12 +206,12 @@ BAD = {
     "a cycle": (
         lambda r: r.links.append(link_row(DISEASE, MENIERE)),
         CycleError,
-        r"Relationship.*hold a cycle: \d+, \d+(, \d+)?$",
+        r"Relationship.*form a cycle: \d+, \d+(, \d+)?$",
     ),
     "a concept that is its own parent": (
         lambda r: r.links.append(link_row(EAR, EAR)),
         CycleError,
-        "Relationship.*hold a cycle: 25906001$",
+        "Relationship.*form a cycle: 25906001$",
     ),
     "a second root": (
         lambda r: r.concepts.append(concept_row(7, 1)),
@@ -267,11 +267,11 @@ BAD = {
 }
 
 
-class TestBadReleases:
+class TestInvalidReleases:
     @pytest.mark.parametrize("name", BAD)
-    def test_each_has_its_own_error_that_names_the_file_and_the_line(self, release, name):
-        spoil, error, message = BAD[name]
-        spoil(release)
+    def test_errors_name_the_file_and_the_line(self, release, name):
+        modify, error, message = BAD[name]
+        modify(release)
         with pytest.raises(error, match=message) as caught:
             Ontology.load(release.write())
         assert type(caught.value) is error
@@ -288,14 +288,14 @@ class TestBadReleases:
             ):
                 Ontology.load(source)
 
-    def test_a_folder_of_something_else(self, tmp_path):
+    def test_a_folder_without_snapshots(self, tmp_path):
         (tmp_path / "sct2_Concept_Full_INT_20240101.txt").write_text(snomed.CONCEPT)
         with pytest.raises(
             MissingFileError, match=r"Concept_Snapshot\*.*Description_Snapshot\*.*Relationship_Snapshot"
         ):
             Ontology.load(tmp_path)
 
-    def test_a_file_that_is_not_there(self, release):
+    def test_a_file_that_does_not_exist(self, release):
         release.write()
         with pytest.raises(MissingFileError):
             Ontology.load(release.folder / "sct2_Concept_Snapshot_INT_19990101.txt")
@@ -307,7 +307,7 @@ class TestBadReleases:
             Ontology.load(release.folder)
         release.write(release="_INT_20240101")
         release.write(release="_INT_20250101")
-        with pytest.raises(DuplicateConceptError, match="or of several releases: 13445001"):
+        with pytest.raises(DuplicateConceptError, match="or belong to several releases: 13445001"):
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("kind", KINDS)
@@ -318,7 +318,7 @@ class TestBadReleases:
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("end", [b"", b"\r\n"])
-    def test_files_of_a_header_alone(self, release, end):
+    def test_files_with_only_a_header(self, release, end):
         release.write()
         release.path("Description").write_bytes(snomed.DESCRIPTION.replace(" ", "\t").encode() + end)
         assert not any(Ontology.load(release.folder).taxonomy().labels)
@@ -327,7 +327,7 @@ class TestBadReleases:
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("line", [2, 5, 12])
-    def test_another_encoding_is_named_by_line(self, release, line):
+    def test_an_error_of_the_encoding_names_the_line(self, release, line):
         release.write()
         path = release.path("Description")
         rows = path.read_bytes().split(b"\r\n")
@@ -341,7 +341,7 @@ class TestBadReleases:
             Ontology.load(release.write(encoding="utf-16"))
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_a_file_that_ends_within_a_line(self, release, kind):
+    def test_a_file_that_is_truncated_within_a_line(self, release, kind):
         release.write()
         data = release.path(kind).read_bytes()
         last = len(data) - data.rstrip(b"\r\n").rindex(b"\n") - 1
@@ -350,7 +350,7 @@ class TestBadReleases:
             with pytest.raises(SourceFormatError, match=f"{kind}.*truncated"):
                 Ontology.load(release.folder)
 
-    def test_an_archive_that_is_none_or_torn(self, release, tmp_path):
+    def test_an_archive_that_is_invalid_or_damaged(self, release, tmp_path):
         (tmp_path / "x.zip").write_bytes(b"no archive")
         with pytest.raises(SourceFormatError, match=r"x.zip cannot be read as a zip archive"):
             Ontology.load(tmp_path / "x.zip")

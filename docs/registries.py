@@ -1,0 +1,97 @@
+"""What the documentation is generated from: every import of the package that the pages need."""
+
+from __future__ import annotations
+
+from stream_masker.core.mechanisms.transition.vicus.model import stay_probability
+
+from stream_masker import (
+    Exponential,
+    LogTaxonomic,
+    Ontology,
+    Pram,
+    RandomTransitions,
+    RankSwapping,
+    Statistics,
+    Taxonomy,
+    Vicus,
+    WuPalmer,
+    distance_correlation,
+    distance_covariance,
+    distance_variance,
+    semantic_mean,
+    semantic_variance,
+)
+from stream_masker.cli import COMMANDS
+from stream_masker.core.distance import Distance
+from stream_masker.core.drift import jensen_shannon
+from stream_masker.core.marginality import (
+    SDistance,
+    marginality,
+    marginality_covariance,
+    marginality_mean,
+    marginality_variance,
+)
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.microaggregation.centroids import least_marginal_value, within_radius
+from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
+from stream_masker.core.mechanisms.noise.numeric import NumericNoise
+from stream_masker.core.mechanisms.noise.sampling import Noise
+from stream_masker.core.replacement.select import replacer
+from stream_masker.core.similarity import ValueGraph
+from stream_masker.core.statistics.psd import nearest_psd
+from stream_masker.core.utility import AttributeUtility, PairUtility
+from stream_masker.evaluation.chi_square import chi_square
+from stream_masker.evaluation.entropy import entropy
+from stream_masker.evaluation.linkage import record_linkage
+from stream_masker.evaluation.sse import sum_of_squared_errors
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.service.configuration import configuration_schema, load_schema
+from stream_masker.service.observability.metric_definitions import metrics_table
+
+__all__ = [
+    "COMMANDS",
+    "MECHANISMS",
+    "AttributeUtility",
+    "Distance",
+    "Exponential",
+    "LogTaxonomic",
+    "MethodCard",
+    "Noise",
+    "NumericNoise",
+    "Ontology",
+    "PairUtility",
+    "Pram",
+    "RandomTransitions",
+    "RankSwapping",
+    "Reason",
+    "SDistance",
+    "Statistics",
+    "Taxonomy",
+    "ValueGraph",
+    "Vicus",
+    "WuPalmer",
+    "chi_square",
+    "configuration_schema",
+    "distance_correlation",
+    "distance_covariance",
+    "distance_variance",
+    "entropy",
+    "jensen_shannon",
+    "least_marginal_value",
+    "load_schema",
+    "marginality",
+    "marginality_covariance",
+    "marginality_mean",
+    "marginality_variance",
+    "mdav_partition",
+    "metrics_table",
+    "nearest_psd",
+    "record_linkage",
+    "replacer",
+    "semantic_mean",
+    "semantic_variance",
+    "stay_probability",
+    "sum_of_squared_errors",
+    "within_radius",
+]

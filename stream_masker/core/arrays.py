@@ -1,0 +1,39 @@
+"""Read-only arrays and variable-length rows.
+
+Variable-length rows are stored as *compressed rows*: one array of values, and an array of offsets such that row k is
+``values[offsets[k]:offsets[k + 1]]``.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.dtypes import Int64Array
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def frozen_array(array: NDArray[Number]) -> NDArray[Number]:
+    """Return a contiguous, read-only view of an array.
+
+    Compiled functions have one specialisation for such arrays, whether they were computed or mapped from a file.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
+    """(n + 1,) int64: the offsets of n consecutive rows of the given lengths."""
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -1,0 +1,73 @@
+"""The fields of a decoded record that control its own masking: the noise key and the alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from stream_masker.pipeline.codec.alphas import default_alpha, header_alpha, parse_alpha
+from stream_masker.pipeline.codec.reference.matching import matching_slots
+from stream_masker.pipeline.paths import JsonValue, Path
+from stream_masker.pipeline.plan import AlphaSource
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.records import InputRecord
+
+Document: TypeAlias = dict[str, Any]
+
+_ABSENT: Final = object()
+
+
+def noise_key_reader(path: Path) -> Callable[[Document], bytes]:
+    """A function from a record to the text of its noise key in UTF-8.
+
+    The text of a number is its JSON. The function raises RecordRejectedError (missing_noise_key) for null, a truth
+    value, an object, a list, and an empty or blank text.
+    """
+    find = _first_value(path)
+
+    def read(document: Document) -> bytes:
+        key = find(document)
+        if type(key) is int or type(key) is float:
+            return orjson.dumps(key)
+        if type(key) is str and not key.isspace() and key:
+            return key.encode()
+        raise RecordRejectedError(Reason.MISSING_NOISE_KEY, path.text)
+
+    return read
+
+
+def alpha_reader(source: AlphaSource) -> Callable[[Document, InputRecord], float]:
+    """A function from a record to its alpha, in (0, 10]; NaN for a record without one, if there is no default.
+
+    The function raises RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha; null is
+    none.
+    """
+    if source.path is None:
+        from_header = header_alpha(source)
+        return lambda _, record: from_header(record)
+    find, default, blamed = _first_value(source.path), default_alpha(source), source.path.text
+
+    def read(document: Document, _: InputRecord) -> float:
+        found = find(document)
+        return default if found is _ABSENT else parse_alpha(found, blamed)
+
+    return read
+
+
+def _first_value(path: Path) -> Callable[[Document], JsonValue]:
+    """A function to the first value that the path selects.
+
+    It returns ``_ABSENT`` if the path selects nothing, and None if a value has another shape than the path requires.
+    """
+    find = matching_slots(path)
+
+    def first(document: Document) -> JsonValue:
+        try:
+            found = find(document)
+        except RecordRejectedError:
+            return None
+        return found[0][0][found[0][1]] if found else _ABSENT
+
+    return first

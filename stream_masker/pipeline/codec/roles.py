@@ -1,0 +1,62 @@
+"""The roles of the paths that a codec reads: codes, copies, labels, numbers, the noise key and the record's alpha."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from stream_masker.pipeline.path_trie import PathTrie
+from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.plan import Plan
+
+CODE_ROLE: Final = 0
+COPY_ROLE: Final = 1
+LABEL_ROLE: Final = 2
+NUMBER_ROLE: Final = 3
+NOISE_KEY_ROLE: Final = 4
+ALPHA_ROLE: Final = 5
+"""The kinds of roles. Masking replaces the values of the first four."""
+
+NO_ATTRIBUTE: Final = -1
+"""The attribute of the noise key and of the alpha."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a path is read for: a kind, and the number of the attribute. Numeric attributes follow the nominal ones."""
+
+    path: Path
+    kind: int
+    attribute: int = NO_ATTRIBUTE
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether masking replaces the value."""
+        return self.kind <= NUMBER_ROLE
+
+
+def roles_of(plan: Plan, *, controls: bool) -> list[Role]:
+    """The roles of all paths that a plan reads; ``controls``: including the noise key and the alpha."""
+    return [*_attribute_roles(plan), *(_control_roles(plan) if controls else ())]
+
+
+def _attribute_roles(plan: Plan) -> Iterator[Role]:
+    for number, attribute in enumerate(plan.attributes):
+        yield Role(attribute.path, CODE_ROLE, number)
+        yield from () if attribute.label is None else (Role(attribute.label, LABEL_ROLE, number),)
+        yield from (Role(path, COPY_ROLE, number) for path in attribute.copies)
+    for number, numeric in enumerate(plan.numeric, start=len(plan.attributes)):
+        yield Role(numeric.path, NUMBER_ROLE, number)
+
+
+def _control_roles(plan: Plan) -> Iterator[Role]:
+    if plan.noise_key is not None:
+        yield Role(plan.noise_key, NOISE_KEY_ROLE)
+    if plan.alpha is not None and plan.alpha.path is not None:
+        yield Role(plan.alpha.path, ALPHA_ROLE)
+
+
+def role_trie(roles: Sequence[Role]) -> PathTrie[int]:
+    """The paths of roles as a trie; its items are the roles' numbers."""
+    return PathTrie.of((role.path, number) for number, role in enumerate(roles))

@@ -1,0 +1,27 @@
+"""The configuration for display: all keys with defaults, without secrets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from stream_masker.service.configuration.model import Configuration
+
+REDACTED = "********"
+SENSITIVE_PROPERTIES = re.compile(r"password|secret|token|credential|jaas|oauthbearer\.config|\.pem$", re.IGNORECASE)
+"""Kafka properties whose values are hidden."""
+
+
+def redacted_configuration(configuration: Configuration) -> dict[str, Any]:
+    """Return all keys including defaults as plain data; values that may be passwords are ``********``."""
+    data = configuration.model_dump(mode="json", exclude_none=True)
+    properties = data["kafka"]["properties"]
+    data["kafka"]["properties"] = {k: REDACTED if SENSITIVE_PROPERTIES.search(k) else v for k, v in properties.items()}
+    return data
+
+
+def redacted_yaml(configuration: Configuration) -> str:
+    """Return ``redacted_configuration`` as YAML; it loads as an equivalent configuration except for hidden values."""
+    return yaml.safe_dump(redacted_configuration(configuration), sort_keys=False, allow_unicode=True)

@@ -1,0 +1,142 @@
+"""Checks of a configuration's field paths: each path parses, and no two of them claim the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import TypeAlias
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.paths import FilterStep, Path, compile_path
+from stream_masker.service.configuration.model import (
+    AlphaFromPath,
+    AnyAttributeSection,
+    AttributeSection,
+    Configuration,
+)
+from stream_masker.service.configuration.wording import ConfigurationLocation, format_location
+
+LocatedProblem: TypeAlias = tuple[ConfigurationLocation, str]
+LocatedPaths: TypeAlias = Mapping[ConfigurationLocation, Path]
+
+POSITION = "position"
+"""The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
+
+FIELD_LISTS = ("keep", "drop", "pseudonymize")
+
+
+def path_problems(configuration: Configuration) -> list[LocatedProblem]:
+    """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
+    paths: dict[ConfigurationLocation, Path] = {}
+    problems: list[LocatedProblem] = []
+    for location, text in _path_texts(configuration):
+        try:
+            paths[location] = compile_path(text)
+        except ConfigurationError as error:
+            problems.append((location, str(error)))
+    if problems:
+        return problems
+    array_problems = [*_numeric_array_problems(configuration), *_array_problems(paths)]
+    return [*array_problems, *_overlapping_paths(paths), *_duplicate_paths(paths), *_masked_fields(paths)]
+
+
+def is_array(attribute: AnyAttributeSection) -> bool:
+    """Whether an attribute has one value per element of an array; False for a path that does not parse."""
+    try:
+        return compile_path(attribute.path).arrays > 0
+    except ConfigurationError:
+        return False
+
+
+def _path_texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, str]]:
+    for name, attribute in configuration.attributes.items():
+        for rest, text in _attribute_path_texts(attribute):
+            yield ("attributes", name, *rest), text
+    for kind in FIELD_LISTS:
+        for i, text in enumerate(getattr(configuration.fields, kind)):
+            yield ("fields", kind, i), text
+    if configuration.noise_key != POSITION:
+        yield ("noise_key",), configuration.noise_key
+
+
+def _attribute_path_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationLocation, str]]:
+    yield ("path",), attribute.path
+    if isinstance(attribute, AttributeSection):
+        if attribute.label is not None:
+            yield ("label",), attribute.label
+        for i, copy in enumerate(attribute.copies):
+            yield ("copies", i), copy
+    if isinstance(attribute.alpha, AlphaFromPath):
+        yield ("alpha", "path"), attribute.alpha.path
+
+
+def rewritten_paths(paths: LocatedPaths) -> dict[ConfigurationLocation, Path]:
+    """Return the paths that masking rewrites: codes, labels and copies of the attributes."""
+    return {
+        location: path for location, path in paths.items() if location[0] == "attributes" and location[2] != "alpha"
+    }
+
+
+def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    for location, path in rewritten_paths(paths).items():
+        yield from ((location, text) for text in _rewritten_path_problems(path, paths[(*location[:2], "path")]))
+    for location, path in paths.items():
+        if path.arrays and (location == ("noise_key",) or location[2:] == ("alpha", "path")):
+            yield location, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
+
+
+def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+    for name, attribute in configuration.numeric.items():
+        if is_array(attribute):
+            yield (
+                ("attributes", name, "path"),
+                f"{attribute.path!r} is not allowed for numbers: use a path without [*], so that it selects one value",
+            )
+
+
+def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:
+    if path.arrays > 1:
+        yield f"{path.text!r} has {path.arrays} [*]: use at most one"
+    elif path.arrays != code.arrays:
+        yield f"{path.text!r} must have a [*] if and only if the attribute's path {code.text!r} has one"
+    if isinstance(path.steps[-1], FilterStep):
+        yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
+
+
+def _overlapping_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    for (first, this), (second, that) in combinations(rewritten_paths(paths).items(), 2):
+        if this.may_meet(that):
+            yield (
+                second,
+                f"{that.text!r} may select the same value as {format_location(first)} {this.text!r}: use another path",
+            )
+
+
+def _duplicate_paths(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    first: dict[Path, ConfigurationLocation] = {}
+    for location, path in paths.items():
+        if location[0] == "fields" and first.setdefault(path, location) != location:
+            yield location, f"{path.text!r} is also {format_location(first[path])}: list it once"
+
+
+def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    masked = rewritten_paths(paths)
+    for location, path in paths.items():
+        owners = [
+            masked_location
+            for masked_location, other in masked.items()
+            if location[0] == "fields" and _conflicts(location, path, other)
+        ]
+        if owners:
+            yield (
+                location,
+                f"{path.text!r} contains {format_location(owners[0])}, which is masked: list only the fields beside it",
+            )
+
+
+def _conflicts(location: ConfigurationLocation, path: Path, other: Path) -> bool:
+    """Whether a field entry conflicts with a masked path.
+
+    A kept field must not contain or be contained in a masked one: data beside a code can reveal it.
+    """
+    return path.may_meet(other) if location[1] == "keep" else path == other

@@ -1,0 +1,102 @@
+"""The environment of the demonstration: a configuration, a secret and free ports, in a temporary folder."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stream_masker.service.configuration import Configuration, load_configuration
+
+TOPIC_PREFIX = "stream-masker-demo"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoEnvironment:
+    """The files and ports of one demonstration."""
+
+    folder: Path
+    configuration: Configuration
+    calibrator_port: int
+    worker_port: int
+
+    @property
+    def file(self) -> Path:
+        """The configuration file."""
+        return self.folder / "stream-masker.yaml"
+
+
+def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoEnvironment:
+    """Write the configuration and a new secret to ``folder``; uses ``port`` and the next one, or free ports."""
+    secret = folder / "secret"
+    secret.touch(mode=0o600)
+    secret.write_bytes(secrets.token_bytes(32))
+    calibrator_port = free_port(port)
+    content = demo_configuration(bootstrap_servers, records, calibrator_port, run=secrets.token_hex(3))
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    configuration = load_configuration(folder / "stream-masker.yaml", {})
+    return DemoEnvironment(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
+
+
+def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:
+    """Return the demonstration's configuration: a nested event, correlated noise, a window sized for ``records``."""
+    topics = ("input", "output", "rejected", "calibration", "statistics", "drift")
+    window = max(100, records // 4)
+    return {
+        "kafka": {"bootstrap_servers": bootstrap_servers},
+        "topics": {topic: f"{TOPIC_PREFIX}-{run}.{topic}" for topic in topics},
+        "ontologies": {"icd": {"source": "icd10cm"}},
+        "attributes": {
+            "principal": {
+                "path": "diagnoses.principal.code",
+                "label": "diagnoses.principal.display",
+                "ontology": "icd",
+                "alpha": 0.3,
+            },
+            "secondary": {
+                "path": "diagnoses.secondary[*].code",
+                "label": "diagnoses.secondary[*].display",
+                "ontology": "icd",
+                "alpha": 0.3,
+            },
+        },
+        "fields": {
+            "keep": ["encounter_id", "age", "sex", "stay_days"],
+            "drop": ["patient.name"],
+            "pseudonymize": ["patient.id"],
+            "unlisted": "drop",
+        },
+        "mechanism": {"candidates": "leaves"},
+        "calibration": {
+            "window_records": window,
+            "every_records": max(50, records // 10),
+            "every_seconds": 2,
+            "min_records": min(window, max(20, records // 40)),
+        },
+        "worker": {"batch_records": max(50, records // 40), "batch_delay": 0.2},
+        "secret": {"file": "secret"},
+        "http": {"port": port},
+    }
+
+
+def free_port(preferred: int) -> int:
+    """Return ``preferred`` if nothing listens there, otherwise any free port."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise AssertionError("the system gave no port")
+
+
+def is_served(port: int) -> bool:
+    """Whether a server accepts connections on a local port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

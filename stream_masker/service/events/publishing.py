@@ -1,0 +1,166 @@
+"""Publishing of events to the input topic, with batching, backpressure, a rate limit and counts of failures."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.events.files import FileEvent
+from stream_masker.service.kafka.clients import kafka_python_producer
+from stream_masker.service.observability.progress import ReportProgress
+
+PRODUCER_DEFAULTS = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "batch_size": 65_536,
+    "linger_ms": 20,
+    "max_block_ms": 15_000,
+}
+"""Defaults that ``kafka.properties`` can override. Compression is off: near the broker it costs more than it saves."""
+
+MARK_INTERVAL, MAX_MARKS = 1_000, 50
+"""Backpressure: every thousandth record is a mark, and a mark is awaited after fifty more have been sent."""
+
+
+class RateLimiter:
+    """Limits a run to ``rate`` records per second; None is full speed. It catches up after delays."""
+
+    def __init__(
+        self,
+        rate: float | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if rate is not None and not rate > 0:
+            raise ParameterError(f"rate must be above 0 records/s, not {rate}")
+        self._interval = 1 / rate if rate else 0.0
+        self._clock, self._sleep = clock, sleep
+        self._start = clock()
+
+    def wait(self, sent: int) -> None:
+        """Wait until the next record is due, given the number of records sent."""
+        if self._interval and (early := self._start + sent * self._interval - self._clock()) > 0:
+            self._sleep(early)
+
+
+class EventPublisher:
+    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by error type."""
+
+    def __init__(self, producer: KafkaProducer, topic: str) -> None:
+        self._producer, self._topic = producer, topic
+        self._marks: deque[Any] = deque()
+        self.sent = 0
+        self.failed: Counter[str] = Counter()
+        self._lock = Lock()
+
+    @property
+    def delivered(self) -> int:
+        """The number of records that the broker has acknowledged; final after ``flush``."""
+        return self.sent - self.failed.total()
+
+    def send(self, event: FileEvent) -> None:
+        """Send an event; waits while too many are in flight."""
+        self.sent += 1
+        try:
+            future = self._producer.send(self._topic, value=event.value, key=event.key)
+        except KafkaError as error:
+            self._fail(error)
+        else:
+            future.add_errback(self._fail)
+            if self.sent % MARK_INTERVAL == 0:
+                self._mark(future)
+
+    def flush(self) -> None:
+        """Wait until every record is delivered or has failed."""
+        self._producer.flush()
+
+    def _mark(self, future: Any) -> None:
+        self._marks.append(future)
+        if len(self._marks) > MAX_MARKS:
+            with suppress(KafkaError):  # counted by its own errback
+                self._marks.popleft().get()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            self.failed[type(error).__name__] += 1
+
+
+@contextmanager
+def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
+    """Open a publisher to the input topic.
+
+    Raises ServiceError if there is no broker or the topic does not exist.
+    """
+    producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
+    try:
+        _require_topic(producer, configuration.topics.input)
+        yield EventPublisher(producer, configuration.topics.input)
+    finally:
+        producer.close(timeout=10)
+
+
+def _require_topic(producer: KafkaProducer, topic: str) -> None:
+    try:
+        known = producer.partitions_for(topic)
+    except KafkaTimeoutError:
+        known = None
+    if not known:
+        raise ServiceError(f"missing topic: {topic}: `stream-masker topics` creates it")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingSummary:
+    """The result of a run: records delivered, failures by error type, malformed lines, and seconds."""
+
+    topic: str
+    delivered: int
+    failed: Mapping[str, int]
+    malformed: int
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether every record that was sent was delivered."""
+        return not self.failed
+
+    def __str__(self) -> str:
+        rate = self.delivered / max(self.seconds, 1e-9)
+        parts = [f"produced {self.delivered:,} records to {self.topic} in {self.seconds:.1f} s ({rate:,.0f} records/s)"]
+        parts += [f"{self.malformed:,} malformed lines left out"] if self.malformed else []
+        parts += [f"{count:,} not delivered ({reason})" for reason, count in self.failed.items()]
+        return "; ".join(parts)
+
+
+def publish(
+    events: Iterable[FileEvent],
+    *,
+    configuration: Configuration,
+    rate: float | None,
+    show: ReportProgress,
+    malformed: Callable[[], int] = lambda: 0,
+) -> PublishingSummary:
+    """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
+
+    Raises ParameterError for a rate that is not positive, and like ``publisher``.
+    """
+    pace = RateLimiter(rate)
+    with publisher(configuration) as target:
+        start = time.monotonic()
+        for event in events:
+            pace.wait(target.sent)
+            target.send(event)
+            show(target.sent)
+        target.flush()
+        seconds = time.monotonic() - start
+    return PublishingSummary(configuration.topics.input, target.delivered, dict(target.failed), malformed(), seconds)

@@ -1,0 +1,1 @@
+"""Process-level helpers: garbage collection (``gc_tuning``), forced exit (``shutdown``), compilation (``warmup``)."""

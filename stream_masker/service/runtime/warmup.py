@@ -1,0 +1,61 @@
+"""Warm-up: the one-time work of a first start, parsing the ontologies and compiling the kernels in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.pipeline.calibration.versions import History, VersionPlanner
+from stream_masker.pipeline.calibration.window import NO_TIME, Entry, Window
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.records import Block, InputRecord
+from stream_masker.pipeline.wire.messages import BlockRange
+from stream_masker.service.calibrator.components import build_settings, build_subject
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.events.sample_records import sample_records
+
+WARMUP_WINDOWS = (2_000, 12)
+"""The sizes of the rehearsed windows; windows with many and with few different values use different kernels."""
+
+WARMUP_MASKED_RECORDS = 64
+"""The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
+of them is masked again, so that the window of masked records slides."""
+
+WARMUP_SECRET = b"for sample records only"
+
+
+def warm_up(configuration: Configuration) -> Mechanism:
+    """Run the work of worker and calibrator once, on sample records; the compiled kernels are cached on disk.
+
+    Returns a mechanism that is calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
+    """
+    mechanism, plan = build_mechanism(configuration), build_plan(configuration)
+    for attribute in plan.attributes:
+        attribute.concepts.find("no such code")
+    masker = RecordMasker(plan, mechanism, WARMUP_SECRET)
+    subject = build_subject(configuration)
+    calibration = VersionPlanner(
+        subject, build_mechanism(configuration), History(subject), build_settings(configuration)
+    )
+    masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
+    for size in WARMUP_WINDOWS:
+        publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
+        calibration.published(publish)
+        mechanism.restore(publish.message.snapshot)
+        blocks = _blocks(masker, masked)
+        for window in (blocks[1:], blocks):
+            calibration.on_window(_window(window), 0)
+    return mechanism
+
+
+def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
+    """Return the blocks of masking the first record alone, and of masking all records."""
+    records = [InputRecord(offset, value, b"a key") for offset, value in enumerate(values)]
+    alone = masker.mask("warm-up", 0, records[:1], statistics_version=1)
+    return [*alone.blocks, *masker.mask("warm-up", 0, records, statistics_version=1).blocks]
+
+
+def _window(blocks: Sequence[Block]) -> Window:
+    entries = tuple(Entry(offset, NO_TIME, block) for offset, block in enumerate(blocks))
+    return Window(entries, BlockRange(0, len(entries) - 1, len(entries)))

@@ -1,0 +1,122 @@
+"""The figures of the documentation: those of constants are the code's, those of measurements can be measured again."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from support.data import data_file
+from support.documentation import DOCS, ROOT
+from support.documented import (
+    BLOCK_RECORDS,
+    CALIBRATOR_STALE_SECONDS,
+    DEFAULT_PARTITIONS,
+    FENCING_SECONDS,
+    FETCH_BACKOFF_MS,
+    LINGER_MS,
+    MAX_FENCINGS,
+    MAX_GROWTH,
+    MAX_SUMMARY_BYTES,
+    MIN_SECRET_BYTES,
+    PROFILES,
+    SESSION_SECONDS,
+    STOP_LIMIT_SECONDS,
+    UNREADY_FAILURES,
+    WEEK_MS,
+    WORKER_TRANSACTION_MS,
+    Configuration,
+    Health,
+    Ontology,
+    max_masked_bytes,
+    utility_rows,
+)
+
+WORDS = {3: "three", 10: "ten"}
+SMALLEST = {
+    "ontologies": {"icd": {"source": "icd10cm"}},
+    "attributes": {"a": {"path": "a", "ontology": "icd"}},
+    "fields": {"unlisted": "drop"},
+}
+
+
+def page(name: str) -> str:
+    """A page in one line."""
+    return " ".join((DOCS / name).read_text().split())
+
+
+def test_profiles():
+    fast, slow = PROFILES["throughput"], PROFILES["latency"]
+    text = page("kafka/tuning.md")
+    assert f"| `worker.batch_records` | {fast['batch_records']:,} | {slow['batch_records']:,} |" in text
+    assert f"| `worker.batch_delay` | {fast['batch_delay']} s | {1000 * slow['batch_delay']:.0f} ms |" in text
+    assert f"| `linger.ms` of the producer | {LINGER_MS['throughput']} | {LINGER_MS['latency']} |" in text
+
+
+def test_properties_of_the_worker():
+    text = page("kafka/tuning.md")
+    assert f"| `fetch.queue.backoff.ms` | {FETCH_BACKOFF_MS} |" in text
+    assert f"| `transaction.timeout.ms` | {WORKER_TRANSACTION_MS:,} |" in text
+    assert f"fenced {WORDS[MAX_FENCINGS]} times within a minute" in text
+    assert FENCING_SECONDS == 60
+
+
+def test_settings_of_the_topics():
+    text, whole = page("kafka/index.md"), Configuration.model_validate(SMALLEST)
+    assert f"`--partitions`, {DEFAULT_PARTITIONS} by default" in text
+    extra = max_masked_bytes(whole) - 2 * whole.limits.record_bytes
+    assert f"twice `limits.record_bytes` and {extra:,} bytes" in text
+    assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {MAX_SUMMARY_BYTES >> 20} MiB" in text
+
+
+def test_limits_of_time():
+    text = page("kafka/failure-modes.md")
+    assert f"aborts after at most {WORKER_TRANSACTION_MS / 1000:.0f} s" in text
+    assert f"ends within {STOP_LIMIT_SECONDS:.0f} s." in text
+    assert f"takes over after {SESSION_SECONDS:.0f} s" in text
+    assert f"after {WORDS[UNREADY_FAILURES]} failed transactions in a row" in text
+    alive = Health()._stale_after
+    assert f"not turned for {alive:.0f} s (worker) or {CALIBRATOR_STALE_SECONDS:.0f} s (calibrator)" in page(
+        "metrics.md"
+    )
+
+
+def test_sizes():
+    assert f"runs of at most {BLOCK_RECORDS:,} records" in page("security.md")
+    assert f"The secret has at least {MIN_SECRET_BYTES} bytes" in page("security.md")
+    assert f"exceeds {WORDS[MAX_GROWTH]} times `groups.records`" in page("choosing-a-method.md")
+    assert f"{len(Ontology.load('icd10cm')) - 1:,} codes" in page("ontologies.md")
+
+
+def test_the_distance_of_the_example():
+    text = (DOCS / "mathematics.md").read_text()
+    assert f"{1 - 12 / 14:.6f}" in text
+
+
+@pytest.fixture(scope="module")
+def disclosure():
+    sys.path.append(str(ROOT / "tests" / "benchmarks"))
+    import bench_disclosure
+
+    data_file("uci-discharges.csv.gz")
+    return bench_disclosure
+
+
+@pytest.fixture(scope="module")
+def discharges(disclosure):
+    return disclosure.pairs()
+
+
+@pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
+def test_what_an_attacker_learns(disclosure, discharges, rounding):
+    measured = disclosure.disclosure(discharges, rounding=rounding, alpha=0.3, repeats=disclosure.REPEATS)
+    row = re.search(rf"\| `{rounding}` \| 0.3 \| (.+?) \| (.+?) \| (.+?) \|", page("security.md"))
+    assert [f"{figure:.2f}" for figure in measured] == list(row.groups())
+
+
+def test_by_how_much_the_rule_of_the_papers_exceeds_its_target(disclosure, discharges):
+    tau = disclosure.icd9cm().taxonomy()
+    rows = utility_rows([discharges], {"a": tau, "b": tau}, secret=bytes(16), alphas=(0.1,), roundings=("ceil",))
+    ratios = [a.rmse_actual / a.rmse_target for row in rows for a in row.utility.attributes.values()]
+    told = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("choosing-a-method.md"))
+    assert [f"{100 * (ratio - 1):.0f}" for ratio in (min(ratios), max(ratios))] == list(told.groups())

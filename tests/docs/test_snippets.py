@@ -1,0 +1,124 @@
+"""The snippets of the documentation: configurations are valid, events are masked, messages fit, Python runs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from support.documentation import blocks, configuration_text
+from support.documented import (
+    InputRecord,
+    Masked,
+    RecordMasker,
+    build_mechanism,
+    build_plan,
+    load_schema,
+    parse_configuration,
+    schema_validator,
+)
+
+SECRET = b"a secret of the tests"
+EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter"]
+CONFIGURATIONS = [block for block in blocks("yaml") if not block.title]
+OTHER = {block.title: yaml.safe_load(block.text) for block in blocks("yaml") if block.title}
+MESSAGES = [block for block in blocks("json") if block.title.endswith(".schema.json")]
+
+
+@pytest.mark.parametrize("block", CONFIGURATIONS, ids=str)
+def test_every_configuration_and_every_part_of_one_is_valid(block):
+    given = yaml.safe_load(block.text)
+    assert parse_configuration(given if is_whole(given) else completed(given))
+
+
+def is_whole(given):
+    return {"ontologies", "attributes", "fields"} <= given.keys()
+
+
+def completed(part: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of the documentation, with a part of another laid over it."""
+    whole = overlaid(yaml.safe_load(configuration_text()), part)
+    attributes = {attribute["path"] for attribute in whole["attributes"].values()}
+    whole["fields"]["keep"] = [path for path in whole["fields"]["keep"] if path not in attributes]
+    return whole
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = deepcopy(dict(below))
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = overlaid(result[key], value) if both else value
+    return result
+
+
+def test_the_readme_shows_the_configuration_of_the_page_for_beginners():
+    (shown,) = blocks("yaml", "Kafka in five minutes", "README.md")
+    assert shown.text == configuration_text()
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_example_is_masked_by_its_configuration(event):
+    before = orjson.loads(blocks("json", event)[0].text)
+    after = mask(before, blocks("yaml", event)[0].text)
+    secrets = ["I21.4", "E11.9", "E119", "Ada Example", "4711", "8222157", "401314000", "NSTEMI"]
+    told = orjson.dumps(after).decode()
+    assert [secret for secret in secrets if secret in told] == []
+    assert len(after) >= 3
+
+
+def mask(event, text):
+    """Masks an event by the papers' rounding, which never keeps a code, after calibrating on it and its opposites."""
+    configuration = parse_configuration({**yaml.safe_load(text), "mechanism": {"rounding": "ceil"}})
+    mechanism = build_mechanism(configuration, SECRET)
+    masker = RecordMasker(build_plan(configuration), mechanism, SECRET)
+    others = [orjson.dumps(event).replace(b"I21.4", code) for code in (b"J18.9", b"S72.001A", b"C50.911")]
+    others += [other.replace(code, b"O80") for other in others for code in (b"E11.9", b"E119")]
+    statistics = mechanism.compute(masker.count([orjson.dumps(event), *others]).counts, version=1)
+    mechanism.restore(mechanism.snapshot_of(statistics))
+    (outcome,) = masker.mask("t", 0, [InputRecord(0, orjson.dumps(event))], statistics_version=1).outcomes
+    assert isinstance(outcome, Masked)
+    return orjson.loads(outcome.value)
+
+
+@pytest.mark.parametrize("block", MESSAGES, ids=str)
+def test_every_message_fits_its_schema(block):
+    name = block.title.removesuffix(".schema.json")
+    assert load_schema(name)
+    schema_validator(name).validate(orjson.loads(block.text))
+
+
+def test_every_json_block_is_an_event_a_message_or_an_answer():
+    known = {*EVENTS, "Rejections"}
+    assert {block.heading for block in blocks("json") if not block.title.startswith("/readyz")} == known
+
+
+def test_the_answer_of_readyz_has_its_keys():
+    (shown,) = [block for block in blocks("json") if block.title.startswith("/readyz")]
+    assert list(orjson.loads(shown.text)) == ["ready", "reasons", "notes"]
+
+
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def test_every_python_example_runs(block, capsys):
+    exec(compile(block.text, block.page, "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_other_files_are_those_of_prometheus():
+    assert sorted(OTHER) == ["alerts.yml", "prometheus.yml"]
+    (job,) = OTHER["prometheus.yml"]["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["localhost:9464", "localhost:9465"]}]
+
+
+@pytest.mark.parametrize("kind", ["config", "rules"])
+def test_prometheus_accepts_them(kind, tmp_path):
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool on this machine")
+    path = tmp_path / "file.yml"
+    path.write_text(yaml.safe_dump(OTHER[{"config": "prometheus.yml", "rules": "alerts.yml"}[kind]]))
+    done = subprocess.run(["promtool", "check", kind, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

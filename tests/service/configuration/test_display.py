@@ -1,0 +1,44 @@
+"""Display of the configuration without secrets."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.configuration.display import REDACTED, redacted_configuration, redacted_yaml
+
+SECRET = "hunter2hunter2hunter2"
+
+
+def test_displayed_configuration_is_equivalent(example, write):
+    configuration = load_configuration(example, {})
+    again = load_configuration(write(redacted_yaml(configuration)), {})
+    assert again.model_dump() == configuration.model_dump()
+    assert again.hash == configuration.hash
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+    ],
+)
+def test_passwords_are_hidden(parse, name):
+    text = redacted_yaml(parse(kafka={"properties": {name: SECRET, "client.id": "a"}}))
+    assert SECRET not in text
+    assert redacted_configuration(parse(kafka={"properties": {name: SECRET}}))["kafka"]["properties"] == {
+        name: REDACTED
+    }
+    assert "client.id: a" in text
+
+
+def test_defaults_are_shown(parse):
+    data = redacted_configuration(parse())
+    assert data["http"] == {"host": "127.0.0.1", "port": 9464}
+    assert data["attributes"]["principal"]["alpha"] == 0.3

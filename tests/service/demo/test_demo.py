@@ -1,0 +1,92 @@
+"""The demonstration on the embedded broker, and its components."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.wire.messages import DriftReport
+from stream_masker.service.demo.children import ChildProcesses
+from stream_masker.service.demo.environment import demo_configuration, free_port
+from stream_masker.service.demo.view import pair_lines
+from stream_masker.service.demo.watch import Observations, _newer
+
+EVENT = {
+    "encounter_id": "e",
+    "patient": {"id": "p"},
+    "diagnoses": {"principal": {"code": "A", "display": "Alpha"}, "secondary": [{"code": "B", "display": None}]},
+}
+
+
+def test_demo_masks_all_events_recalibrates_and_prints_a_summary():
+    """Standard output is not a terminal here, so the output is plain lines."""
+    command = [sys.executable, "-P", "-m", "stream_masker", "demo", "--records", "2000", "--rate", "400"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    output = done.stdout
+    assert "embedded in-memory broker, for trials only" in output
+    assert "2,000 events produced, 2,000 masked, 0 rejected: 2,000 accounted for" in output
+    assert len(re.findall(r"http://127\.0\.0\.1:\d+/metrics", output)) == 2
+    assert re.search(r"statistics version \d+ \(blocks, ", output)
+    assert re.search(r"sdCor\(principal, secondary\): original 0\.\d+, masked 0\.\d+", output)
+    assert re.search(r"RMSE actual 0\.\d+, target 0\.\d+", output)
+    assert "synthetic event enc-" in output
+    assert "\x1b" not in output
+
+
+def test_stopped_child_is_reported_with_its_log(tmp_path):
+    with ChildProcesses(tmp_path) as children:
+        children.start("worker", ["--config", str(tmp_path / "none.yaml")])
+        children._running["worker"].wait(60)
+        with pytest.raises(ServiceError, match=r"worker stopped with exit code 2: .*none\.yaml"):
+            children.check()
+
+
+def test_finished_child_is_allowed_to_stop(tmp_path):
+    with ChildProcesses(tmp_path) as children:
+        children.start("ontology", ["--help"])
+        children._running["ontology"].wait(60)
+        children.check(finished=("ontology",))
+        with pytest.raises(ServiceError, match="ontology stopped with exit code 0"):
+            children.check()
+
+
+def test_children_import_this_package(tmp_path, monkeypatch):
+    (tmp_path / "stream_masker").mkdir()
+    (tmp_path / "stream_masker" / "__init__.py").write_text("raise SystemExit('another one')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with ChildProcesses(tmp_path) as children:
+        children.start("ontology", ["--help"])
+        assert children._running["ontology"].wait(60) == 0
+    assert "Usage" in (tmp_path / "ontology.log").read_text()
+
+
+def test_port_in_use_is_replaced():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert free_port(port) != port
+
+
+@pytest.mark.parametrize("records", [100, 20_000, 1_000_000])
+def test_window_fits_the_number_of_records(records):
+    calibration = demo_configuration("localhost:1", records, 9464, "x")["calibration"]
+    assert calibration["min_records"] <= calibration["window_records"] <= records
+    assert calibration["every_records"] <= calibration["window_records"]
+
+
+def test_older_version_does_not_replace_a_newer_one():
+    two, one = (DriftReport(version, 0, None, None, None, 0, 0) for version in (2, 1))
+    assert _newer(_newer(None, two), one) is two
+    assert Observations().outcomes == 0
+
+
+def test_missing_labels_are_left_out():
+    assert pair_lines(EVENT, EVENT)[1:3] == ["  principal: A Alpha -> A Alpha", "  secondary: B -> B"]

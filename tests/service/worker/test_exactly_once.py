@@ -1,0 +1,46 @@
+"""Exactly-once processing of a worker on a simulated broker, with rebalances and failures in random orders."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worker_simulation import Simulation
+
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.worker import loop
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated commit that is expedited has ended at once, or it is stuck."""
+    monkeypatch.setattr(loop, "EXPEDITED_STUCK_SECONDS", 0.0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=SEEDS, faulty_reads=st.integers(0, 400))
+def test_every_record_is_processed_once_after_any_faults(seed: int, faulty_reads: int) -> None:
+    Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=True, grouped=False).run()
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
+@settings(max_examples=200, deadline=None)
+@given(seed=SEEDS, faulty_reads=st.integers(0, 400))
+def test_a_worker_that_stops_at_any_time_leaves_nothing_open(seed: int, faulty_reads: int, grouped: bool) -> None:
+    Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=False, grouped=grouped).run()
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
+def test_the_simulation_reaches_every_outcome(grouped: bool) -> None:
+    simulations = [
+        Simulation(Random(seed), faulty_reads=300, until_complete=False, grouped=grouped) for seed in range(50)
+    ]
+    for simulation in simulations:
+        simulation.run()
+    for outcome in TransactionOutcome:
+        assert sum(simulation.count("transactions_total", outcome=outcome) for simulation in simulations) > 100
+    assert sum(simulation.pipeline.overlaps for simulation in simulations) > 100

@@ -1,0 +1,68 @@
+"""What the tests of the documentation compare it with: every import of the package that they need."""
+
+from __future__ import annotations
+
+from stream_masker import Ontology, __version__
+from stream_masker.cli import COMMANDS, main
+from stream_masker.evaluation.utility_table import utility_rows
+from stream_masker.pipeline.masker import BLOCK_RECORDS, RecordMasker
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import InputRecord, Masked
+from stream_masker.service.calibrator.faust_app import SESSION_SECONDS
+from stream_masker.service.calibrator.process import CALIBRATOR_STALE_SECONDS
+from stream_masker.service.configuration import (
+    Configuration,
+    configuration_schema,
+    load_schema,
+    parse_configuration,
+)
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.model import PROFILES
+from stream_masker.service.configuration.schema import schema_validator
+from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
+from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
+from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS
+from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
+from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS, LINGER_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.micro_windows import MAX_GROWTH
+from stream_masker.service.worker.report import UNREADY_FAILURES
+
+__all__ = [
+    "BLOCK_RECORDS",
+    "CALIBRATOR_STALE_SECONDS",
+    "COMMANDS",
+    "DEFAULT_PARTITIONS",
+    "FENCING_SECONDS",
+    "FETCH_BACKOFF_MS",
+    "LINGER_MS",
+    "MAX_FENCINGS",
+    "MAX_GROWTH",
+    "MAX_SUMMARY_BYTES",
+    "METRIC_DEFINITIONS",
+    "MIN_SECRET_BYTES",
+    "PROFILES",
+    "SESSION_SECONDS",
+    "STOP_LIMIT_SECONDS",
+    "UNREADY_FAILURES",
+    "WEEK_MS",
+    "WORKER_TRANSACTION_MS",
+    "Configuration",
+    "Health",
+    "InputRecord",
+    "Masked",
+    "Ontology",
+    "Reason",
+    "RecordMasker",
+    "__version__",
+    "build_mechanism",
+    "build_plan",
+    "configuration_schema",
+    "load_schema",
+    "main",
+    "max_masked_bytes",
+    "parse_configuration",
+    "schema_validator",
+    "utility_rows",
+]

@@ -119,9 +119,9 @@ def uniforms(words: UInt64Array) -> Float64Array:
 
 def numeric_words(keys: Keys, q: int) -> Iterator[UInt64Array]:
     """Yield the random words of each attribute's numbers, (n, 4) uint64 each."""
-    lanes = {lane: keys.words(lane) for lane in sorted({NUMERIC_WORDS.lane(j) for j in range(q)})}
+    blocks = {block: keys.words(block) for block in sorted({NUMERIC_WORDS.block(j) for j in range(q)})}
     for j in range(q):
-        yield NUMERIC_WORDS.of(lanes[NUMERIC_WORDS.lane(j)], j)
+        yield NUMERIC_WORDS.of(blocks[NUMERIC_WORDS.block(j)], j)
 
 
 def _check_statistics(statistics: NumericStatistics) -> None:

@@ -57,8 +57,8 @@ LEVEL_CONCEPT = np.dtype([("level", np.int32), ("concept", np.int32)])
 """An admissible concept, and the index of its level among those of the value."""
 
 STAGE, HELD, LONGEST, OTHERS = range(4)
-"""Indices of ``AncestorScratch.state``: the stage; the value whose ancestors are marked, or ``NO_CONCEPT_MARKED``; the greatest
-limit of the others (sign < 0); the number of the others."""
+"""Indices of ``AncestorScratch.state``: the stage; the value whose ancestors are marked, or ``NO_CONCEPT_MARKED``;
+the greatest limit of the others (sign < 0); the number of the others."""
 
 CLEAN, MARKED, BOUNDED = range(3)
 """Stages: no query; the ancestors of a query are marked; its bounds are computed, too."""

@@ -42,7 +42,7 @@ EQUATIONS = (
     Equation("sdVar", "sdCov(A, A)", code.distance_variance, "2017", "20"),
     Equation("covariance matrix Σ", "sdVar on the diagonal, sdCov off it", code.Statistics, "2017", "22"),
     Equation("nearest positive semidefinite Σ", "negative eigenvalues become 0", code.nearest_psd, "ours", "22"),
-    Equation("semantic noise", "ε ~ N(0, α·sVar), or N(0, α·Σ)", code.Noise, "2017", "sections 4.4, 4.5"),
+    Equation("semantic noise", "ε ~ N(0, α·sVar), or N(0, α·Σ)", code.NominalNoise, "2017", "sections 4.4, 4.5"),
     Equation("replacement", "nearest admissible level to ∣ε∣", code.replacer, "2017", "algorithms 1 to 3"),
     Equation("numeric noise", "Z = X + ε", code.NumericNoise, "2017", "2 to 8"),
     Equation("utility of an attribute", "RMSE, Δ sMean, Δ sVar", code.AttributeUtility, "2017", "section 5"),

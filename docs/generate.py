@@ -10,6 +10,7 @@ import ast
 import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import registries as code
 from equations import equation_table
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "stream_masker"
 EXAMPLE = ROOT / "tests" / "service" / "configuration" / "example.yaml"
 MARK = re.compile(r"<!-- generated: ([a-z0-9-]+) -->")
 
@@ -233,6 +235,35 @@ def _field_type(value: Schema, schema: Schema) -> str:
     return "object" if found.get("type") == "object" or "anyOf" in found else _type(found, schema)
 
 
+# Architecture
+
+
+def folders() -> str:
+    """Every folder of the package, with the first sentence of its docstring."""
+    found = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
+    rows = [(f"`{folder.relative_to(PACKAGE).as_posix()}`", _first_sentence(folder)) for folder in found[1:]]
+    return table(("folder", "contents"), rows)
+
+
+def _first_sentence(folder: Path) -> str:
+    paragraph = " ".join(_docstring(folder / "__init__.py").partition("\n\n")[0].split())
+    return re.split(r"(?<=\.) ", paragraph)[0].replace("``", "`")
+
+
+def worker_states() -> str:
+    """The state machine of the worker, from the docstring of its module; indented tables become blocks."""
+    paragraphs = _docstring(PACKAGE / "service" / "worker" / "states.py").split("\n\n")[1:]
+    return "\n\n".join(_block(text) if text.startswith("    ") else text.replace("``", "`") for text in paragraphs)
+
+
+def _block(text: str) -> str:
+    return f"```text\n{textwrap.dedent(text)}\n```"
+
+
+def _docstring(module: Path) -> str:
+    return ast.get_docstring(ast.parse(module.read_text())) or ""
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "calibration-block": message("calibration-block"),
     "command-reference": command_reference,
@@ -241,6 +272,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "configuration-keys": configuration_keys,
     "drift": message("drift"),
     "equations": equation_table,
+    "folders": folders,
     "masked-event": message("masked-event"),
     "masked-event-headers": masked_event_headers,
     "mechanism-parameters": mechanism_parameters,
@@ -249,4 +281,5 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "reasons": reasons,
     "rejection": message("rejection"),
     "statistics": message("statistics"),
+    "worker-states": worker_states,
 }

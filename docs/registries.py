@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from stream_masker.core.mechanisms.transition.vicus.model import stay_probability
-
 from stream_masker import (
     Exponential,
     LogTaxonomic,
@@ -36,7 +34,8 @@ from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation.centroids import least_marginal_value, within_radius
 from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
-from stream_masker.core.mechanisms.noise.sampling import Noise
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise
+from stream_masker.core.mechanisms.transition.vicus.base import stay_probability
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.psd import nearest_psd
@@ -57,7 +56,7 @@ __all__ = [
     "Exponential",
     "LogTaxonomic",
     "MethodCard",
-    "Noise",
+    "NominalNoise",
     "NumericNoise",
     "Ontology",
     "PairUtility",

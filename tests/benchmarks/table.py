@@ -35,8 +35,8 @@ BATCHES, EARLY, LATE = 300, slice(15, 30), slice(270, 300)
 """The number of masked batches, and of the last ones whose median is shown."""
 HEAD = ("", "on", "here", "others take, times as long")
 Row = tuple[str, str, str, str]
-PARSE = "sources.find({!r}).parse()"
-OPEN = "sources.load({!r}).taxonomy()"
+PARSE = "sources.resolve_source({!r}).parse()"
+OPEN = "Ontology.load({!r}).taxonomy()"
 
 
 def main() -> None:
@@ -180,7 +180,7 @@ def of_release(folder: Path) -> Iterator[Row]:
 
 def started(code: str) -> float:
     """Return the seconds that code takes in a new process, without the imports."""
-    imports = "import time; from stream_masker.core.ontology import sources"
+    imports = "import time; from stream_masker.core.ontology import Ontology, sources"
     timed = f"{imports}; start = time.perf_counter(); {code}; print(time.perf_counter() - start)"
     run = [sys.executable, "-c", timed]
     return min(float(subprocess.run(run, check=True, capture_output=True).stdout) for _ in range(3))

@@ -7,8 +7,9 @@ import pytest
 from support.nominal import flat
 
 from stream_masker.core.mechanisms import NaiveDistortion, ProbabilisticDistortion
+from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import pack_array, unpack_array
-from stream_masker.core.mechanisms.transition.transitions import Domain, PartTransition, RowTransition, ShareTransition
+from stream_masker.core.mechanisms.transition.transitions import PartTransition, RowTransition, ShareTransition
 from stream_masker.errors import StatisticsError
 
 TAXONOMIES = {"a": flat(["u", "v", "w", "x", "new"])}
@@ -95,6 +96,6 @@ def test_extreme_random_words_draw_only_possible_values(transition, first, secon
     drawn = transition.draw(codes, np.array([[first, second]] * 6))
     chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])
     for row, value in zip(chances, drawn, strict=False):
-        assert row[transition.domain.index[value]] > 0
+        assert row[transition.domain.index_of[value]] > 0
     assert drawn[5] == -1
     np.testing.assert_allclose(transition.matrix().sum(axis=1), 1.0)

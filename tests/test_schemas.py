@@ -141,7 +141,7 @@ TALLIES = (Tally(20, 3.5, 4.25, 1, 2), Tally(40, 3.5, 4.25, 0, 0))
 
 
 @pytest.fixture(scope="module")
-def sent() -> dict[str, list[bytes]]:
+def messages() -> dict[str, list[bytes]]:
     """Encoded messages, by schema."""
     block = Block(
         topic="discharges",
@@ -219,27 +219,27 @@ MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_what_is_sent_fits(name, sent):
-    for message in sent[name]:
+def test_encoded_messages_are_valid(name, messages):
+    for message in messages[name]:
         schema_validator(name).validate(orjson.loads(message))
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_every_field_of_what_is_sent_is_required_or_known_to_be_optional(name, sent):
-    message = orjson.loads(sent[name][0])
+def test_fields_of_messages_are_required(name, messages):
+    message = orjson.loads(messages[name][0])
     for key in message.keys() - {"field"}:
         with pytest.raises(ValidationError):
             schema_validator(name).validate({k: v for k, v in message.items() if k != key})
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_nothing_else_may_be_sent(name, sent):
-    for message in sent[name]:
+def test_unknown_fields_are_invalid(name, messages):
+    for message in messages[name]:
         with pytest.raises(ValidationError):
             schema_validator(name).validate({**orjson.loads(message), "value": "x"})
 
 
-def test_reasons_are_the_enumeration():
+def test_schemas_list_all_reasons():
     assert load_schema("rejection")["properties"]["reason"]["enum"] == [str(reason) for reason in Reason]
     assert load_schema("calibration-block")["properties"]["rejected"]["propertyNames"]["enum"] == list(Reason)
 
@@ -269,19 +269,21 @@ def test_masked_events(value):
         {"stream-masker-other": "x"},
     ],
 )
-def test_headers_of_masked_events(headers):
+def test_invalid_headers_of_masked_events(headers):
     with pytest.raises(ValidationError):
         schema_validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})
 
 
 @pytest.mark.parametrize("missing", [name for name, _ in STAMP])
-def test_headers_that_masked_events_must_have(missing):
+def test_required_headers_of_masked_events(missing):
     headers = {name: value for name, value in ENVELOPE["headers"].items() if name != missing}
     with pytest.raises(ValidationError):
         schema_validator("masked-event").validate({**ENVELOPE, "headers": headers})
 
 
-def test_schemas_are_written_the_same_way():
-    for path in (ROOT / "schemas").glob("*.json"):
+def test_schema_files_are_formatted_canonically():
+    paths = sorted((ROOT / "schemas").glob("*.json"))
+    assert [path.name for path in paths] == [f"{name}.schema.json" for name in NAMES]
+    for path in paths:
         text = path.read_text()
         assert text == json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n", path.name

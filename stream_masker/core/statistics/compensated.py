@@ -41,7 +41,7 @@ class CompensatedSums:
 
 @inlined
 def exact_product(x: float, y: float | int) -> tuple[float, float]:
-    """Dekker's product: x·y rounded, and what it is off."""
+    """Return x·y rounded and its error (Dekker's product)."""
     product = x * y
     x_high = SPLITTER * x - (SPLITTER * x - x)
     y_high = SPLITTER * y - (SPLITTER * y - y)
@@ -52,22 +52,22 @@ def exact_product(x: float, y: float | int) -> tuple[float, float]:
 
 @inlined
 def exact_sum(x: float, y: float) -> tuple[float, float]:
-    """Knuth's sum: x + y rounded, and what it is off."""
+    """Return x + y rounded and its error (Knuth's sum)."""
     total = x + y
-    part = total - x
-    return total, (x - (total - part)) + (y - part)
+    rounded_y = total - x
+    return total, (x - (total - rounded_y)) + (y - rounded_y)
 
 
 @kernel
-def add_products(parts: Float64Matrix, matrix: Float64Matrix, factors: Float64Array) -> None:
-    """Adds each product, and what it is off, to ``parts``: (k, 2), sums and errors."""
+def add_products(sums_and_errors: Float64Matrix, matrix: Float64Matrix, factors: Float64Array) -> None:
+    """Add the products Σ_j matrix[i, j]·factors[j], and their errors, to each row i of ``sums_and_errors``, (k, 2)."""
     for i in range(matrix.shape[0]):
-        total = parts[i, 0]
-        error = parts[i, 1]
+        total = sums_and_errors[i, 0]
+        error = sums_and_errors[i, 1]
         for j in range(matrix.shape[1]):
             product, product_error = exact_product(matrix[i, j], factors[j])
             total, sum_error = exact_sum(total, product)
             error += product_error
             error += sum_error
-        parts[i, 0] = total
-        parts[i, 1] = error
+        sums_and_errors[i, 0] = total
+        sums_and_errors[i, 1] = error

@@ -107,7 +107,7 @@ def count_keys(keys: Int64Array) -> SparseCounts:
 
 @kernel
 def run_lengths(ordered: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The different keys of a sorted (n,) int64 array, and how often each occurs."""
+    """Return the distinct keys of a sorted (n,) int64 array, and how often each occurs."""
     keys = np.empty(ordered.size, np.int64)
     counts = np.zeros(ordered.size, np.int64)
     size = 0
@@ -123,13 +123,13 @@ def run_lengths(ordered: Int64Array) -> tuple[Int64Array, Int64Array]:
 def add_counts(
     first_keys: Int64Array, first_counts: Int64Array, second_keys: Int64Array, second_counts: Int64Array, factor: int
 ) -> tuple[Int64Array, Int64Array]:
-    """The keys, ascending, and counts of the first with ``factor`` times the second, without keys whose sum is 0.
+    """Return keys and counts of the first counts plus ``factor`` times the second, without keys whose sum is 0.
 
-    (m,) and (n,) int64 each, keys ascending.
+    Keys are (m,) and (n,) int64, ascending, and so are the keys returned.
     """
-    most = first_keys.size + second_keys.size
-    keys = np.empty(most, np.int64)
-    counts = np.empty(most, np.int64)
+    max_size = first_keys.size + second_keys.size
+    keys = np.empty(max_size, np.int64)
+    counts = np.empty(max_size, np.int64)
     i = 0
     j = 0
     size = 0

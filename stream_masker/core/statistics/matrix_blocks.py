@@ -1,6 +1,7 @@
 """Compiled sums over blocks of a distance matrix, 32 columns wide.
 
-They serve taxonomies in which depths alone do not determine distances.
+They serve taxonomies in which depths alone do not determine distances. A block of k rows is stored as (k · 32,)
+float64, row after row.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ PREFETCH_COLUMNS = 8
 
 
 @kernel
-def times_counts(
+def multiply_by_counts(
     block: Float64Array, shift: float, offsets: Int64Array, rows: Int64Array, counts: Float64Array, result: Float64Array
 ) -> None:
-    """``result``: each column b of N times the block less ``shift``, Σ_a N_ab · (block[a] - shift).
+    """Fill row b of ``result`` with Σ_a N_ab · (block[a] − shift), for each column b of N.
 
-    ``block`` and ``result``: (k · 32,) and (l · 32,), row after row. Column b's counts are those from offsets[b] to
-    offsets[b + 1], of the rows a in ``rows``.
+    * ``block``: (k · 32,) float64. ``result``: (l · 32,) float64.
+    * ``rows``, ``counts``: (p,), the entries of N by column; column b has those from offsets[b] to offsets[b + 1] − 1.
     """
     result[:] = 0.0
     for b in range(offsets.size - 1):
@@ -33,25 +34,32 @@ def times_counts(
 
 
 @kernel
-def row_products(
-    held: Float64Array, block: Float64Array, shift: float, first: Int64Array, second: Int64Array, counts: Float64Array
+def sum_row_products(
+    rows: Float64Array, block: Float64Array, shift: float, first: Int64Array, second: Int64Array, counts: Float64Array
 ) -> float:
-    """Σ N_ab · (row a of ``held``)·(row b of ``block`` less ``shift``): (r · 32,) and (k · 32,), row after row."""
+    """Return Σ N_ab · (row a of ``rows``)·(row b of ``block`` − shift).
+
+    ``rows``: (r · 32,) float64. ``block``: (k · 32,) float64. ``first``, ``second``, ``counts``: (p,), the entries of
+    N.
+    """
     sums = np.zeros(VECTOR_LANES, np.float64)
     for p in range(first.size):
         if p + PREFETCH_COLUMNS < first.size:
-            prefetch_lanes(held, first[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+            prefetch_lanes(rows, first[p + PREFETCH_COLUMNS] * VECTOR_LANES)
             prefetch_lanes(block, second[p + PREFETCH_COLUMNS] * VECTOR_LANES)
-        add_product_lanes(sums, 0, held, first[p] * VECTOR_LANES, block, second[p] * VECTOR_LANES, counts[p], shift)
+        add_product_lanes(sums, 0, rows, first[p] * VECTOR_LANES, block, second[p] * VECTOR_LANES, counts[p], shift)
     return sums.sum()
 
 
 @kernel
-def order_by(column: Int64Array, offsets: Int64Array) -> Int64Array:
-    """(p,) int64: the indices of the entries of ``column`` from the least on, equal ones as they come."""
-    next_of = offsets[:-1].copy()
+def stable_order(column: Int64Array, offsets: Int64Array) -> Int64Array:
+    """Return (p,) int64: the indices that sort ``column``, with equal entries in their order (a counting sort).
+
+    ``offsets``: (k + 1,) int64, the offset of each distinct entry in the sorted order.
+    """
+    next_index = offsets[:-1].copy()
     order = np.empty(column.size, np.int64)
     for p in range(column.size):
-        order[next_of[column[p]]] = p
-        next_of[column[p]] += 1
+        order[next_index[column[p]]] = p
+        next_index[column[p]] += 1
     return order

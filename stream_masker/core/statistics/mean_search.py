@@ -35,6 +35,7 @@ ROUNDING_SHARE = 1e-9
 """The rounding error allowed in totals and bounds, as a share of the total weight."""
 
 FAR = np.iinfo(np.int32).max
+"""The path to a hub that is no ancestor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,8 +60,9 @@ class MeanSearch:
         self._below = dag_weights_below(d.sources(positions), weights, len(d.taxonomy))
 
     def minimal(self, *, hint: int = 0) -> MinimalConcepts:
-        """Return a set of concepts that contains all of the smallest total; ``hint``: a concept that may be near
-        them.
+        """Return a set of concepts that contains all of the smallest total; ``hint``: a concept to evaluate first.
+
+        The nearer ``hint`` is to the mean, the shorter the search.
         """
         result = self._search(self._undominated(), hint, self._tolerance)
         return replace(result, lower_bound=float(result.totals.min()))
@@ -106,9 +108,9 @@ class MeanSearch:
         up = self._tau.closure
         bit, chosen = self._hub_bits(hubs)
         signatures = np.zeros((concepts.size, -(-hubs // 64)), np.uint64)
-        slack = look_up(concepts, bit, self._frontier_weights(bit), up.offsets, up.ancestors, signatures)
+        slack = hub_signatures(concepts, bit, self._frontier_weights(bit), up.offsets, up.ancestors, signatures)
         group = equal_rows(signatures)
-        paths, sizes = least_paths(concepts, group, chosen.size, bit, up.offsets, up.ancestors, up.paths)
+        paths, sizes = shortest_paths(concepts, group, chosen.size, bit, up.offsets, up.ancestors, up.paths)
         above = paths < FAR
         rows = Sources(offsets_from_lengths(above.sum(axis=1)), chosen[np.nonzero(above)[1]], paths[above], sizes)
         return np.asarray(self._targets.sums(rows, self._weights)[0][group] - slack)
@@ -174,7 +176,7 @@ def equal_rows(words: NDArray[np.uint64]) -> Int64Array:
 
 
 @kernel
-def look_up(
+def hub_signatures(
     concepts: Int32Array,
     bit: Int32Array,
     top_weights: Float64Array,
@@ -182,7 +184,10 @@ def look_up(
     ancestors: Int32Array,
     signatures: UInt64Matrix,
 ) -> Float64Array:
-    """(k,) float64: the weight of the tops that subsume each concept; sets the bits of the hubs that do."""
+    """Return (k,) float64: the weight of the frontier concepts that subsume each concept.
+
+    ``signatures``: (k, words) uint64 zeros; the bits of the hubs that subsume each concept are set.
+    """
     slack = np.zeros(concepts.size, np.float64)
     for i in range(concepts.size):
         for k in range(offsets[concepts[i]], offsets[concepts[i] + 1]):
@@ -194,7 +199,7 @@ def look_up(
 
 
 @kernel
-def least_paths(
+def shortest_paths(
     concepts: Int32Array,
     group: Int64Array,
     hubs: int,
@@ -203,9 +208,12 @@ def least_paths(
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> tuple[Int32Matrix, Int64Array]:
-    """(groups, hubs): the least path from a concept of a group to each hub, FAR for none; (groups,) least ancestors."""
+    """Return the shortest path from any concept of each group to each hub, and the smallest number of ancestors.
+
+    The paths are (groups, hubs) int32, ``FAR`` for none; the numbers of ancestors are (groups,) int64.
+    """
     groups = group.max() + 1 if group.size else 0
-    least = np.full((groups, hubs), FAR, np.int32)
+    shortest = np.full((groups, hubs), FAR, np.int32)
     sizes = np.full(groups, FAR, np.int64)
     for i in range(concepts.size):
         g = group[i]
@@ -215,5 +223,5 @@ def least_paths(
         for k in range(start, end):
             hub = bit[ancestors[k]]
             if hub >= 0:
-                least[g, hub] = min(least[g, hub], int32(paths[k]))
-    return least, sizes
+                shortest[g, hub] = min(shortest[g, hub], int32(paths[k]))
+    return shortest, sizes

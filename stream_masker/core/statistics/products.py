@@ -76,7 +76,7 @@ class CountTable:
     @cached_property
     def transposed(self) -> CountTable:
         """The table of B by A."""
-        order = matrix_blocks.order_by(self.second, offsets_from_lengths(self._column_sizes))
+        order = matrix_blocks.stable_order(self.second, offsets_from_lengths(self._column_sizes))
         return CountTable(self.b, self.a, self.second[order], self.first[order], self.counts[order])
 
     @cached_property
@@ -145,7 +145,7 @@ def _sparse_sum(outer: CountTable, inner: CountTable, shift_a: float, shift_b: f
         targets = outer.b.d.targets(outer.b.positions[columns])
         for start_column, _, block in targets.blocks(inner.b.sources):
             tile = products[start_column // VECTOR_LANES].ravel()
-            totals.append(matrix_blocks.row_products(tile, block.ravel(), shift_b, *entries))
+            totals.append(matrix_blocks.sum_row_products(tile, block.ravel(), shift_b, *entries))
     return math.fsum(totals)
 
 
@@ -165,5 +165,5 @@ def _count_products(rows: Sources, inner: CountTable, shift: float) -> Iterator[
     """Yield start, stop and rows of X_A N as columns, (tiles · 32, 32); each step overwrites the array."""
     products = np.zeros((inner.tiles * VECTOR_LANES, VECTOR_LANES))
     for start, stop, block in inner.a.targets.blocks(rows):
-        matrix_blocks.times_counts(block.ravel(), shift, *inner.by_column, products.ravel())
+        matrix_blocks.multiply_by_counts(block.ravel(), shift, *inner.by_column, products.ravel())
         yield start, stop, products

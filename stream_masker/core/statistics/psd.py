@@ -13,10 +13,10 @@ EIGENVALUE_ROUNDING = 1e-12
 def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
     """Return the nearest positive semidefinite matrix to a symmetric (p, p) one, and the Frobenius norm of the change.
 
-    Negative eigenvalues become 0, which gives the nearest matrix in the Frobenius norm (Higham 1988: theorem 2.1). Σ
-    (2017: equation 22) can need it for three attributes or more, because the elementwise root of a positive
-    semidefinite matrix need not be positive semidefinite; and for two, if their variances and covariance cover
-    different rows. A matrix that needs no change is returned as it is, with norm 0.
+    Setting negative eigenvalues to 0 minimizes the Frobenius norm of the change (Higham 1988: theorem 2.1). Σ (2017:
+    equation 22) can need it for three attributes or more, because the elementwise root of a positive semidefinite
+    matrix need not be positive semidefinite; and for two, if their variances and covariance cover different rows. A
+    matrix that needs no change is returned as it is, with norm 0.
     """
     if not matrix.size:
         return matrix, 0.0

@@ -16,7 +16,10 @@ from stream_masker.core.kernels.jit import kernel
 
 @kernel
 def tree_weights_below(weights: Float64Array, parent: Int32Array, level_offsets: Int64Array) -> Float64Array:
-    """``below[level_offsets[s] + k]``: the weight of the values k levels below s. ``weights``: (m,) float64."""
+    """Return (l,) float64: entry ``level_offsets[s] + k`` is the weight of the values k levels below s.
+
+    ``weights``: (m,) float64, the weight of each position.
+    """
     below = np.zeros(level_offsets[-1], np.float64)
     for s in range(parent.size - 1, -1, -1):
         start = level_offsets[s]
@@ -38,10 +41,10 @@ def distance_sums(
     level_offsets: Int64Array,
     shift: float,
 ) -> tuple[Float64Array, Float64Array]:
-    """Of each target c: Σ w·x and Σ w·x² over the weighted values, x = sd(c, value) - shift; O(H²) each.
+    """Return Σ w·x and Σ w·x² for each target c, (k,) float64 each, with x = sd(c, value) − shift; O(H²) per target.
 
-    Walks up from c: the values that leave c's path at ancestor s are those below s but not below the child of s that
-    leads to c; their distance to c depends on their depth alone. Returns (k,), (k,) float64.
+    The path from c is followed upwards. The values that leave it at ancestor s are those below s that are not below the
+    child of s on the path; their distances to c depend on their depth alone. ``below``: see ``tree_weights_below``.
     """
     sums = np.zeros(targets.size, np.float64)
     squares = np.zeros(targets.size, np.float64)
@@ -66,7 +69,7 @@ def distance_sums(
 
 @kernel
 def paths_from_root(positions: Int32Array, parent: Int32Array, depth: Int32Array, height: int) -> Int32Matrix:
-    """(k, height) int32: the ancestor of each position at depth 1, 2, …, itself last; -1 beyond."""
+    """Return (k, height) int32: the ancestors of each position at depth 1, 2, … and the position itself; −1 beyond."""
     paths = np.full((positions.size, height), -1, np.int32)
     for i in range(positions.size):
         s = positions[i]
@@ -78,10 +81,10 @@ def paths_from_root(positions: Int32Array, parent: Int32Array, depth: Int32Array
 
 @kernel
 def level_terms(kind: int, height: int, shift: float) -> Float64Cube:
-    """(height, height, height) float64: what a common ancestor at a depth adds to the distance of values of two depths.
+    """Return (height, height, height) float64: the contribution of a common ancestor to the distance of two values.
 
-    ``terms[t, i, j]`` with depths t + 1 ≤ i + 1, j + 1: f(t + 1, ·) - f(t, ·), and f(1, ·) - shift at the root; summed
-    over the common ancestors of two values they give sd - shift.
+    ``terms[t, i, j]`` is that of an ancestor at depth t + 1 for values at depths i + 1 and j + 1: f(t + 1, ·) − f(t,
+    ·), and f(1, ·) − shift for the root. Summed over the common ancestors of two values, the terms give sd − shift.
     """
     terms = np.zeros((height, height, height), np.float64)
     for t in range(height):
@@ -102,11 +105,12 @@ def tree_product_sum(
     a_terms: Float64Matrix,
     b_terms: Float64Cube,
 ) -> float:
-    """Σ over pairs of rows below the same ancestor of A, and each common ancestor of B, of both terms' product.
+    """Return one depth's contribution to Σ N ∘ (X_A N X_B): that of pairs of rows below the same ancestor of A.
 
-    Rows are sorted by ``groups`` (the ancestor of A, at one depth), then by B's path, so that the rows below one
-    ancestor of B are a run. A run enters through its counts by both depths. ``a_terms``: (hA, hA) of that depth of A;
-    ``b_terms``: (hB, hB, hB).
+    For each such pair, the terms of its common ancestors of B are multiplied by the term of the ancestor of A. Rows are
+    sorted by ``groups`` (the ancestor of A at that depth), then by B's path, so that the rows below one ancestor of B
+    are a run. A run contributes through its counts by both depths. ``a_terms``: (H_A, H_A) for that depth of A;
+    ``b_terms``: (H_B, H_B, H_B).
     """
     total = 0.0
     cells = np.zeros((a_terms.shape[0], b_terms.shape[0]), np.float64)

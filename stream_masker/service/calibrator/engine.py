@@ -222,7 +222,7 @@ class CalibratorEngine:
         if self._tick_due:
             self._tick_due = False
             self._session.tick(time.time())
-        if self._session.unsettled:
+        if self._session.settings_differ:
             self._session.publish_settings()
         if self._session.pending_windows:
             self._session.publish_next()

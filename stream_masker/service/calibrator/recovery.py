@@ -17,10 +17,10 @@ from stream_masker.service.kafka.topic_reader import OffsetRange, offset_range, 
 log = logging.getLogger(__name__)
 
 
-def read_history(consumer: Consumer, parts: CalibratorComponents, stopped: Callable[[], bool]) -> History:
+def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
     """Read the history from the statistics topic. Raises like ``read_to_end``."""
-    reader = HistoryReader(History(parts.subject, parts.settings.baseline))
-    for message in read_to_end(consumer, parts.configuration.topics.statistics, stopped=stopped):
+    reader = HistoryReader(History(components.subject, components.settings.baseline))
+    for message in read_to_end(consumer, components.configuration.topics.statistics, stopped=stopped):
         reader.take(message)
     return reader.history
 
@@ -51,9 +51,9 @@ class HistoryReader:
             self._versions.take(version, number, value)
 
     def _add_version(self, version: int, head: bytes, message: Message) -> None:
-        pieces = self._versions.pop(version)
+        chunks = self._versions.pop(version)
         try:
-            self.history.add(decode_statistics(pieces.message()), chunks=count_chunks(head))
+            self.history.add(decode_statistics(chunks.message()), chunks=count_chunks(head))
         except StatisticsError as error:
             self.history.refuse(version, chunks=count_chunks(head))
             log.warning("refused the statistics at offset %d of %s: %s", message.offset(), message.topic(), error)

@@ -36,9 +36,9 @@ class CalibrationSession:
     """
 
     def __init__(
-        self, parts: CalibratorComponents, metrics: Metrics, planner: VersionPlanner, window_log: WindowLog
+        self, components: CalibratorComponents, metrics: Metrics, planner: VersionPlanner, window_log: WindowLog
     ) -> None:
-        self._components = parts
+        self._components = components
         self._metrics = metrics
         self._planner = planner
         self._window_log = window_log
@@ -47,28 +47,32 @@ class CalibrationSession:
         self._skipped = 0
 
     @classmethod
-    def open(cls, parts: CalibratorComponents, metrics: Metrics, stopped: Callable[[], bool]) -> CalibrationSession:
+    def open(
+        cls, components: CalibratorComponents, metrics: Metrics, stopped: Callable[[], bool]
+    ) -> CalibrationSession:
         """Fence out other publishers, then read the versions and the blocks from the last version's window on.
 
         Raises StoppedError as soon as ``stopped`` returns True during the reads; ServiceError or KafkaException.
         """
-        parts.publisher.open()
-        with connect_reader(parts.configuration) as consumer:
-            session = cls.recover(parts, metrics, consumer, stopped)
+        components.publisher.open()
+        with connect_reader(components.configuration) as consumer:
+            session = cls.recover(components, metrics, consumer, stopped)
         session.report_recovered()
         return session
 
     @classmethod
     def recover(
-        cls, parts: CalibratorComponents, metrics: Metrics, consumer: Consumer, stopped: Callable[[], bool]
+        cls, components: CalibratorComponents, metrics: Metrics, consumer: Consumer, stopped: Callable[[], bool]
     ) -> CalibrationSession:
         """Return a session that has read the topics up to their present ends."""
-        topics = parts.configuration.topics
-        history = read_history(consumer, parts, stopped)
+        topics = components.configuration.topics
+        history = read_history(consumer, components, stopped)
         metrics.add("statistics_refused_total", history.refused)
         start, since = resume_from(consumer, topics.calibration, history.windowed)
-        planner = VersionPlanner(parts.subject, parts.new_mechanism(), history, parts.settings)
-        session = cls(parts, metrics, planner, WindowLog(parts.settings, since=since, first=history.latest is None))
+        planner = VersionPlanner(components.subject, components.new_mechanism(), history, components.settings)
+        session = cls(
+            components, metrics, planner, WindowLog(components.settings, since=since, first=history.latest is None)
+        )
         for message in read_to_end(consumer, topics.calibration, start=start, stopped=stopped):
             session.deliver(message.offset(), message.timestamp()[1], message.value() or b"")
         return session
@@ -144,13 +148,13 @@ class CalibrationSession:
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)
 
-    def reconfigure(self, parts: CalibratorComponents) -> None:
+    def reconfigure(self, components: CalibratorComponents) -> None:
         """Continue with a configuration that differs only in its settings."""
-        self._components = parts
-        self._planner.subject = parts.subject
+        self._components = components
+        self._planner.subject = components.subject
 
     @property
-    def unsettled(self) -> bool:
+    def settings_differ(self) -> bool:
         """Whether the published settings differ from the configuration's."""
         return self._planner.settings_differ
 

@@ -1,14 +1,14 @@
 """The configuration: one YAML file with environment overrides, validated at start.
 
 ``loading`` turns a file into a checked ``Configuration``: ``strict_yaml`` parses it, ``environment`` applies the
-overrides, the JSON Schema (``schema``) and the model (``model``, ``mechanisms``, built from ``section`` and
-``value_types``) validate each value, and ``checks`` (with ``field_paths`` and ``pairing``) validates the values against
-each other. ``problems`` and ``wording`` write the error messages.
+overrides, the JSON Schema (``schema``) and the model (``model``, ``attributes`` and ``mechanisms``, on ``base``)
+validate each value, and ``checks`` (with ``field_paths`` and ``pairing``) validates the values against each other.
+``problems`` and ``wording`` write the error messages.
 
 ``build`` makes the pipeline's objects from a configuration, with ``matrices`` and ``secret`` for the files that it
 names. ``settings`` is the part that can change while the service runs and ``reload`` watches the file for it.
-``display`` prints a configuration without its secrets. To add a key, add a field to its section in ``model`` and
-regenerate the schema: ``python -m stream_masker.service.configuration > schemas/configuration.schema.json``.
+``display`` prints a configuration without its secrets. To add a key, add a field to its section
+and regenerate the schema: ``python -m stream_masker.service.configuration > schemas/configuration.schema.json``.
 """
 
 from __future__ import annotations

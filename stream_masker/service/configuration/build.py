@@ -23,16 +23,16 @@ from stream_masker.pipeline.plan import (
     Plan,
     RecordLimits,
 )
-from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.mechanisms import takes_alpha
-from stream_masker.service.configuration.model import (
+from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
     AttributeSection,
-    Configuration,
     NumericAttributeSection,
     OntologyValues,
 )
+from stream_masker.service.configuration.field_paths import POSITION
+from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.pairing import configured_pairs
 
 if TYPE_CHECKING:
@@ -104,13 +104,13 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     if "pairs" in found:
         found["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        found["alpha"] = {name: default_alpha(attribute) for name, attribute in configuration.attributes.items()}
+        found["alpha"] = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
 
 
-def default_alpha(attribute: AttributeSection | NumericAttributeSection) -> float:
+def configured_alpha(attribute: AttributeSection | NumericAttributeSection) -> float:
     """Return the attribute's noise level; if records bring their own, the default one."""
     return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
@@ -118,7 +118,7 @@ def default_alpha(attribute: AttributeSection | NumericAttributeSection) -> floa
 def noise_levels(configuration: Configuration) -> dict[str, float]:
     """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
-    return {name: default_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
+    return {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from stream_masker.service.configuration.field_paths import path_problems
-from stream_masker.service.configuration.mechanisms import takes_alpha
-from stream_masker.service.configuration.model import (
+from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
     AnyAttributeSection,
-    Configuration,
     OntologyValues,
 )
+from stream_masker.service.configuration.field_paths import path_problems
+from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.pairing import pairing_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 

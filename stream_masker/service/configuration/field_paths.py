@@ -8,12 +8,8 @@ from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path, compile_path
-from stream_masker.service.configuration.model import (
-    AlphaFromPath,
-    AnyAttributeSection,
-    AttributeSection,
-    Configuration,
-)
+from stream_masker.service.configuration.attributes import AlphaFromPath, AnyAttributeSection, AttributeSection
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.wording import ConfigurationLocation, format_location
 
 LocatedProblem: TypeAlias = tuple[ConfigurationLocation, str]

@@ -15,9 +15,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Discriminator, Field, Tag
 from pydantic.json_schema import SkipJsonSchema
 
+from stream_masker.service.configuration.base import NameText, NonEmptyText, PositiveInt, Section
 from stream_masker.service.configuration.matrices import read_matrix
-from stream_masker.service.configuration.section import Section
-from stream_masker.service.configuration.value_types import NameText, NonEmptyText, PositiveInt
 
 DEFAULT_MECHANISM = "semantic_noise"
 

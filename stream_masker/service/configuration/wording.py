@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from stream_masker.service.configuration.base import PATTERN_MEANINGS
 from stream_masker.service.configuration.schema import resolve_reference
-from stream_masker.service.configuration.value_types import PATTERN_MEANINGS
 
 ConfigurationLocation: TypeAlias = tuple[str | int, ...]
 """A location in the configuration: keys and list indices from the top."""

@@ -13,9 +13,10 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.paths import JsonValue, Path, compile_path
+from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.build import build_taxonomies, numeric_range
 from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.model import AttributeSection, Configuration
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.event_builder import ColumnValues, assemble, event_tree
 from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
 

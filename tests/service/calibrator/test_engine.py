@@ -22,25 +22,25 @@ from stream_masker.service.observability.metrics import Metrics
 
 
 class FakeSession:
-    """Records its calls; ``World`` injects the failures."""
+    """Records its calls; ``EngineBench`` injects the failures."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, bench: EngineBench) -> None:
+        self.bench = bench
         self.blocks: list[int] = []
         self.ticks = 0
         self.pending_windows = 0
         self.published = 0
         self.samples: list[Any] = []
-        self.unsettled = False
-        self.settled = 0
-        self.parts: list[Any] = []
-        self.history = SimpleNamespace(latest=world.latest)
+        self.settings_differ = False
+        self.settings_published = 0
+        self.components: list[Any] = []
+        self.history = SimpleNamespace(latest=bench.latest)
 
     def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
-        if value in self.world.errors:
-            raise self.world.errors.pop(value)
+        if value in self.bench.errors:
+            raise self.bench.errors.pop(value)
         self.blocks.append(offset)
-        self.pending_windows += value == b"cut"
+        self.pending_windows += value == b"window"
 
     def tick(self, now: float) -> None:
         self.ticks += 1
@@ -49,36 +49,36 @@ class FakeSession:
         self.pending_windows -= 1
         self.published += 1
 
-    def reconfigure(self, parts: Any) -> None:
-        self.parts.append(parts)
-        self.unsettled = True
+    def reconfigure(self, components: Any) -> None:
+        self.components.append(components)
+        self.settings_differ = True
 
     def publish_settings(self) -> None:
-        self.unsettled = False
-        self.settled += 1
+        self.settings_differ = False
+        self.settings_published += 1
 
     def publish_sample(self, counts: Any) -> None:
         if counts == "useless":
-            self.world.found = None
+            self.bench.found = None
             raise StatisticsError("some attribute has no value")
         self.samples.append(counts)
         self.history.latest = "version 1"
 
 
 class FakeSampler:
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, bench: EngineBench) -> None:
+        self.bench = bench
         self.records = 7
         self.stopped = False
 
     def start(self) -> None:
-        self.world.samplers.append(self)
+        self.bench.samplers.append(self)
 
     def stop(self) -> None:
         self.stopped = True
 
     def result(self) -> Any:
-        return self.world.found
+        return self.bench.found
 
 
 class FakeFile:
@@ -97,12 +97,12 @@ class FakeFile:
         return changed
 
 
-def with_configuration(parts: Any, configuration: Any) -> Any:
+def with_configuration(components: Any, configuration: Any) -> Any:
     """Return the same components with another configuration."""
-    return SimpleNamespace(**{**vars(parts), "configuration": configuration})
+    return SimpleNamespace(**{**vars(components), "configuration": configuration})
 
 
-class World:
+class EngineBench:
     """The engine under test and its environment."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ class World:
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
         monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
         monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
-        parts: Any = SimpleNamespace(
+        components: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01),
             configuration=None,
@@ -130,9 +130,9 @@ class World:
         self.registry = CollectorRegistry()
         self.file: Any = FakeFile()
         metrics = Metrics(self.registry, "calibrator")
-        self.engine = CalibratorEngine(parts, metrics, self.health, self.failures.append, self.file)
+        self.engine = CalibratorEngine(components, metrics, self.health, self.failures.append, self.file)
 
-    def open(self, parts: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
+    def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
         self.reading.set()
         while self.slow.is_set():
             if stopped():
@@ -167,204 +167,204 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    made = World(monkeypatch)
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineBench]:
+    made = EngineBench(monkeypatch)
     made.engine.start()
     yield made
     made.slow.clear()
     made.engine.stop()
 
 
-def test_active_engine_opens_a_session_and_delivers_blocks_and_ticks(world: World) -> None:
-    world.become_active()
-    world.deliver((4, b"x"), (7, b"cut"), (9, b"x"))
-    world.engine.tick()
-    world.wait(lambda: world.session.ticks and world.session.published)
-    assert world.session.blocks == [4, 7, 9]
-    assert world.session.published == 1
-    assert world.health.reasons == ()
+def test_active_engine_opens_a_session_and_delivers_blocks_and_ticks(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.deliver((4, b"x"), (7, b"window"), (9, b"x"))
+    bench.engine.tick()
+    bench.wait(lambda: bench.session.ticks and bench.session.published)
+    assert bench.session.blocks == [4, 7, 9]
+    assert bench.session.published == 1
+    assert bench.health.reasons == ()
 
 
-def test_standby_has_no_session_and_is_ready_with_a_note(world: World) -> None:
-    world.engine.assigned(active=False)
-    world.deliver((4, b"x"))
-    world.wait(world.engine._deliveries.empty)
-    assert world.sessions == []
-    assert world.health.reasons == ()
-    assert world.health.notes == ("standby: another calibrator is active",)
+def test_standby_has_no_session_and_is_ready_with_a_note(bench: EngineBench) -> None:
+    bench.engine.assigned(active=False)
+    bench.deliver((4, b"x"))
+    bench.wait(bench.engine._deliveries.empty)
+    assert bench.sessions == []
+    assert bench.health.reasons == ()
+    assert bench.health.notes == ("standby: another calibrator is active",)
 
 
-def test_not_ready_before_the_first_assignment(world: World) -> None:
-    assert world.health.reasons == ("starting",)
+def test_not_ready_before_the_first_assignment(bench: EngineBench) -> None:
+    assert bench.health.reasons == ("starting",)
 
 
-def test_every_assignment_starts_a_new_session(world: World) -> None:
-    world.become_active()
-    world.become_active()
-    assert len(world.sessions) == 2
+def test_every_assignment_starts_a_new_session(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.become_active()
+    assert len(bench.sessions) == 2
 
 
-def test_revoked_engine_closes_the_publisher_and_publishes_nothing(world: World) -> None:
-    world.become_active()
-    first = world.session
-    world.engine.revoked()
-    world.wait(lambda: world.closed)
-    world.deliver((4, b"cut"))
-    world.wait(world.engine._deliveries.empty)
-    world.become_active()
-    world.deliver((5, b"x"))
-    world.wait(lambda: world.session.blocks)
+def test_revoked_engine_closes_the_publisher_and_publishes_nothing(bench: EngineBench) -> None:
+    bench.become_active()
+    first = bench.session
+    bench.engine.revoked()
+    bench.wait(lambda: bench.closed)
+    bench.deliver((4, b"window"))
+    bench.wait(bench.engine._deliveries.empty)
+    bench.become_active()
+    bench.deliver((5, b"x"))
+    bench.wait(lambda: bench.session.blocks)
     assert (first.blocks, first.published) == ([], 0)
-    assert world.session.blocks == [5]
+    assert bench.session.blocks == [5]
 
 
-def test_revocation_stops_reading_the_topics(world: World) -> None:
-    world.slow.set()
-    world.engine.assigned(active=True)
-    world.wait(world.reading.is_set)
-    assert world.health.reasons == ("taking over: reading the topics",)
-    world.engine.revoked()
-    world.wait(lambda: world.closed)
-    assert world.sessions == []
-    world.slow.clear()
-    world.become_active()
-    assert len(world.sessions) == 1
+def test_revocation_stops_reading_the_topics(bench: EngineBench) -> None:
+    bench.slow.set()
+    bench.engine.assigned(active=True)
+    bench.wait(bench.reading.is_set)
+    assert bench.health.reasons == ("taking over: reading the topics",)
+    bench.engine.revoked()
+    bench.wait(lambda: bench.closed)
+    assert bench.sessions == []
+    bench.slow.clear()
+    bench.become_active()
+    assert len(bench.sessions) == 1
 
 
-def test_failed_open_is_retried_and_reported(world: World) -> None:
-    world.openings = [ServiceError("the publisher cannot be initialised: no coordinator") for _ in range(3)]
+def test_failed_open_is_retried_and_reported(bench: EngineBench) -> None:
+    bench.openings = [ServiceError("the publisher cannot be initialised: no coordinator") for _ in range(3)]
     seen: set[tuple[str, ...]] = set()
-    world.engine.assigned(active=True)
-    world.wait(lambda: seen.add(world.health.reasons) or world.sessions)
+    bench.engine.assigned(active=True)
+    bench.wait(lambda: seen.add(bench.health.reasons) or bench.sessions)
     assert ("the publisher cannot be initialised: no coordinator",) in seen
-    world.wait(lambda: world.health.reasons == ())
+    bench.wait(lambda: bench.health.reasons == ())
 
 
-def test_failed_session_is_replaced(world: World) -> None:
-    world.become_active()
-    world.errors[b"bad"] = ServiceError("statistics cannot be published: fenced")
-    world.deliver((4, b"bad"))
-    world.wait(lambda: len(world.sessions) == 2)
-    world.deliver((5, b"x"))
-    world.wait(lambda: world.session.blocks == [5])
-    assert world.failures == []
+def test_failed_session_is_replaced(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.errors[b"bad"] = ServiceError("statistics cannot be published: fenced")
+    bench.deliver((4, b"bad"))
+    bench.wait(lambda: len(bench.sessions) == 2)
+    bench.deliver((5, b"x"))
+    bench.wait(lambda: bench.session.blocks == [5])
+    assert bench.failures == []
 
 
-def test_unexpected_error_ends_the_engine(world: World) -> None:
-    world.become_active()
-    error = world.errors[b"bad"] = RuntimeError("a bug")
-    world.deliver((4, b"bad"), (5, b"x"))
-    world.wait(lambda: world.failures)
-    assert world.failures == [error]
-    assert world.session.blocks == []
+def test_unexpected_error_ends_the_engine(bench: EngineBench) -> None:
+    bench.become_active()
+    error = bench.errors[b"bad"] = RuntimeError("a bug")
+    bench.deliver((4, b"bad"), (5, b"x"))
+    bench.wait(lambda: bench.failures)
+    assert bench.failures == [error]
+    assert bench.session.blocks == []
 
 
-def test_block_that_cannot_be_queued_is_a_failure(world: World) -> None:
+def test_block_that_cannot_be_queued_is_a_failure(bench: EngineBench) -> None:
     error = RuntimeError("a bug")
-    world.engine.fail(error)
-    assert world.failures == [error]
+    bench.engine.fail(error)
+    assert bench.failures == [error]
 
 
-def test_delivery_waits_while_the_queue_is_full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.slow.set()
-    world.engine.assigned(active=True)
-    world.wait(world.reading.is_set)
+def test_delivery_waits_while_the_queue_is_full(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.slow.set()
+    bench.engine.assigned(active=True)
+    bench.wait(bench.reading.is_set)
     room = engine.QUEUED_BLOCKS
-    world.deliver(*((i, b"x") for i in range(room)))
-    late = threading.Thread(target=world.deliver, args=((room, b"x"),))
+    bench.deliver(*((i, b"x") for i in range(room)))
+    late = threading.Thread(target=bench.deliver, args=((room, b"x"),))
     late.start()
     late.join(0.1)
     assert late.is_alive()
-    world.slow.clear()
-    world.wait(lambda: world.sessions and len(world.session.blocks) == room + 1)
+    bench.slow.clear()
+    bench.wait(lambda: bench.sessions and len(bench.session.blocks) == room + 1)
     late.join(10)
     assert not late.is_alive()
 
 
-def test_stop_ends_a_waiting_delivery(world: World) -> None:
-    world.slow.set()
-    world.engine.assigned(active=True)
-    world.wait(world.reading.is_set)
-    world.deliver(*((i, b"x") for i in range(engine.QUEUED_BLOCKS)))
-    late = threading.Thread(target=world.deliver, args=((999, b"x"),))
+def test_stop_ends_a_waiting_delivery(bench: EngineBench) -> None:
+    bench.slow.set()
+    bench.engine.assigned(active=True)
+    bench.wait(bench.reading.is_set)
+    bench.deliver(*((i, b"x") for i in range(engine.QUEUED_BLOCKS)))
+    late = threading.Thread(target=bench.deliver, args=((999, b"x"),))
     late.start()
-    world.engine.stop()
+    bench.engine.stop()
     late.join(10)
     assert not late.is_alive()
 
 
-def test_without_a_version_a_sample_is_published(world: World) -> None:
-    world.latest = None
-    world.become_active()
-    world.wait(lambda: "no statistics yet: 7 records sampled, 1000 needed" in world.health.notes)
-    world.found = "counts"
-    world.wait(lambda: world.session.samples)
-    world.wait(lambda: world.samplers[0].stopped)
-    assert world.session.samples == ["counts"]
-    assert (len(world.samplers), world.health.notes) == (1, ())
+def test_without_a_version_a_sample_is_published(bench: EngineBench) -> None:
+    bench.latest = None
+    bench.become_active()
+    bench.wait(lambda: "no statistics yet: 7 records sampled, 1000 needed" in bench.health.notes)
+    bench.found = "counts"
+    bench.wait(lambda: bench.session.samples)
+    bench.wait(lambda: bench.samplers[0].stopped)
+    assert bench.session.samples == ["counts"]
+    assert (len(bench.samplers), bench.health.notes) == (1, ())
 
 
-def test_unusable_sample_is_repeated(world: World) -> None:
-    world.latest = None
-    world.become_active()
-    world.found = "useless"
-    world.wait(lambda: len(world.samplers) == 2)
-    assert world.samplers[0].stopped
-    assert world.failures == []
+def test_unusable_sample_is_repeated(bench: EngineBench) -> None:
+    bench.latest = None
+    bench.become_active()
+    bench.found = "useless"
+    bench.wait(lambda: len(bench.samplers) == 2)
+    assert bench.samplers[0].stopped
+    assert bench.failures == []
 
 
-def test_no_sample_if_there_is_a_version(world: World) -> None:
-    world.become_active()
-    world.engine.tick()
-    world.wait(lambda: world.session.ticks)
-    assert world.samplers == []
+def test_no_sample_if_there_is_a_version(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.engine.tick()
+    bench.wait(lambda: bench.session.ticks)
+    assert bench.samplers == []
 
 
-def test_changed_settings_are_published(world: World) -> None:
-    world.become_active()
-    world.file.changed = True
-    world.engine.tick()
-    world.wait(lambda: world.session.settled)
-    assert [parts.configuration for parts in world.session.parts] == [world.file.current]
-    assert (world.session.settled, world.file.reloads) == (1, [False])
+def test_changed_settings_are_published(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.file.changed = True
+    bench.engine.tick()
+    bench.wait(lambda: bench.session.settings_published)
+    assert [components.configuration for components in bench.session.components] == [bench.file.current]
+    assert (bench.session.settings_published, bench.file.reloads) == (1, [False])
 
 
-def test_reload_reads_the_file_again(world: World) -> None:
-    world.become_active()
-    world.engine.reload()
-    world.wait(lambda: world.file.reloads)
-    assert world.file.reloads == [True]
-    assert world.session.settled == 0
+def test_reload_reads_the_file_again(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.engine.reload()
+    bench.wait(lambda: bench.file.reloads)
+    assert bench.file.reloads == [True]
+    assert bench.session.settings_published == 0
 
 
-def test_session_with_other_settings_publishes_the_configured_ones(world: World) -> None:
-    world.become_active()
-    world.session.unsettled = True
-    world.wait(lambda: world.session.settled)
-    assert (world.session.settled, world.session.parts) == (1, [])
+def test_session_with_other_settings_publishes_the_configured_ones(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.session.settings_differ = True
+    bench.wait(lambda: bench.session.settings_published)
+    assert (bench.session.settings_published, bench.session.components) == (1, [])
 
 
-def test_refused_file_is_counted_and_reported(world: World) -> None:
-    world.become_active()
+def test_refused_file_is_counted_and_reported(bench: EngineBench) -> None:
+    bench.become_active()
 
     def refuse(*, force: bool) -> bool:
-        world.file.refused = "noise_key: a change here needs a restart"
-        world.file.refusals += 1
+        bench.file.refused = "noise_key: a change here needs a restart"
+        bench.file.refusals += 1
         return False
 
-    world.file.reload_if_changed = refuse
-    world.engine.tick()
+    bench.file.reload_if_changed = refuse
+    bench.engine.tick()
     note = "a changed configuration was refused: noise_key: a change here needs a restart"
-    world.wait(lambda: note in world.health.notes)
-    assert world.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
-    assert world.session.parts == []
+    bench.wait(lambda: note in bench.health.notes)
+    assert bench.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
+    assert bench.session.components == []
 
 
-def test_heartbeat_needs_a_running_event_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeat_needs_a_running_event_loop(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "EVENT_LOOP_STALE_SECONDS", 0.05)
     time.sleep(0.1)
-    still = world.health.seconds_since_beat
+    still = bench.health.seconds_since_beat
     time.sleep(0.1)
-    assert world.health.seconds_since_beat > still
-    world.engine.pulse()
-    world.wait(lambda: world.health.seconds_since_beat < 0.05)
+    assert bench.health.seconds_since_beat > still
+    bench.engine.pulse()
+    bench.wait(lambda: bench.health.seconds_since_beat < 0.05)

@@ -35,7 +35,7 @@ def statistics(projection: float = 0.25) -> Statistics:
         projection=projection,
         rollup={a: {} for a in NAMES},
         unknown={"principal": 0.01, "secondary": 0.02},
-        seen=dict.fromkeys(NAMES, ""),
+        observed=dict.fromkeys(NAMES, ""),
         novel={"principal": 0.03, "secondary": 0.04},
     )
 

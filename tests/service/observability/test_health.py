@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import logging
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,9 +10,8 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.observability.logs import configure_logs, describe
 
 
 class Clock:
@@ -117,42 +114,3 @@ def test_stopped_server_frees_its_port(health: Health) -> None:
         port = first.port
     with HttpServer(host="127.0.0.1", port=port, health=health, registry=CollectorRegistry()) as second:
         assert get(second, "/healthz")[0] == 200
-
-
-def raised(error: Exception) -> Exception:
-    try:
-        raise error  # noqa: TRY301 - an exception with a traceback
-    except Exception as caught:
-        return caught
-
-
-def test_unexpected_exception_is_described_by_type_and_location() -> None:
-    text = describe(raised(ValueError("E11.9 of patient 4711")))
-    assert text.startswith("ValueError at test_health.py:")
-    assert "E11" not in text
-
-
-def test_stream_masker_errors_are_described_by_their_text() -> None:
-    assert describe(raised(ServiceError("the topic is missing"))) == "the topic is missing"
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    configure_logs("info", stream)
-    yield stream
-    root.handlers[:], root.level = handlers, level
-
-
-def test_logs_are_single_lines_without_texts_of_unexpected_exceptions(stream: io.StringIO) -> None:
-    log = logging.getLogger("stream_masker.test")
-    log.debug("not shown")
-    log.info("two\nlines")
-    log.error("batch failed", exc_info=raised(KeyError("E11.9")))
-    lines = stream.getvalue().splitlines()
-    assert [line.split(" ", 1)[1] for line in lines[:1]] == ["INFO stream_masker.test two lines"]
-    assert "ERROR stream_masker.test batch failed: KeyError at test_health.py:" in lines[1]
-    assert len(lines) == 2
-    assert "E11" not in stream.getvalue()

@@ -67,8 +67,9 @@ class GraphExponential:
         return self._positions[self._choose_in_block(codes, blocks, remainders)]
 
     def _choose_in_block(self, codes: Int32Array, blocks: Int64Array, remainders: Float64Array) -> Int64Array:
-        """(k,) int64: the first candidate in each block whose cumulative weight exceeds the remainder, or the last
-        one.
+        """(k,) int64: the first candidate in each block whose cumulative weight exceeds the remainder.
+
+        It is the last candidate of the block if rounding leaves none.
         """
         keys, which = np.unique(codes.astype(np.int64) * self._firsts.size + blocks, return_inverse=True)
         values, block = np.divmod(keys, self._firsts.size)

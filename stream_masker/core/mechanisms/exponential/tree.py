@@ -7,14 +7,56 @@ number of candidates. There are at most depth · height regions, independent of 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import tree_distance
-from stream_masker.core.dtypes import Float64Array, Float64Cube, Int32Array, Int64Array, Int64Matrix, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Cube, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.rule import Candidates
+
+
+class CandidateTree(NamedTuple):
+    """A tree of m concepts, and its r candidates; the *rank* of a candidate is its index in ascending position.
+
+    * ``depth``, ``parent``: (m,) int32 of each position; the root's parent is −1.
+    * ``offsets``: (m + 1,) int64; entry offsets[s] + k describes the descendants k levels below s.
+    * ``low``, ``high``: int32, the half-open range of ranks of the candidates among these descendants.
+    * ``positions``: (r,) int32, the position of each candidate by rank.
+    """
+
+    depth: Int32Array
+    parent: Int32Array
+    offsets: Int64Array
+    low: Int32Array
+    high: Int32Array
+    positions: Int32Array
+
+
+class Regions(NamedTuple):
+    """The regions around one value, from the value upwards; scratch that kernels fill.
+
+    A region consists of ``included_count`` candidates from rank ``first`` on; ``excluded_count`` ranks from
+    ``excluded_first`` on are skipped.
+
+    * ``totals``: float64, the cumulative weights of the regions.
+    * ``first``, ``included_count``, ``excluded_first``, ``excluded_count``: int64.
+    """
+
+    totals: Float64Array
+    first: Int64Array
+    included_count: Int64Array
+    excluded_first: Int64Array
+    excluded_count: Int64Array
+
+    @classmethod
+    def of(cls, size: int) -> Regions:
+        """Return scratch for up to ``size`` regions."""
+        first, included_count, excluded_first, excluded_count = (np.empty(size, np.int64) for _ in range(4))
+        return cls(np.empty(size), first, included_count, excluded_first, excluded_count)
 
 
 class TreeExponential:
@@ -29,26 +71,28 @@ class TreeExponential:
         tau = distance.taxonomy
         eligible = Candidates.of(tau, candidates)
         table = tau.tree
-        self._positions = eligible.positions
-        self._tree = (tau.depth, table.parent, table.level_offsets)
-        self._levels = (eligible.rank[table.level_lo], eligible.rank[table.level_hi])
-        self._weights = np.asarray(weights_by_depths(distance.kind, int(tau.depth.max()), epsilon))
+        self._tree = CandidateTree(
+            tau.depth,
+            table.parent,
+            table.level_offsets,
+            eligible.rank[table.level_lo],
+            eligible.rank[table.level_hi],
+            eligible.positions,
+        )
+        self._weights = weights_by_depths(distance.kind, int(tau.depth.max()), epsilon)
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
         """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
-        first, second = words[:, 0].copy(), words[:, 1].copy()
-        depth, parent, offsets = self._tree
-        low, high = self._levels
-        max_regions = self._weights.shape[0] ** 2
-        totals, ranges = np.empty(max_regions), np.empty((max_regions, 4), np.int64)
-        return draw_in_tree(
-            codes, first, second, depth, parent, offsets, low, high, self._positions, self._weights, totals, ranges
-        )
+        regions = Regions.of(self._weights.shape[0] ** 2)
+        return draw_in_tree(codes, words[:, 0].copy(), words[:, 1].copy(), self._tree, self._weights, regions)
 
 
 @kernel
 def weights_by_depths(kind: int, height: int, epsilon: float) -> Float64Cube:
-    """exp(-ε·sd/2) by the depths of the least common subsumer, of the value and of the candidate; 0 for none such."""
+    """Return exp(−ε·sd/2) by the depths of the least common subsumer, of the value and of the candidate.
+
+    Each depth ranges from 1 to ``height``; impossible combinations have weight 0.
+    """
     weights = np.zeros((height + 1, height + 1, height + 1), np.float64)
     for common in range(1, height + 1):
         for own in range(common, height + 1):
@@ -58,78 +102,64 @@ def weights_by_depths(kind: int, height: int, epsilon: float) -> Float64Cube:
 
 
 @part
-def fill_regions(
-    a: int,
-    depth: Int32Array,
-    parent: Int32Array,
-    offsets: Int64Array,
-    low: Int32Array,
-    high: Int32Array,
-    weights: Float64Cube,
-    totals: Float64Array,
-    ranges: Int64Matrix,
-) -> int:
-    """Fills the regions of a; their number. totals: cumulative weights; ranges: first rank, number, the excluded ones'
-    first rank and number."""
-    count = 0
+def fill_regions(a: int, tree: CandidateTree, weights: Float64Cube, regions: Regions) -> int:
+    """Fill the non-empty regions around the value a, and return their number."""
+    size = 0
     total = 0.0
     s = int64(a)
     child = int64(-1)
     while s >= 0:
-        common = depth[s]
-        for level in range(offsets[s + 1] - offsets[s]):
-            first = int64(low[offsets[s] + level])
-            size = int64(high[offsets[s] + level]) - first
-            inner = first
-            without = int64(0)
-            if child >= 0 and level > 0 and level - 1 < offsets[child + 1] - offsets[child]:
-                inner = int64(low[offsets[child] + level - 1])
-                without = int64(high[offsets[child] + level - 1]) - inner
-            if size > without:
-                total += weights[common, depth[a], common + level] * (size - without)
-                totals[count] = total
-                ranges[count, 0] = first
-                ranges[count, 1] = size - without
-                ranges[count, 2] = inner
-                ranges[count, 3] = without
-                count += 1
+        common = tree.depth[s]
+        for level in range(tree.offsets[s + 1] - tree.offsets[s]):
+            first = int64(tree.low[tree.offsets[s] + level])
+            count = int64(tree.high[tree.offsets[s] + level]) - first
+            excluded_first = first
+            excluded_count = int64(0)
+            if child >= 0 and level > 0 and level - 1 < tree.offsets[child + 1] - tree.offsets[child]:
+                excluded_first = int64(tree.low[tree.offsets[child] + level - 1])
+                excluded_count = int64(tree.high[tree.offsets[child] + level - 1]) - excluded_first
+            if count > excluded_count:
+                total += weights[common, tree.depth[a], common + level] * (count - excluded_count)
+                regions.totals[size] = total
+                regions.first[size] = first
+                regions.included_count[size] = count - excluded_count
+                regions.excluded_first[size] = excluded_first
+                regions.excluded_count[size] = excluded_count
+                size += 1
         child = s
-        s = int64(parent[s])
-    return count
+        s = int64(tree.parent[s])
+    return size
 
 
 @part
-def region_above(totals: Float64Array, count: int, target: float) -> int:
-    """The first region whose cumulative weight is greater; the last for none."""
-    for i in range(count - 1):
+def region_above(totals: Float64Array, size: int, target: float) -> int:
+    """Return the first of ``size`` regions whose cumulative weight exceeds ``target``; the last one if none does."""
+    for i in range(size - 1):
         if totals[i] > target:
             return i
-    return count - 1
+    return size - 1
 
 
 @kernel
 def draw_in_tree(
     codes: Int32Array,
-    first: UInt64Array,
-    second: UInt64Array,
-    depth: Int32Array,
-    parent: Int32Array,
-    offsets: Int64Array,
-    low: Int32Array,
-    high: Int32Array,
-    positions: Int32Array,
+    first_words: UInt64Array,
+    second_words: UInt64Array,
+    tree: CandidateTree,
     weights: Float64Cube,
-    totals: Float64Array,
-    ranges: Int64Matrix,
+    regions: Regions,
 ) -> Int32Array:
-    """Draws k values. totals, ranges: room for the regions of one value."""
+    """Draw new positions for k values, (k,) int32; negative codes stay.
+
+    The first word of a value selects a region, the second one a candidate in it. ``regions`` is scratch.
+    """
     drawn = codes.copy()
     for k in range(codes.size):
         if codes[k] >= 0:
-            count = fill_regions(codes[k], depth, parent, offsets, low, high, weights, totals, ranges)
-            i = region_above(totals, count, uniform(first[k]) * totals[count - 1])
-            rank = ranges[i, 0] + index_below(second[k], ranges[i, 1])
-            if rank >= ranges[i, 2]:
-                rank += ranges[i, 3]
-            drawn[k] = positions[rank]
+            size = fill_regions(codes[k], tree, weights, regions)
+            i = region_above(regions.totals, size, uniform(first_words[k]) * regions.totals[size - 1])
+            rank = regions.first[i] + index_below(second_words[k], regions.included_count[i])
+            if rank >= regions.excluded_first[i]:
+                rank += regions.excluded_count[i]
+            drawn[k] = tree.positions[rank]
     return drawn

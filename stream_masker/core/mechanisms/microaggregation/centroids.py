@@ -17,10 +17,11 @@ MARGINALITY_TIE = 1e-12
 def least_marginal_value(
     codes: Int32Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, table: Float64Matrix
 ) -> Int32Array:
-    """(n,) int32: of every record the least marginal value of its group (2013: equation 3).
+    """Return for every record the least marginal value of its group, (n,) int32 (2013: equation 3).
 
-    codes: (n,) int32 values, as rows of the (v, v) distances ``table``; members: (n,) the records by group, group g's
-    being offsets[g] … offsets[g + 1]. Of equally marginal values that of the record with the least word is taken.
+    * ``codes``: (n,) int32 values, as rows of ``table``, the (v, v) float64 distances.
+    * ``members``: (n,) int64 records by group; the records of group g are those from offsets[g] to offsets[g + 1] − 1.
+    * ``words``: (n,) uint64; among equally marginal values, that of the record with the smallest word is taken.
     """
     result = np.empty(codes.size, np.int32)
     for g in range(offsets.size - 1):
@@ -43,8 +44,11 @@ def least_marginal_value(
 def within_radius(
     codes: Int32Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, table: Float64Matrix
 ) -> Int32Array:
-    """(n,) int32: of every record a random one of the v values that are no farther from its own than its group's
-    farthest value is (2013: Algorithm 1). Arguments as of ``least_marginal_value``; a record's word chooses."""
+    """Return for every record a random value within the radius of its group, (n,) int32 (2013: Algorithm 1).
+
+    The value is one of the v values that are no farther from the record's own value than the farthest value of its
+    group; the record's word selects it. Arguments: see ``least_marginal_value``.
+    """
     result = np.empty(codes.size, np.int32)
     near = np.empty(table.shape[0], np.int32)
     for g in range(offsets.size - 1):

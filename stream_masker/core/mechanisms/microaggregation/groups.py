@@ -89,14 +89,14 @@ class ComparableRecords:
         group[order] = mdav.mdav_partition(types, k)
         return group_members(group)
 
-    def _types(self) -> tuple[Int64Array, mdav.Types]:
+    def _types(self) -> tuple[Int64Array, mdav.RecordTypes]:
         """Return the records ordered by type and word, and their types."""
         rows = np.column_stack([value.indices.astype(np.float64) for value in self.values] + list(self.numbers.T))
         _, firsts, which, counts = np.unique(
             rows + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
         order = np.lexsort((self.words, which.reshape(-1)))
-        return order, mdav.Types(
+        return order, mdav.RecordTypes(
             codes=_stack([value.indices[firsts] for value in self.values], len(firsts)),
             numbers=np.ascontiguousarray(self.numbers[firsts] * np.sqrt(self.numeric_weights / 2.0)),
             starts=_starts(counts),

@@ -2,8 +2,8 @@
 
 While at least 3k records are left, two groups are formed: the record farthest from the mean with its k − 1 nearest
 records, and the record farthest from that one with its k − 1 nearest. If 2k to 3k − 1 records are left, the one
-farthest from the mean and its k − 1 nearest form a group, and the others form the last one. Fewer than 2k records form
-one group.
+farthest from the mean and its k − 1 nearest form a group, and the remaining ones form the last group. Fewer than 2k
+records form one group.
 
 Equal records are processed as one *type* with that many members. This changes only the cost, which is O(u·n/k)
 distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Among equally far or
@@ -24,7 +24,7 @@ MDAV_TIE = 1e-9
 """Totals of distances are tied if they differ by no more than this per record; rounding errors are far smaller."""
 
 
-class Types(NamedTuple):
+class RecordTypes(NamedTuple):
     """u types of n records over p nominal and q numeric attributes.
 
     * ``codes``: (u, p) int32, indices of the attributes' distinct values.
@@ -48,52 +48,56 @@ class Types(NamedTuple):
 
 
 class MdavState(NamedTuple):
-    """The members that are left, and the groups so far.
+    """The members that are not yet assigned to a group, and the groups so far. Kernels update it in place.
 
-    * ``active``: the types with members left, the first ``size[0]`` entries.
-    * ``next``: (u,) the first member left of each type.
-    * ``size``: the numbers of active types, of members left, and of groups so far.
-    * ``counts``, ``totals``: for each value, the members left that have it and the sum of their distances to it.
-    * ``sums``: (q,) the sums of the numbers of the members left.
-    * ``near``: (u,) the squared distance of each type to the record last measured from.
-    * ``best``: (k,) the nearest types.
+    * ``active``: (u,) int64; the first ``active_count[0]`` entries are the types with unassigned members.
+    * ``next_member``: (u,) int64, the first unassigned member of each type.
+    * ``unassigned_count``, ``group_count``: (1,) int64, the numbers of unassigned members and of groups.
+    * ``counts``, ``totals``: for each value, the unassigned members that have it, and the sum of their distances to it.
+    * ``sums``: (q,) float64, the sums of the numbers of the unassigned members.
+    * ``distance_to``: (u,) float64, the squared distance of each active type to the record last measured from.
+    * ``nearest``: (k,) int64, the types nearest to that record.
     * ``group``: (n,) int32, the group of each member, −1 for none.
     """
 
     active: Int64Array
-    next: Int64Array
-    size: Int64Array
+    next_member: Int64Array
+    active_count: Int64Array
+    unassigned_count: Int64Array
+    group_count: Int64Array
     counts: Float64Array
     totals: Float64Array
     sums: Float64Array
-    near: Float64Array
-    best: Int64Array
+    distance_to: Float64Array
+    nearest: Int64Array
     group: Int32Array
 
 
 @kernel
-def mdav_partition(types: Types, k: int) -> Int32Array:
-    """(n,) int32: the group of every member, numbered in the order in which they were made."""
-    state = begin(types, k)
-    while state.size[1] >= 3 * k:
+def mdav_partition(types: RecordTypes, k: int) -> Int32Array:
+    """Return the group of every member, (n,) int32; groups are numbered in the order of their creation."""
+    state = initial_state(types, k)
+    while state.unassigned_count[0] >= 3 * k:
         group_around(types, state, farthest_from_mean(types, state), k)
-        group_around(types, state, farthest(types, state), k)
-    if state.size[1] >= 2 * k:
+        group_around(types, state, farthest_type(types, state), k)
+    if state.unassigned_count[0] >= 2 * k:
         group_around(types, state, farthest_from_mean(types, state), k)
     group_rest(types, state)
     return state.group
 
 
 @kernel
-def begin(types: Types, k: int) -> MdavState:
-    """The state of all members left."""
+def initial_state(types: RecordTypes, k: int) -> MdavState:
+    """Return a state in which all members are unassigned."""
     u, q = types.numbers.shape
     n = types.words.size
     values = types.sizes.sum()
     state = MdavState(
         np.arange(u),
         types.starts[:-1].copy(),
-        np.array([u, n, 0]),
+        np.array([u]),
+        np.array([n]),
+        np.zeros(1, np.int64),
         np.zeros(values),
         np.zeros(values),
         np.zeros(q),
@@ -102,13 +106,13 @@ def begin(types: Types, k: int) -> MdavState:
         np.full(n, -1, np.int32),
     )
     for t in range(u):
-        change(types, state, t, types.starts[t + 1] - types.starts[t])
+        add_members(types, state, t, types.starts[t + 1] - types.starts[t])
     return state
 
 
 @kernel
-def change(types: Types, state: MdavState, t: int, members: int) -> None:
-    """Adds members of a type to counts, totals and sums; a negative number takes them away."""
+def add_members(types: RecordTypes, state: MdavState, t: int, members: int) -> None:
+    """Add members of a type to counts, totals and sums; a negative number removes them."""
     for j in range(types.sizes.size):
         first = types.firsts[j]
         row = types.corners[j] + types.codes[t, j] * types.sizes[j]
@@ -120,8 +124,8 @@ def change(types: Types, state: MdavState, t: int, members: int) -> None:
 
 
 @inlined
-def squared(types: Types, codes: Int32Array | Int64Array, numbers: Float64Array, t: int) -> float:
-    """δ² of a record and a type's members (2013: equation 7)."""
+def squared_distance(types: RecordTypes, codes: Int32Array | Int64Array, numbers: Float64Array, t: int) -> float:
+    """Return δ² between a record and the members of a type (2013: equation 7)."""
     total = 0.0
     for j in range(types.sizes.size):
         row = types.corners[j] + codes[j] * types.sizes[j]
@@ -133,130 +137,131 @@ def squared(types: Types, codes: Int32Array | Int64Array, numbers: Float64Array,
 
 
 @kernel
-def farthest_from_mean(types: Types, state: MdavState) -> int:
-    """The type farthest from the mean record of what is left (2013: equation 3, and numeric means)."""
+def farthest_from_mean(types: RecordTypes, state: MdavState) -> int:
+    """Return the type farthest from the mean of the unassigned records (2013: equation 3, and numeric means)."""
     codes = np.empty(types.sizes.size, np.int64)
     for j in range(codes.size):
-        codes[j] = least_marginal_record(types, state, j)
-    look_from(types, state, codes, state.sums / state.size[1])
-    return farthest(types, state)
+        codes[j] = mean_value(types, state, j)
+    measure_from(types, state, codes, state.sums / state.unassigned_count[0])
+    return farthest_type(types, state)
 
 
 @kernel
-def least_marginal_record(types: Types, state: MdavState, j: int) -> int:
-    """The value of attribute j, of those left, with the least total distance to them."""
+def mean_value(types: RecordTypes, state: MdavState, j: int) -> int:
+    """Return the unassigned value of attribute j with the smallest total distance to all of them."""
     first, last = types.firsts[j], types.firsts[j] + types.sizes[j]
-    least = np.inf
+    smallest_total = np.inf
     for v in range(first, last):
         if state.counts[v] > 0:
-            least = min(least, state.totals[v])
+            smallest_total = min(smallest_total, state.totals[v])
     for v in range(first, last):
-        if state.counts[v] > 0 and state.totals[v] <= least + MDAV_TIE * state.size[1]:
+        if state.counts[v] > 0 and state.totals[v] <= smallest_total + MDAV_TIE * state.unassigned_count[0]:
             return v - first
     return 0
 
 
 @kernel
-def look_from(types: Types, state: MdavState, codes: Int32Array | Int64Array, numbers: Float64Array) -> None:
-    """Puts the distances of all active types to a record into ``near``."""
-    for a in range(state.size[0]):
+def measure_from(types: RecordTypes, state: MdavState, codes: Int32Array | Int64Array, numbers: Float64Array) -> None:
+    """Write the squared distances of all active types to a record to ``distance_to``."""
+    for a in range(state.active_count[0]):
         t = state.active[a]
-        state.near[t] = squared(types, codes, numbers, t)
+        state.distance_to[t] = squared_distance(types, codes, numbers, t)
 
 
 @kernel
-def farthest(types: Types, state: MdavState) -> int:
-    """The active type that was farthest from the record last looked from."""
+def farthest_type(types: RecordTypes, state: MdavState) -> int:
+    """Return the active type that is farthest from the record last measured from."""
     found = state.active[0]
-    for a in range(1, state.size[0]):
+    for a in range(1, state.active_count[0]):
         t = state.active[a]
-        if state.near[t] > state.near[found] or (
-            state.near[t] == state.near[found] and head(types, state, t) < head(types, state, found)
+        if state.distance_to[t] > state.distance_to[found] or (
+            state.distance_to[t] == state.distance_to[found]
+            and next_word(types, state, t) < next_word(types, state, found)
         ):
             found = t
     return found
 
 
 @inlined
-def head(types: Types, state: MdavState, t: int) -> np.uint64:
-    """The random word of the type's first member left."""
-    return types.words[state.next[t]]
+def next_word(types: RecordTypes, state: MdavState, t: int) -> np.uint64:
+    """Return the random word of the type's first unassigned member."""
+    return types.words[state.next_member[t]]
 
 
 @inlined
-def nearer(types: Types, state: MdavState, t: int, other: int) -> bool:
-    """Whether a type comes before another: by distance, then by random word."""
-    if state.near[t] != state.near[other]:
-        return state.near[t] < state.near[other]
-    return bool(head(types, state, t) < head(types, state, other))
+def is_nearer(types: RecordTypes, state: MdavState, t: int, other: int) -> bool:
+    """Return whether a type precedes another one: by distance, then by random word."""
+    if state.distance_to[t] != state.distance_to[other]:
+        return state.distance_to[t] < state.distance_to[other]
+    return bool(next_word(types, state, t) < next_word(types, state, other))
 
 
 @kernel
-def group_around(types: Types, state: MdavState, t: int, k: int) -> None:
-    """Makes a group of a type's first member and the k - 1 nearest to it, equal ones before any other.
+def group_around(types: RecordTypes, state: MdavState, t: int, k: int) -> None:
+    """Form a group of a type's first member and its k − 1 nearest members, where equal ones come first.
 
-    They are members of the k nearest types, as each of these has one at least.
+    All of them belong to the k nearest types, because each active type has at least one unassigned member.
     """
-    look_from(types, state, types.codes[t], types.numbers[t])
-    state.near[t] = -1.0
+    measure_from(types, state, types.codes[t], types.numbers[t])
+    state.distance_to[t] = -1.0
     found = nearest_types(types, state, k)
     for _ in range(k):
-        best = -1
+        chosen = -1
         for b in range(found):
-            candidate = state.best[b]
-            if state.next[candidate] < types.starts[candidate + 1] and (
-                best < 0 or nearer(types, state, candidate, best)
+            candidate = state.nearest[b]
+            if state.next_member[candidate] < types.starts[candidate + 1] and (
+                chosen < 0 or is_nearer(types, state, candidate, chosen)
             ):
-                best = candidate
-        take(types, state, best, 1)
-    drop_empty(types, state)
-    state.size[2] += 1
+                chosen = candidate
+        assign_members(types, state, chosen, 1)
+    remove_exhausted(types, state)
+    state.group_count[0] += 1
 
 
 @kernel
-def nearest_types(types: Types, state: MdavState, k: int) -> int:
-    """Fills ``best`` with the nearest types, nearest first, k at most; their number."""
+def nearest_types(types: RecordTypes, state: MdavState, k: int) -> int:
+    """Fill ``nearest`` with the nearest active types in ascending distance, at most k, and return their number."""
     found = 0
-    for a in range(state.size[0]):
+    for a in range(state.active_count[0]):
         t = state.active[a]
-        if found == k and not nearer(types, state, t, state.best[k - 1]):
+        if found == k and not is_nearer(types, state, t, state.nearest[k - 1]):
             continue
-        place = min(found, k - 1)
-        while place > 0 and nearer(types, state, t, state.best[place - 1]):
-            state.best[place] = state.best[place - 1]
-            place -= 1
-        state.best[place] = t
+        rank = min(found, k - 1)
+        while rank > 0 and is_nearer(types, state, t, state.nearest[rank - 1]):
+            state.nearest[rank] = state.nearest[rank - 1]
+            rank -= 1
+        state.nearest[rank] = t
         found = min(found + 1, k)
     return found
 
 
 @kernel
-def take(types: Types, state: MdavState, t: int, members: int) -> None:
-    """Moves a type's first members left into the group that is being made."""
-    change(types, state, t, -members)
+def assign_members(types: RecordTypes, state: MdavState, t: int, members: int) -> None:
+    """Assign a type's first unassigned members to the group that is being formed."""
+    add_members(types, state, t, -members)
     for _ in range(members):
-        state.group[state.next[t]] = state.size[2]
-        state.next[t] += 1
-    state.size[1] -= members
+        state.group[state.next_member[t]] = state.group_count[0]
+        state.next_member[t] += 1
+    state.unassigned_count[0] -= members
 
 
 @kernel
-def drop_empty(types: Types, state: MdavState) -> None:
-    """Keeps only types with members left among the active ones."""
+def remove_exhausted(types: RecordTypes, state: MdavState) -> None:
+    """Remove the types without unassigned members from the active ones."""
     kept = 0
-    for a in range(state.size[0]):
+    for a in range(state.active_count[0]):
         t = state.active[a]
-        if state.next[t] < types.starts[t + 1]:
+        if state.next_member[t] < types.starts[t + 1]:
             state.active[kept] = t
             kept += 1
-    state.size[0] = kept
+    state.active_count[0] = kept
 
 
 @kernel
-def group_rest(types: Types, state: MdavState) -> None:
-    """Makes a group of all that is left."""
-    for a in range(state.size[0]):
+def group_rest(types: RecordTypes, state: MdavState) -> None:
+    """Form a group of all unassigned members."""
+    for a in range(state.active_count[0]):
         t = state.active[a]
-        take(types, state, t, types.starts[t + 1] - state.next[t])
-    state.size[0] = 0
-    state.size[2] += 1
+        assign_members(types, state, t, types.starts[t + 1] - state.next_member[t])
+    state.active_count[0] = 0
+    state.group_count[0] += 1

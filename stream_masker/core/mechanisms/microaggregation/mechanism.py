@@ -18,10 +18,11 @@ from stream_masker.core.mechanisms.distortion import distortion_tally
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
-from stream_masker.core.mechanisms.noise.numeric import numeric_words, uniforms
+from stream_masker.core.mechanisms.noise.numeric import numeric_words
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random.draws import uniforms
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -255,7 +256,7 @@ class _DraftBatch:
 
     * ``codes``: the masked codes of each column. ``numbers``: (n, q) float64.
     * ``order``: (n,) uint64, one random word per record.
-    * ``words``, ``number_words``: the random words of each nominal value and each number.
+    * ``words``, ``numeric_words``: the random words of each nominal value and each number.
     * ``replaced``: (n,) bool, the records whose scalars and numbers are the window's means.
     * ``truncated``: for each column, the number of values replaced because there were too few for a group.
     """

@@ -9,8 +9,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, UInt64Array
-from stream_masker.core.mechanisms.noise.sampling import exponential_roots, normals, record_alpha, triangular_factor
+from stream_masker.core.mechanisms.noise.sampling import record_alpha, triangular_factor
 from stream_masker.core.numeric import Numeric, NumericStatistics
+from stream_masker.core.random.draws import exponential_roots, normals, uniforms
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, WordLayout
 from stream_masker.core.validation import require_one_of
@@ -110,11 +111,6 @@ class NumericNoise:
         if self.variant != "kim":
             return noisy
         return np.asarray(self.mean[j] + (noisy - self.mean[j]) / np.sqrt(1.0 + alpha))
-
-
-def uniforms(words: UInt64Array) -> Float64Array:
-    """(k,) float64 in [0, 1): the 53 high bits of random words."""
-    return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 def numeric_words(keys: Keys, q: int) -> Iterator[UInt64Array]:

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.random.draws import uniform
+from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
+from stream_masker.core.random.draws import exponential_roots, normals
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import EXPONENTIALS, NORMAL, draw_words, record_words
 
@@ -156,22 +155,3 @@ def _dot(a: Float64Array, b: Float64Array) -> float:
     Unlike a library's product, it does not depend on the size of the matrix in any bit.
     """
     return math.fsum((a * b).tolist())
-
-
-@kernel
-def normals(words: UInt64Matrix) -> Float64Array:
-    """(k,) float64 standard normal variates of (k, 2) words: Box and Muller's first one."""
-    result = np.empty(len(words), np.float64)
-    for i in range(len(words)):
-        radius = math.sqrt(-2.0 * math.log(1.0 - uniform(words[i, 0])))
-        result[i] = radius * math.cos(2.0 * math.pi * uniform(words[i, 1]))
-    return result
-
-
-@kernel
-def exponential_roots(words: UInt64Array) -> Float64Array:
-    """(k,) float64 √W of (k,) words, W ~ Exp(1)."""
-    result = np.empty(len(words), np.float64)
-    for i in range(len(words)):
-        result[i] = math.sqrt(-math.log(1.0 - uniform(words[i])))
-    return result

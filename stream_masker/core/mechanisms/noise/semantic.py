@@ -34,8 +34,9 @@ matrix.
 
 @dataclass(frozen=True, slots=True)
 class _PreparedNoise:
-    """The noise of the statistics in force, with the positions of the sMeans. ``numeric``: None without numeric
-    attributes.
+    """The noise of the statistics in force, and the positions of the sMeans.
+
+    ``numeric`` is None without numeric attributes.
     """
 
     noise: NominalNoise

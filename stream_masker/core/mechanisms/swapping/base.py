@@ -14,7 +14,7 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.distortion import distortion_tally
-from stream_masker.core.mechanisms.swapping.kernels import PLACE_WORD, swap_in_range
+from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_range
 from stream_masker.core.mechanisms.windowed import Prepared, WindowedMechanism
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
@@ -121,8 +121,9 @@ class Swapping(WindowedMechanism[Prepared]):
 
     @abstractmethod
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
-        """(k,) int64: the index of the value that each value of attribute j takes; its own index if it has no
-        partner.
+        """(k,) int64: the index of the value that each value of attribute j takes.
+
+        A value without a partner takes itself.
         """
 
     def _swap_columns(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
@@ -151,7 +152,7 @@ def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int
 
     This is Algorithm 1 of 2019, lines 3 to 12. Random words order equal ranks.
     """
-    order = np.lexsort((values.words[:, PLACE_WORD], ranks))
+    order = np.lexsort((values.words[:, TIE_WORD], ranks))
     return np.asarray(swap_in_range(order, values.owners, k, values.words))
 
 

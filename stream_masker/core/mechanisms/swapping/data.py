@@ -9,7 +9,7 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping, SwapValues
-from stream_masker.core.mechanisms.swapping.kernels import PLACE_WORD, swap_in_order
+from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_order
 from stream_masker.core.statistics.summary import Statistics
 
 
@@ -38,7 +38,7 @@ class DataSwapping(Swapping[Statistics]):
         return MIN_SWAP_RECORDS
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
-        order = np.argsort(values.words[:, PLACE_WORD], kind="stable")
+        order = np.argsort(values.words[:, TIE_WORD], kind="stable")
         return np.asarray(swap_in_order(order, values.owners))
 
     def _prepare(self, statistics: Statistics) -> Statistics:

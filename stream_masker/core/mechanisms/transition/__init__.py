@@ -1,6 +1,7 @@
 """Mechanisms that replace each value independently, by transition probabilities between values.
 
 * ``base``: the common parts of these mechanisms: one drawer or one transition per attribute.
+* ``domain``: the values that masked values are drawn from.
 * ``transitions``: transition probabilities of one attribute, in forms that allow fast draws. ``kernels``: the draws.
 * ``matrix``: validation of given Markov matrices, and invariant matrices.
 * ``serialization``: arrays in a mechanism's model, as JSON texts.

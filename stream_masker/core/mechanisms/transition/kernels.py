@@ -4,10 +4,8 @@ Arguments of every kernel:
 
 * ``codes``: (k,) int32 positions; negative ones stay as they are.
 * ``first``, ``second``: (k,) uint64, two random words of each value.
-* ``index``: (m,) int32, a position's index among the v values of the window, −1 for other positions.
-* ``values``: (v,) int32 positions.
-* ``cumulative``: (v,) float64, ascending. A value that the window does not contain becomes value i with a probability
-  proportional to step i.
+* ``domain``: the values of the window. A value that the window does not contain becomes one of them by the domain's
+  shares.
 
 Each kernel returns the new positions, (k,) int32.
 """
@@ -18,12 +16,13 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.random.draws import index_below, uniform
 
 
 @part
-def first_above(steps: Float64Array, target: float) -> int:
-    """The index of the first of ascending numbers that is greater; the last for none."""
+def index_above(steps: Float64Array, target: float) -> int:
+    """Return the index of the first of ascending numbers that is greater than ``target``; the last index if none is."""
     low = int64(0)
     high = int64(steps.size - 1)
     while low < high:
@@ -36,16 +35,16 @@ def first_above(steps: Float64Array, target: float) -> int:
 
 
 @part
-def by_share(cumulative: Float64Array, word: np.uint64) -> int:
-    """An index drawn with the shares of the steps."""
-    return first_above(cumulative, uniform(word) * cumulative[cumulative.size - 1])
+def draw_index(cumulative: Float64Array, word: np.uint64) -> int:
+    """Return an index drawn with probabilities proportional to the steps of ``cumulative``."""
+    return index_above(cumulative, uniform(word) * cumulative[cumulative.size - 1])
 
 
 @part
-def in_parts(
+def draw_from_part(
     i: int, v: int, keep: float, within: float, low: int, high: int, first: np.uint64, second: np.uint64
 ) -> int:
-    """The new index of value i of v: itself, another of its part (low … high − 1), or one of another part."""
+    """Return the new index of value i of v: itself, another one of its part (low … high − 1), or one outside it."""
     share = uniform(first)
     if share < keep:
         return int64(i)
@@ -61,24 +60,26 @@ def draw_in_parts(
     codes: Int32Array,
     first: UInt64Array,
     second: UInt64Array,
-    index: Int32Array,
-    values: Int32Array,
-    cumulative: Float64Array,
+    domain: Domain,
     keep: Float64Array,
     within: Float64Array,
     low: Int64Array,
     high: Int64Array,
 ) -> Int32Array:
-    """keep: (v,) the probability to stay; within: (v,) to stay in the part low … high − 1 (int64, half open)."""
+    """Draw new values by parts.
+
+    * ``keep``: (v,) float64, the probability to stay unchanged.
+    * ``within``: (v,) float64, the probability to stay in the part low … high − 1 (int64).
+    """
     drawn = codes.copy()
     for k in range(codes.size):
         if codes[k] >= 0:
-            i = index[codes[k]]
+            i = domain.index_of[codes[k]]
             if i < 0:
-                drawn[k] = values[by_share(cumulative, second[k])]
+                drawn[k] = domain.values[draw_index(domain.cumulative, second[k])]
             else:
-                new = in_parts(i, values.size, keep[i], within[i], low[i], high[i], first[k], second[k])
-                drawn[k] = values[new]
+                new = draw_from_part(i, domain.values.size, keep[i], within[i], low[i], high[i], first[k], second[k])
+                drawn[k] = domain.values[new]
     return drawn
 
 
@@ -87,16 +88,14 @@ def draw_by_share(
     codes: Int32Array,
     first: UInt64Array,
     second: UInt64Array,
-    index: Int32Array,
-    values: Int32Array,
-    cumulative: Float64Array,
+    domain: Domain,
     retention: float,
 ) -> Int32Array:
-    """retention: the probability to stay without a draw."""
+    """Draw new values by the domain's shares; ``retention``: the probability to stay unchanged without a draw."""
     drawn = codes.copy()
     for k in range(codes.size):
-        if codes[k] >= 0 and (index[codes[k]] < 0 or uniform(first[k]) >= retention):
-            drawn[k] = values[by_share(cumulative, second[k])]
+        if codes[k] >= 0 and (domain.index_of[codes[k]] < 0 or uniform(first[k]) >= retention):
+            drawn[k] = domain.values[draw_index(domain.cumulative, second[k])]
     return drawn
 
 
@@ -105,18 +104,16 @@ def draw_by_rows(
     codes: Int32Array,
     first: UInt64Array,
     second: UInt64Array,
-    index: Int32Array,
-    values: Int32Array,
-    cumulative: Float64Array,
+    domain: Domain,
     rows: Float64Matrix,
 ) -> Int32Array:
-    """rows: (v, v) float64, the cumulative transition probabilities of each value."""
+    """Draw new values by cumulative transition probabilities; ``rows``: (v, v) float64, one row for each value."""
     drawn = codes.copy()
     for k in range(codes.size):
         if codes[k] >= 0:
-            i = index[codes[k]]
+            i = domain.index_of[codes[k]]
             if i < 0:
-                drawn[k] = values[by_share(cumulative, second[k])]
+                drawn[k] = domain.values[draw_index(domain.cumulative, second[k])]
             else:
-                drawn[k] = values[first_above(rows[i], uniform(first[k]))]
+                drawn[k] = domain.values[index_above(rows[i], uniform(first[k]))]
     return drawn

@@ -92,10 +92,13 @@ def _normalized(
 
 @kernel
 def invariant(probabilities: Float64Matrix, shares: Float64Array) -> Float64Matrix:
-    """R = P·Q, (v, v), for which tR = t: P followed by its reversal, Qkl = plk·tl / Σj pjk·tj.
+    """Return R = P·Q, (v, v) float64, for which tR = t: P followed by its reversal, Qkl = plk·tl / Σj pjk·tj.
 
-    probabilities: P; shares: (v,) float64, t. A value k that nothing of t becomes is reversed to values by t, which
-    leaves tR = t. Sums are in one order on any machine.
+    * ``probabilities``: P, (v, v) float64.
+    * ``shares``: t, (v,) float64.
+
+    A value k that nothing in t becomes is reversed to values by t, which preserves tR = t. Sums have one fixed order,
+    so the result is identical on every machine.
     """
     v = shares.size
     reached = np.zeros(v, np.float64)

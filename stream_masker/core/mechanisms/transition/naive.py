@@ -9,8 +9,9 @@ import numpy as np
 
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
+from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transition.transitions import Domain, PartTransition
+from stream_masker.core.mechanisms.transition.transitions import PartTransition
 from stream_masker.core.statistics.counts import Counts
 
 

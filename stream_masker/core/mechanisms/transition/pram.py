@@ -10,6 +10,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
+from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.matrix import ROW_SUM_TOLERANCE, MarkovMatrix, NamedMatrix, invariant
 from stream_masker.core.mechanisms.transition.serialization import (
     pack_array,
@@ -18,7 +19,7 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_array,
     unpack_counts,
 )
-from stream_masker.core.mechanisms.transition.transitions import Domain, RowTransition, ShareTransition, Transition
+from stream_masker.core.mechanisms.transition.transitions import RowTransition, ShareTransition, Transition
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts

@@ -6,53 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.kernels import draw_by_rows, draw_by_share, draw_in_parts
-from stream_masker.errors import StatisticsError
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Domain:
-    """The v values that masked values are drawn from, and the weights that replace any other value. Immutable.
-
-    * ``values``: (v,) int32 positions.
-    * ``cumulative``: (v,) float64, the cumulative weights with which other values are replaced.
-    * ``index``: (m,) int32, each position's index among the values, −1 for other positions.
-    """
-
-    values: Int32Array
-    cumulative: Float64Array
-    index: Int32Array
-
-    @classmethod
-    def of(cls, values: NDArray[np.integer], weights: NDArray[np.number], taxonomy_size: int) -> Domain:
-        """Create the domain of a taxonomy with ``taxonomy_size`` concepts.
-
-        Raises StatisticsError if there are no values, if positions repeat or lie outside the taxonomy, or if the
-        weights are negative or all 0.
-        """
-        if (
-            not values.size
-            or values.min() < 0
-            or values.max() >= taxonomy_size
-            or np.unique(values).size != values.size
-        ):
-            raise StatisticsError("the model's values are not distinct concepts of their taxonomy")
-        if values.shape != weights.shape or not np.isfinite(weights).all() or weights.min() < 0 or not weights.any():
-            raise StatisticsError(
-                "the model's weights are not non-negative numbers with a positive sum, one for each value"
-            )
-        index = np.full(taxonomy_size, -1, np.int32)
-        index[values] = np.arange(values.size, dtype=np.int32)
-        return cls(values.astype(np.int32), np.cumsum(weights, dtype=np.float64), index)
-
-    @property
-    def shares(self) -> Float64Array:
-        """(v,) float64: the probability that a value outside the domain becomes each value."""
-        result: Float64Array = np.diff(self.cumulative, prepend=0.0) / self.cumulative[-1]
-        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,19 +20,11 @@ class Transition(ABC):
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
         """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
-        d = self.domain
-        return np.asarray(self._draw(codes, words[:, 0].copy(), words[:, 1].copy(), d.index, d.values, d.cumulative))
+        return self._draw(codes, words[:, 0].copy(), words[:, 1].copy())
 
     @abstractmethod
-    def _draw(
-        self,
-        codes: Int32Array,
-        first: UInt64Array,
-        second: UInt64Array,
-        index: Int32Array,
-        values: Int32Array,
-        cumulative: Float64Array,
-    ) -> Int32Array: ...
+    def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
+        """Draw as ``draw``, with the first and the second word of each value, (k,) each."""
 
     @abstractmethod
     def matrix(self) -> Float64Array:
@@ -103,17 +52,8 @@ class PartTransition(Transition):
         v = domain.values.size
         return cls(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
 
-    def _draw(
-        self,
-        codes: Int32Array,
-        first: UInt64Array,
-        second: UInt64Array,
-        index: Int32Array,
-        values: Int32Array,
-        cumulative: Float64Array,
-    ) -> Int32Array:
-        parts = (self.keep, self.within, self.low, self.high)
-        return np.asarray(draw_in_parts(codes, first, second, index, values, cumulative, *parts))
+    def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
+        return draw_in_parts(codes, first, second, self.domain, self.keep, self.within, self.low, self.high)
 
     def matrix(self) -> Float64Array:
         v = self.keep.size
@@ -133,16 +73,8 @@ class ShareTransition(Transition):
 
     retention: float
 
-    def _draw(
-        self,
-        codes: Int32Array,
-        first: UInt64Array,
-        second: UInt64Array,
-        index: Int32Array,
-        values: Int32Array,
-        cumulative: Float64Array,
-    ) -> Int32Array:
-        return np.asarray(draw_by_share(codes, first, second, index, values, cumulative, self.retention))
+    def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
+        return draw_by_share(codes, first, second, self.domain, self.retention)
 
     def matrix(self) -> Float64Array:
         shares = self.domain.shares
@@ -154,7 +86,7 @@ class ShareTransition(Transition):
 class RowTransition(Transition):
     """Arbitrary transition probabilities; ``rows``: (v, v) float64, cumulative along each row."""
 
-    rows: Float64Array
+    rows: Float64Matrix
 
     @classmethod
     def of(cls, domain: Domain, matrix: Float64Array) -> RowTransition:
@@ -164,16 +96,8 @@ class RowTransition(Transition):
         rows[np.arange(matrix.shape[1])[None, :] >= last[:, None]] = 1.0
         return cls(domain, rows)
 
-    def _draw(
-        self,
-        codes: Int32Array,
-        first: UInt64Array,
-        second: UInt64Array,
-        index: Int32Array,
-        values: Int32Array,
-        cumulative: Float64Array,
-    ) -> Int32Array:
-        return np.asarray(draw_by_rows(codes, first, second, index, values, cumulative, self.rows))
+    def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
+        return draw_by_rows(codes, first, second, self.domain, self.rows)
 
     def matrix(self) -> Float64Array:
         return np.diff(self.rows, axis=1, prepend=0.0)

@@ -60,7 +60,7 @@ class SlidingPair:
         if self.a.is_constant or self.b.is_constant:
             return 0.0
         n = self.counts.rows
-        sides = self.a.known.place, self.a.means, self.b.known.place, self.b.means
+        sides = self.a.value_sums.slot_of, self.a.means, self.b.value_sums.slot_of, self.b.means
         mixed = product_of_means(self.counts.keys, self.counts.counts, self._concepts, *sides) / n
         products = float(self._products.values[0]) / n**2
         return products + self.a.grand_mean * self.b.grand_mean - 2.0 * float(mixed)
@@ -75,9 +75,9 @@ class SlidingPair:
             change.counts,
             self._concepts,
             a.size,
-            a.known,
+            a.value_sums,
             b.size,
-            b.known,
+            b.value_sums,
             products,
         )
 

@@ -16,7 +16,7 @@ from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.statistics.compensated import CompensatedSums
 from stream_masker.core.statistics.counts import SparseCounts, difference
 from stream_masker.core.statistics.marginal import Marginal
-from stream_masker.core.statistics.sliding.kernels import KnownSums, slide_values
+from stream_masker.core.statistics.sliding.kernels import ValueSums, slide_values
 from stream_masker.errors import StatisticsError
 
 MAX_CHANGE_SHARE = 0.5
@@ -45,9 +45,9 @@ class SlidingMarginal:
         """Apply a change of the counts."""
         if change.keys.size > self.max_rows:
             self._slide_by_blocks(change)
-        elif not slide_values(change.keys, change.counts, self.size, self.known):
+        elif not slide_values(change.keys, change.counts, self.size, self.value_sums):
             self.prepare(change.keys)
-            slide_values(change.keys, change.counts, self.size, self.known)
+            slide_values(change.keys, change.counts, self.size, self.value_sums)
 
     def prepare(self, keys: Int64Array) -> None:
         """Give distinct values, at most ``max_rows``, slots and cached rows of distances, as the kernels require.
@@ -68,7 +68,7 @@ class SlidingMarginal:
         present = self._present_slots
         values = self._values[present]
         order = np.argsort(values)
-        return SparseCounts(values[order], self.known.counts[present][order].astype(np.int64))
+        return SparseCounts(values[order], self.value_sums.counts[present][order].astype(np.int64))
 
     @property
     def is_constant(self) -> bool:
@@ -97,7 +97,7 @@ class SlidingMarginal:
 
     @property
     def _weights(self) -> Float64Array:
-        return self.known.counts[: self.size]
+        return self.value_sums.counts[: self.size]
 
     @property
     def _rows(self) -> float:
@@ -118,39 +118,39 @@ class SlidingMarginal:
         self.size = values.size
         slots = self.size + free_slots
         rows = min(slots, max(min_rows, MAX_KEPT_DISTANCES // slots))
-        place = np.full(len(self._d.taxonomy), -1, np.int32)
-        place[values] = np.arange(self.size, dtype=np.int32)
+        slot_of = np.full(len(self._d.taxonomy), -1, np.int32)
+        slot_of[values] = np.arange(self.size, dtype=np.int32)
         self._values = np.concatenate((values, np.zeros(free_slots, np.int64)))
         self._sums = CompensatedSums(np.zeros(slots))
         self._sums.sums_and_errors[: self.size] = sums
         self._row_owners, self._next_row = np.full(rows, -1, np.int64), 0
         weights = np.concatenate((counts, np.zeros(free_slots)))
-        row, distances = np.full(slots, -1, np.int64), np.empty((rows, slots))
+        row_of, distances = np.full(slots, -1, np.int64), np.empty((rows, slots))
         sums_of_all, squares = self._sums.sums_and_errors, self._squares.sums_and_errors
-        self.known = KnownSums(place, row, distances, weights, sums_of_all, squares)
+        self.value_sums = ValueSums(slot_of, row_of, distances, weights, sums_of_all, squares)
 
     def _ensure_slots(self, keys: Int64Array) -> None:
         """Make room for the new values of ``keys``.
 
         If there are too few free slots, values that left the window and are not in ``keys`` are dropped.
         """
-        new = int(np.count_nonzero(self.known.place[self._d.encode(keys)] < 0))
-        if self.size + new > self.known.row.size:
+        new = int(np.count_nonzero(self.value_sums.slot_of[self._d.encode(keys)] < 0))
+        if self.size + new > self.value_sums.row_of.size:
             kept = np.flatnonzero((self._weights > 0.0) | np.isin(self._values[: self.size], keys))
-            counts, sums = self.known.counts[kept], self._sums.sums_and_errors[kept]
+            counts, sums = self.value_sums.counts[kept], self._sums.sums_and_errors[kept]
             min_rows = min(keys.size, self.max_rows)
             self._assign_slots(self._values[kept], counts, sums, free_slots=kept.size + new, min_rows=min_rows)
 
     def _admit(self, keys: Int64Array) -> None:
         """Give new values slots and sums, and all of ``keys`` cached rows of distances; there must be enough slots."""
-        place, row = self.known.place, self.known.row
-        new = keys[place[keys] < 0]
+        slot_of, row_of = self.value_sums.slot_of, self.value_sums.row_of
+        new = keys[slot_of[keys] < 0]
         slots = np.arange(self.size, self.size + new.size)
-        place[new] = slots
+        slot_of[new] = slots
         self._values[slots] = new
         self.size += new.size
-        wanted_slots = place[keys].astype(np.int64)
-        missing = wanted_slots[row[wanted_slots] < 0]
+        wanted_slots = slot_of[keys].astype(np.int64)
+        missing = wanted_slots[row_of[wanted_slots] < 0]
         if missing.size:
             self._compute_rows(missing, wanted_slots)
         if slots.size:
@@ -164,17 +164,17 @@ class SlidingMarginal:
         order = np.roll(np.arange(self.max_rows), -self._next_row)
         rows = order[~np.isin(self._row_owners[order], wanted_slots)][: slots.size]
         owners = self._row_owners[rows]
-        self.known.row[owners[owners >= 0]] = -1
-        self.known.row[slots], self._row_owners[rows] = rows, slots
+        self.value_sums.row_of[owners[owners >= 0]] = -1
+        self.value_sums.row_of[slots], self._row_owners[rows] = rows, slots
         self._next_row = int(rows[-1]) + 1
-        self.known.distances[rows, : self.size] = self._shifted_distances(slots)
+        self.value_sums.distances[rows, : self.size] = self._shifted_distances(slots)
 
     def _start_sums(self, slots: Int64Array) -> None:
         """Compute the sums of new values that have rows, and add their distances to all other rows."""
-        distances = self.known.distances[self.known.row[slots], : self.size]
-        self.known.sums[slots] = np.stack((distances @ self._weights, np.zeros(slots.size)), axis=1)
+        distances = self.value_sums.distances[self.value_sums.row_of[slots], : self.size]
+        self.value_sums.sums[slots] = np.stack((distances @ self._weights, np.zeros(slots.size)), axis=1)
         rows = np.flatnonzero(self._row_owners >= 0)
-        self.known.distances[np.ix_(rows, slots)] = distances[:, self._row_owners[rows]].T
+        self.value_sums.distances[np.ix_(rows, slots)] = distances[:, self._row_owners[rows]].T
 
     def _shifted_distances(self, slots: Int64Array) -> Float64Array:
         values = self._values[: self.size].astype(np.int32)
@@ -182,12 +182,12 @@ class SlidingMarginal:
 
     def _slide_by_blocks(self, change: SparseCounts) -> None:
         self._ensure_slots(change.keys)
-        new = change.keys[self.known.place[change.keys] < 0]
+        new = change.keys[self.value_sums.slot_of[change.keys] < 0]
         for start in range(0, new.size, self.max_rows):
             self._admit(new[start : start + self.max_rows])
-        amounts = np.zeros(self.known.counts.size)
-        amounts[self.known.place[change.keys]] = change.counts
-        both = 2.0 * self.known.counts + amounts
+        amounts = np.zeros(self.value_sums.counts.size)
+        amounts[self.value_sums.slot_of[change.keys]] = change.counts
+        both = 2.0 * self.value_sums.counts + amounts
         targets = self._d.targets(self._values[: self.size].astype(np.int32))
         changed, weights = self._d.sources(change.keys.astype(np.int32)), change.counts.astype(np.float64)
         squares = targets.sums(changed, both[: self.size], self.shift)[1]
@@ -195,7 +195,7 @@ class SlidingMarginal:
         sums = np.zeros(amounts.size)
         sums[: self.size] = targets.weighted(changed, weights, self.shift)
         self._sums.add(sums)
-        self.known.counts[:] += amounts
+        self.value_sums.counts[:] += amounts
 
 
 class SlidingVariance:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise, exponential_roots, normals, triangular_factor
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise, triangular_factor
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.random.layout import draw_words
 
@@ -16,10 +16,6 @@ N = 60_000
 SIGMA = np.array([[0.14, 0.04, 0.06], [0.04, 0.15, 0.02], [0.06, 0.02, 0.09]])
 ALPHA = np.array([0.3, 0.5, 1.0])
 TARGET = np.sqrt(np.outer(ALPHA, ALPHA)) * SIGMA
-
-
-def words(shape):
-    return np.random.default_rng(1).integers(0, 1 << 64, shape, dtype=np.uint64)
 
 
 def scalar(size) -> Column:
@@ -39,26 +35,6 @@ def noise_of(batch, sigma=SIGMA, *, correlated=True, laplace=False):
 
 def kurtosis(values):
     return float(np.mean(values**4) / np.mean(values**2) ** 2)
-
-
-def test_normals_are_normal():
-    drawn = normals(words((N, 2)))
-    assert abs(drawn.mean()) < 0.02
-    assert abs(drawn.std() - 1) < 0.01
-    assert abs(kurtosis(drawn) - 3) < 0.1
-    assert abs(np.mean(drawn < 1.0) - 0.8413) < 0.006
-
-
-def test_extreme_words_give_finite_variates():
-    extreme = np.array([[0, 0], [2**64 - 1, 2**64 - 1], [2**64 - 1, 0]], np.uint64)
-    assert np.isfinite(normals(extreme)).all()
-    assert np.isfinite(exponential_roots(extreme.reshape(-1))).all()
-
-
-def test_exponential_roots_are_roots_of_exponential_variates():
-    squared = exponential_roots(words(N)) ** 2
-    assert abs(squared.mean() - 1) < 0.02
-    assert abs(np.mean(squared > 1) - np.exp(-1)) < 0.006
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32))

@@ -171,6 +171,6 @@ def test_kept_distances_stay_within_the_memory_limit(monkeypatch):
     marginal = SlidingMarginal(counted(range(0, 1000, 10)), d)
     for k in range(3000):
         marginal.slide(difference(counted([(k * 77 + 1) % 1000]), counted([(k * 77 - 76) % 1000] if k else [0])))
-        assert marginal.known.distances.size <= 2000
+        assert marginal.value_sums.distances.size <= 2000
     assert marginal.counts.keys.size == 100
-    assert marginal.known.row.size <= 400
+    assert marginal.value_sums.row_of.size <= 400

@@ -117,44 +117,48 @@ class _DistanceIndex:
     def numbers(self, rows: Float64Array) -> Int32Array:
         """Return the numbers of the distances in ``rows``."""
         numbers = np.empty((rows.shape[0], rows.shape[1]), np.int32)
-        while (count := number_rows(rows, numbers, self._keys, self._numbers, self._distances, self.found.size)) < 0:
-            self._grow(2 * self._keys.size)
+        while (
+            count := number_rows(rows, numbers, self._slots, self._slot_numbers, self._distances, self.found.size)
+        ) < 0:
+            self._grow(2 * self._slots.size)
         self.found = self._distances[:count]
         return numbers
 
     def _grow(self, slots: int) -> None:
         known = self.found[None, :]
-        self._keys, self._numbers = np.full(slots, -1.0), np.empty(slots, np.int32)
+        self._slots, self._slot_numbers = np.full(slots, -1.0), np.empty(slots, np.int32)
         self._distances = np.empty(slots // 2, np.float64)
-        number_rows(known, np.empty(known.shape, np.int32), self._keys, self._numbers, self._distances, 0)
+        number_rows(known, np.empty(known.shape, np.int32), self._slots, self._slot_numbers, self._distances, 0)
 
 
 @kernel
 def number_rows(
     rows: Float64Matrix,
     numbers: Int32Matrix,
-    keys: Float64Array,
-    key_numbers: Int32Array,
-    known: Float64Array,
+    slots: Float64Array,
+    slot_numbers: Int32Array,
+    distances: Float64Array,
     count: int,
 ) -> int:
-    """Numbers the distances of ``rows``; how many distinct ones there are then, or -1 when there is no room for more.
+    """Number the distances in ``rows`` and return the number of distinct ones so far; −1 if there is no room for more.
 
-    ``keys``, ``key_numbers``: a hash table of 2**b slots, -1 where free; ``known``: the distances by number.
+    * ``rows``: (k, l) float64. ``numbers``: (k, l) int32, filled with the number of each distance.
+    * ``slots``, ``slot_numbers``: a hash table with a power of two of slots; a free slot is −1.
+    * ``distances``: the distances by number, of which the first ``count`` are known.
     """
-    most = keys.size - 1
+    mask = slots.size - 1
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             x = rows[i, j]
-            at = ((np.uint64(x * 2.0**53) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & np.uint64(most)
-            while keys[at] != x and keys[at] >= 0.0:
-                at = (at + np.uint64(1)) & np.uint64(most)
-            if keys[at] != x:
-                if count == known.size:
+            slot = ((np.uint64(x * 2.0**53) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & np.uint64(mask)
+            while slots[slot] != x and slots[slot] >= 0.0:
+                slot = (slot + np.uint64(1)) & np.uint64(mask)
+            if slots[slot] != x:
+                if count == distances.size:
                     return -1
-                keys[at] = x
-                key_numbers[at] = count
-                known[count] = x
+                slots[slot] = x
+                slot_numbers[slot] = count
+                distances[count] = x
                 count += 1
-            numbers[i, j] = key_numbers[at]
+            numbers[i, j] = slot_numbers[slot]
     return count

@@ -1,127 +1,124 @@
-"""Compiled swaps between nearest units: Algorithms 2 and 3 of 2019, on kinds of equal units."""
+"""The compiled main loop of Algorithms 2 and 3 of 2019."""
 
 from __future__ import annotations
 
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.swapping.kernels import FIRST_CHOICE, NEXT, SECOND_CHOICE, draw_partner
+from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, REFERENCE_WORD, TIED_PARTNER_WORD, draw_below
 from stream_masker.core.mechanisms.swapping.rank.search import farthest_unit, nearest_units, sort_groups
 from stream_masker.core.mechanisms.swapping.rank.state import (
-    Kinds,
-    Order,
-    Scratch,
+    GroupOrder,
+    NearestUnits,
+    SearchScratch,
     SwapState,
     Units,
-    bring_back,
+    UnitTypes,
+    hide_owner_values,
     is_open,
-    label,
-    openings,
-    set_aside,
-    unit_slot,
+    label_swapped,
+    open_count,
+    restore_owner_values,
+    value_slot,
 )
 
 
 @part
-def choose_unit(
-    kinds: Kinds,
+def draw_unit(
+    types: UnitTypes,
     units: Units,
     state: SwapState,
-    scratch: Scratch,
-    nearer: int,
-    found: int,
-    spare: int,
+    scratch: SearchScratch,
+    interval: NearestUnits,
     j: int,
     t: int,
     value: int,
 ) -> int:
-    """A unit whose value t of attribute j is unswapped, each of the interval as likely; -1 where there is none.
+    """Return a unit of the interval whose value t of attribute j is open, drawn uniformly; −1 if there is none.
 
-    ``value``: whose random words are used. Of the units as far away as the last only ``spare`` belong to the interval:
-    the unswapped first, any as likely.
+    ``value``: the value whose random words are used. Among the units as far away as the last one, only ``tied_units``
+    belong to the interval; those with an open value come first, and are drawn uniformly.
     """
     inside = int64(0)
-    for c in range(nearer):
-        inside += openings(kinds, state, scratch.kinds[c], j, t)
+    for c in range(interval.nearer_end):
+        inside += open_count(types, state, scratch.types[c], j, t)
     tied = int64(0)
-    for c in range(nearer, found):
-        tied += openings(kinds, state, scratch.kinds[c], j, t)
-    total = inside + min(spare, tied)
+    for c in range(interval.nearer_end, interval.end):
+        tied += open_count(types, state, scratch.types[c], j, t)
+    total = inside + min(interval.tied_units, tied)
     if total == 0:
         return -1
-    left = draw_partner(units.words[value, FIRST_CHOICE], total)
+    remaining = draw_below(units.words[value, PARTNER_WORD], total)
     start = 0
-    if left >= inside:
-        left = draw_partner(units.words[value, SECOND_CHOICE], tied)
-        start = nearer
-    for c in range(start, found):
-        q = scratch.kinds[c]
-        here = openings(kinds, state, q, j, t)
-        if left < here:
-            return state.lists[units.blocks[q] + unit_slot(kinds, q, j, t) * kinds.counts[q] + left]
-        left -= here
+    if remaining >= inside:
+        remaining = draw_below(units.words[value, TIED_PARTNER_WORD], tied)
+        start = interval.nearer_end
+    for c in range(start, interval.end):
+        q = scratch.types[c]
+        available = open_count(types, state, q, j, t)
+        if remaining < available:
+            return state.open_lists[units.list_starts[q] + value_slot(types, q, j, t) * types.counts[q] + remaining]
+        remaining -= available
     return -1
 
 
 @part
-def swap(
-    kinds: Kinds,
+def swap_unit(
+    types: UnitTypes,
     units: Units,
     state: SwapState,
-    scratch: Scratch,
+    scratch: SearchScratch,
     i: int,
-    nearer: int,
-    found: int,
-    spare: int,
+    interval: NearestUnits,
     partners: Int64Array,
 ) -> None:
-    """Swaps every unswapped value of unit i with one of its interval; labels it in any case."""
-    p = kinds.bases.size
-    q = units.kind[i]
+    """Swap every unswapped value of unit i with one of its interval, and label it even if it has no partner."""
+    p = types.table_starts.size
+    q = units.type_of[i]
     for j in range(p):
-        for t in range(kinds.starts[q * p + j + 1] - kinds.starts[q * p + j]):
-            slot = unit_slot(kinds, q, j, t)
-            if not is_open(kinds, units, state, i, slot):
+        for t in range(types.value_starts[q * p + j + 1] - types.value_starts[q * p + j]):
+            slot = value_slot(types, q, j, t)
+            if not is_open(types, units, state, i, slot):
                 continue
-            value = units.begins[i] + slot
-            label(kinds, units, state, i, slot)
-            set_aside(kinds, units, state, i, slot)
-            partner = choose_unit(kinds, units, state, scratch, nearer, found, spare, j, t, value)
-            bring_back(kinds, units, state, i, slot)
+            value = units.value_starts[i] + slot
+            label_swapped(types, units, state, i, slot)
+            hide_owner_values(types, units, state, i, slot)
+            partner = draw_unit(types, units, state, scratch, interval, j, t, value)
+            restore_owner_values(types, units, state, i, slot)
             if partner >= 0:
-                slot = unit_slot(kinds, units.kind[partner], j, t)
-                label(kinds, units, state, partner, slot)
-                partners[value] = units.begins[partner] + slot
-                partners[units.begins[partner] + slot] = value
+                slot = value_slot(types, units.type_of[partner], j, t)
+                label_swapped(types, units, state, partner, slot)
+                partners[value] = units.value_starts[partner] + slot
+                partners[units.value_starts[partner] + slot] = value
 
 
 @kernel
 def swap_nearest(
-    kinds: Kinds,
+    types: UnitTypes,
     units: Units,
     state: SwapState,
-    order: Order,
-    scratch: Scratch,
+    order: GroupOrder,
+    scratch: SearchScratch,
     reference: int,
     k: int,
     partners: Int64Array,
     turns: Int64Array,
 ) -> int:
-    """Algorithms 2 and 3 of 2019 from the first reference on.
+    """Run Algorithms 2 and 3 of 2019 from the first reference on, and return the number of references.
 
-    ``partners``: (V,) int64, each value's own index, which that of its partner replaces. ``turns``: (n,) int64, filled
-    by the references in their order; gives how many there were.
+    * ``partners``: (V,) int64, initially each value's own index; replaced by that of its partner.
+    * ``turns``: (n,) int64, filled with the references in their order.
     """
     count = 0
     while reference >= 0:
-        q = units.kind[reference]
-        g = kinds.heads[kinds.pivot, q]
-        if not order.known[g]:
-            sort_groups(kinds.ranks, g, kinds.units.size, order.nearest)
-            order.known[g] = True
-        nearer, found, spare = nearest_units(kinds, order, scratch, q, k)
-        swap(kinds, units, state, scratch, reference, nearer, found, spare, partners)
+        q = units.type_of[reference]
+        g = types.first_values[types.pivot, q]
+        if not order.computed[g]:
+            sort_groups(types.pivot_levels, g, types.level_units.size, order.nearest)
+            order.computed[g] = True
+        interval = nearest_units(types, order, scratch, q, k)
+        swap_unit(types, units, state, scratch, reference, interval, partners)
         turns[count] = reference
         count += 1
-        word = units.words[units.begins[reference], NEXT]
-        reference = farthest_unit(kinds, units, state, scratch.distances, q, word)
+        word = units.words[units.value_starts[reference], REFERENCE_WORD]
+        reference = farthest_unit(types, units, state, scratch.distances, q, word)
     return count

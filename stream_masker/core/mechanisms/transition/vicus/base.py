@@ -9,6 +9,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
+from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import (
     pack_array,
     pack_counts,
@@ -16,7 +17,6 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_array,
     unpack_counts,
 )
-from stream_masker.core.mechanisms.transition.transitions import Domain
 from stream_masker.core.mechanisms.transition.vicus.partition import PartitionSearch, partition_values
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy

@@ -29,7 +29,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 
-GAIN = 1e-9
+MIN_GAIN = 1e-9
 """The smallest gain for which a step is taken, so that rounding alone moves nothing."""
 
 
@@ -135,14 +135,19 @@ def _improved_individual(rng: np.random.Generator, rule: _Rule, labels: Int64Arr
 
 def _replace_worst(individuals: list[_Individual], child: _Individual) -> None:
     worst = min(range(len(individuals)), key=lambda k: individuals[k].fitness)
-    better = child.fitness > individuals[worst].fitness + GAIN
+    better = child.fitness > individuals[worst].fitness + MIN_GAIN
     if better and not any(np.array_equal(child.labels, other.labels) for other in individuals):
         individuals[worst] = child
 
 
 class PartitionState(NamedTuple):
-    """Parts while they change. weights: (v, v) of pairs; labels: (v,) parts; sizes: (k,), 0 for a label without values;
-    ties: (k, v) float64, the sums of each value's weights to each part, itself left out."""
+    """A partition while it changes. Kernels update it in place.
+
+    * ``weights``: (v, v) float64, the weight of each pair of values within a part.
+    * ``labels``: (v,) int64, the part of each value.
+    * ``sizes``: (k,) int64, the size of each part; 0 for an unused label.
+    * ``ties``: (k, v) float64, the sum of each value's weights to the values of each part, except itself.
+    """
 
     weights: Float64Matrix
     labels: Int64Array
@@ -152,7 +157,7 @@ class PartitionState(NamedTuple):
 
 @kernel
 def fitness_of(weights: Float64Matrix, labels: Int64Array) -> float:
-    """Σ of ``weights`` over the pairs within parts."""
+    """Return Σ ``weights`` over the pairs within parts."""
     total = 0.0
     for i in range(labels.size):
         for j in range(i):
@@ -162,8 +167,11 @@ def fitness_of(weights: Float64Matrix, labels: Int64Array) -> float:
 
 
 @part
-def best_other(state: PartitionState, i: int, with_empty: bool) -> int:
-    """The part, other than value i's, that it is most similar to; empty ones only ``with_empty``; -1 for none."""
+def most_similar_part(state: PartitionState, i: int, with_empty: bool) -> int:
+    """Return the part, other than value i's own, that it is most similar to; −1 if there is none.
+
+    Empty parts are only considered ``with_empty``.
+    """
     best = int64(-1)
     for p in range(state.sizes.size):
         allowed = p != state.labels[i] and (state.sizes[p] > 0 or with_empty)
@@ -173,8 +181,8 @@ def best_other(state: PartitionState, i: int, with_empty: bool) -> int:
 
 
 @part
-def shift(state: PartitionState, i: int, new: int) -> float:
-    """Moves value i into another part; the gain."""
+def move_value(state: PartitionState, i: int, new: int) -> float:
+    """Move value i to another part, and return the gain."""
     old = state.labels[i]
     gain = state.ties[new, i] - state.ties[old, i]
     for j in range(state.labels.size):
@@ -188,30 +196,30 @@ def shift(state: PartitionState, i: int, new: int) -> float:
 
 @part
 def dissolve(state: PartitionState, old: int) -> float:
-    """Moves each value of a part into the other part that it is most similar to; the gain."""
-    gained = 0.0
+    """Move each value of a part to the other part that it is most similar to, and return the gain."""
+    gain_total = 0.0
     for i in range(state.labels.size):
         if state.labels[i] == old:
-            gained += shift(state, i, best_other(state, i, False))
-    return gained
+            gain_total += move_value(state, i, most_similar_part(state, i, False))
+    return gain_total
 
 
 @part
-def found(state: PartitionState, new: int, least: int) -> None:
-    """Makes a new part of the values that fit worst into parts above the bound."""
-    while state.sizes[new] < least:
+def form_part(state: PartitionState, new: int, min_size: int) -> None:
+    """Fill the empty part ``new`` with the values that fit worst into parts above the bound."""
+    while state.sizes[new] < min_size:
         worst = -1
         for i in range(state.labels.size):
             own = state.labels[i]
-            spare = own != new and state.sizes[own] > least
+            spare = own != new and state.sizes[own] > min_size
             if spare and (worst < 0 or state.ties[own, i] < state.ties[state.labels[worst], worst]):
                 worst = i
-        shift(state, worst, new)
+        move_value(state, worst, new)
 
 
 @part
-def repair(state: PartitionState, least: int, most: int, fixed: bool) -> None:
-    """Dissolves and makes parts until none is below the bound, and their number is allowed."""
+def repair(state: PartitionState, min_size: int, max_parts: int, fixed: bool) -> None:
+    """Dissolve and form parts until none is below the bound and their number is allowed."""
     while True:
         smallest = int64(-1)
         empty = int64(-1)
@@ -223,35 +231,38 @@ def repair(state: PartitionState, least: int, most: int, fixed: bool) -> None:
                 parts += 1
                 if smallest < 0 or state.sizes[p] < state.sizes[smallest]:
                     smallest = int64(p)
-        if parts > 1 and (state.sizes[smallest] < least or parts > most):
+        if parts > 1 and (state.sizes[smallest] < min_size or parts > max_parts):
             dissolve(state, smallest)
-        elif fixed and parts < most:
-            found(state, empty, least)
+        elif fixed and parts < max_parts:
+            form_part(state, empty, min_size)
         else:
             return
 
 
 @part
-def move_values(state: PartitionState, least: int, free: bool, order: Int64Array) -> float:
-    """One pass of moves of single values out of parts above the bound; free: parts may arise and vanish. The gain."""
-    gained = 0.0
+def move_values(state: PartitionState, min_size: int, allow_new: bool, order: Int64Array) -> float:
+    """Move single values out of parts above the bound in one pass, and return the gain.
+
+    ``allow_new``: whether parts can arise and vanish.
+    """
+    gain_total = 0.0
     for i in order:
         own = state.labels[i]
-        if state.sizes[own] > least or free:
-            best = best_other(state, i, free)
-            if best >= 0 and state.ties[best, i] > state.ties[own, i] + GAIN:
-                gained += shift(state, i, best)
-    return gained
+        if state.sizes[own] > min_size or allow_new:
+            best = most_similar_part(state, i, allow_new)
+            if best >= 0 and state.ties[best, i] > state.ties[own, i] + MIN_GAIN:
+                gain_total += move_value(state, i, best)
+    return gain_total
 
 
 @part
-def swap_part_values(state: PartitionState, least: int, order: Int64Array) -> float:
-    """One pass of exchanges for values of parts at the bound, which cannot leave alone; the gain."""
-    gained = 0.0
+def exchange_values(state: PartitionState, min_size: int, order: Int64Array) -> float:
+    """Exchange values of parts at the bound, which cannot leave alone, in one pass; return the gain."""
+    gain_total = 0.0
     for i in order:
         own = state.labels[i]
-        if state.sizes[own] == least:
-            best = GAIN
+        if state.sizes[own] == min_size:
+            best = MIN_GAIN
             chosen = -1
             for j in range(state.labels.size):
                 other = state.labels[j]
@@ -262,36 +273,41 @@ def swap_part_values(state: PartitionState, least: int, order: Int64Array) -> fl
                     chosen = j
             if chosen >= 0:
                 other = state.labels[chosen]
-                gained += shift(state, i, other) + shift(state, chosen, own)
-    return gained
+                gain_total += move_value(state, i, other) + move_value(state, chosen, own)
+    return gain_total
 
 
 @part
-def merge_parts(state: PartitionState, room: Float64Array) -> float:
-    """One pass that merges each part with the one that it gains most with, if it does; the gain. room: (k,) float64."""
-    gained = 0.0
+def merge_parts(state: PartitionState, part_ties: Float64Array) -> float:
+    """Merge each part with the one that gains most, if any gains, in one pass; return the gain.
+
+    ``part_ties``: (k,) float64 scratch.
+    """
+    gain_total = 0.0
     for old in range(state.sizes.size):
-        room[:] = 0.0
+        part_ties[:] = 0.0
         for i in range(state.labels.size):
             if state.labels[i] == old:
                 for p in range(state.sizes.size):
-                    room[p] += state.ties[p, i]
+                    part_ties[p] += state.ties[p, i]
         best = old
         for p in range(state.sizes.size):
-            if p != old and state.sizes[p] > 0 and room[p] > (GAIN if best == old else room[best]):
+            if p != old and state.sizes[p] > 0 and part_ties[p] > (MIN_GAIN if best == old else part_ties[best]):
                 best = p
         if best != old:
-            gained += room[best]
+            gain_total += part_ties[best]
             for i in range(state.labels.size):
                 if state.labels[i] == old:
-                    shift(state, i, best)
-    return gained
+                    move_value(state, i, best)
+    return gain_total
 
 
 @kernel
-def improve(weights: Float64Matrix, least: int, most: int, fixed: bool, labels: Int64Array, order: Int64Array) -> float:
-    """Makes parts allowed, in place, and better while something gains; the fitness that is reached."""
-    parts = max(most, labels.max() + 1)
+def improve(
+    weights: Float64Matrix, min_size: int, max_parts: int, fixed: bool, labels: Int64Array, order: Int64Array
+) -> float:
+    """Repair a partition in place and improve it until nothing gains; return its fitness."""
+    parts = max(max_parts, labels.max() + 1)
     ties = np.zeros((parts, labels.size), np.float64)
     sizes = np.zeros(parts, np.int64)
     for i in range(labels.size):
@@ -300,12 +316,12 @@ def improve(weights: Float64Matrix, least: int, most: int, fixed: bool, labels: 
             if i != j:
                 ties[labels[j], i] += weights[i, j]
     state = PartitionState(weights, labels, sizes, ties)
-    repair(state, least, most, fixed)
-    room = np.empty(parts, np.float64)
-    gained = 1.0
-    while gained > 0.0:
-        gained = move_values(state, least, least == 1 and not fixed, order)
-        gained += swap_part_values(state, least, order)
+    repair(state, min_size, max_parts, fixed)
+    part_ties = np.empty(parts, np.float64)
+    gain_total = 1.0
+    while gain_total > 0.0:
+        gain_total = move_values(state, min_size, min_size == 1 and not fixed, order)
+        gain_total += exchange_values(state, min_size, order)
         if not fixed:
-            gained += merge_parts(state, room)
+            gain_total += merge_parts(state, part_ties)
     return fitness_of(weights, labels)

@@ -1,11 +1,11 @@
-"""The value types of the configuration: durations, names, field paths, topics."""
+"""The base class of configuration sections, and the types of their values: durations, names, field paths, topics."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
@@ -46,3 +46,9 @@ NameText: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """The user-defined name of an attribute or ontology. It becomes a metric label."""
 
 TopicName: TypeAlias = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=249)]
+
+
+class Section(BaseModel):
+    """A section of the configuration: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

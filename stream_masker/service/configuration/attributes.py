@@ -1,0 +1,120 @@
+"""The configuration sections of ontologies and attributes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
+from stream_masker.service.configuration.base import (
+    Alpha,
+    FieldPath,
+    NameText,
+    NonEmptyText,
+    Section,
+)
+
+
+class OntologySource(Section):
+    """An ontology that is loaded from a source."""
+
+    source: NonEmptyText = Field(
+        description="`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, "
+        ".tsv, .obo, .json (OBO Graphs) or .owl file, optionally with .gz; a SNOMED CT RF2 snapshot (its folder, its "
+        ".zip file or one of its files); or a compiled .ontology file.",
+    )
+
+
+class OntologyValues(Section):
+    """A flat ontology: values that are all equally distant from each other."""
+
+    values: Annotated[tuple[NonEmptyText, ...], Field(min_length=2)] = Field(
+        description="All values, as text; at least 2, all different."
+    )
+
+
+class AlphaFromPath(Section):
+    """A noise level that each record carries in a field."""
+
+    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in (0, 10].")
+    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in (0, 10].")
+
+
+class AlphaFromHeader(Section):
+    """A noise level that each record carries in a message header."""
+
+    header: NonEmptyText = Field(description="The message header with the record's alpha, a number in (0, 10] as text.")
+    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in (0, 10].")
+
+
+class AttributeSection(Section):
+    """A nominal attribute to mask."""
+
+    path: FieldPath = Field(description="The path of the code. A path with one [*] makes it an array attribute.")
+    label: FieldPath | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The path of the code's label, which is replaced by the masked concept's label. Default: no label.",
+    )
+    copies: tuple[FieldPath, ...] = Field(
+        default=(), description="The paths of copies of the code, which are replaced by the same masked code."
+    )
+    ontology: NameText = Field(description="The attribute's ontology: one of the names in `ontologies`.")
+    root: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="The root concept of the attribute's taxonomy. Default: the ontology's root."
+    )
+    alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
+        default=0.3,
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
+        "or the place where each record carries its own.",
+    )
+    unknown: Literal["reject", "ancestor", "suppress"] = Field(
+        default="reject",
+        description="A code that is not a concept: reject the record (`reject`), use its longest known "
+        "prefix (`ancestor`), or remove the code (`suppress`).",
+    )
+    missing: Literal["reject", "keep"] = Field(
+        default="reject",
+        description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
+    )
+    mapping: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None,
+        description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
+        "to concepts. Default: no mapping.",
+    )
+
+
+class NumericRange(Section):
+    """The range of a numeric attribute; records with other numbers are rejected."""
+
+    minimum: float | int | SkipJsonSchema[None] = Field(
+        default=None, description="The smallest allowed value. Default: no bound."
+    )
+    maximum: float | int | SkipJsonSchema[None] = Field(
+        default=None, description="The largest allowed value. Default: no bound."
+    )
+    integer: bool = Field(default=False, description="Whether only integers are allowed.")
+    beyond: Literal["clamp", "reflect"] = Field(
+        default="clamp",
+        description="A masked value beyond a bound: set it to the bound (`clamp`), or mirror it at the bound "
+        "(`reflect`).",
+    )
+
+
+class NumericAttributeSection(Section):
+    """A numeric attribute to mask."""
+
+    path: FieldPath = Field(description="The path of the number, without [*].")
+    numeric: NumericRange = Field(description="The range of the numbers.")
+    alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
+        default=0.3,
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
+        "or the place where each record carries its own.",
+    )
+    missing: Literal["reject", "keep"] = Field(
+        default="reject",
+        description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
+    )
+
+
+AnyAttributeSection: TypeAlias = AttributeSection | NumericAttributeSection

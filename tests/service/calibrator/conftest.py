@@ -1,0 +1,60 @@
+"""Fixtures that the tests of the calibrator share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from calibration_session import ONTOLOGY, SessionBench
+
+from stream_masker.service.calibrator.client_logs import CLIENT_LOGGERS, NOISY_LOGGERS
+from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.configuration import Configuration, load_configuration
+
+
+@pytest.fixture
+def components(tmp_path: Path) -> CalibratorComponents:
+    (tmp_path / "ontology.csv").write_text(ONTOLOGY)
+    content = {
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
+        "fields": {"unlisted": "drop"},
+        "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
+    }
+    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return build_components(load_configuration(tmp_path / "stream-masker.yaml", {}))
+
+
+@pytest.fixture
+def bench(components: CalibratorComponents) -> SessionBench:
+    return SessionBench(components)
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Configuration:
+    (tmp_path / "ontology.csv").write_text("concept,parent\na,\nb,a\n")
+    content = {
+        "kafka": {"bootstrap_servers": "one:9092, two:9093"},
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {"one": {"path": "one", "ontology": "letters"}},
+        "mechanism": {"reference": "mean"},
+        "fields": {"unlisted": "drop"},
+    }
+    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return load_configuration(tmp_path / "stream-masker.yaml", {})
+
+
+@pytest.fixture
+def restored_loggers() -> Iterator[None]:
+    """Restore the loggers of other libraries afterwards."""
+    names = ("level", "handlers", "propagate", "filters")
+    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENT_LOGGERS}]
+    states = [{name: copy(getattr(logger, name)) for name in names} for logger in loggers]
+    yield
+    for logger, state in zip(loggers, states, strict=True):
+        vars(logger).update(state)
+        logger.manager._clear_cache()

@@ -1,0 +1,73 @@
+"""The layout of the package: one home for each name, a docstring for each folder, and tests that mirror the tree."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[1]
+PACKAGE = TOP / "stream_masker"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FOLDERS = sorted({path.parent for path in MODULES})
+
+CONVENTIONAL = {"log", "command", "T"}
+"""Names that every module may define for itself: its logger, its command of the command line, and a type variable."""
+
+MOST_MODULES = 20
+SHARED_PREFIX = 3
+"""So many modules of one folder that share a prefix are a folder of their own."""
+
+
+def public_names(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_text()).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = [node.name]
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(TOP))
+
+
+def test_each_public_name_is_defined_in_one_module():
+    homes = defaultdict(set)
+    for path in MODULES:
+        for name in public_names(path):
+            homes[name].add(relative(path))
+    assert len(homes) > 1000
+    assert {name: sorted(paths) for name, paths in homes.items() if len(paths) > 1 and name not in CONVENTIONAL} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
+def test_each_folder_says_what_it_holds(folder):
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_each_module_says_what_it_is_in_one_line(path):
+    first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
+    assert first
+    assert "\n" not in first
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
+def test_no_folder_holds_more_modules_than_a_reader_takes_in(folder):
+    names = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+    assert len(names) <= MOST_MODULES
+    prefixes = Counter(name.split("_")[0] for name in names if not name.startswith("_"))
+    assert [prefix for prefix, count in prefixes.items() if count >= SHARED_PREFIX] == []
+
+
+MIRRORED = [path for part in ("core", "pipeline", "service") for path in sorted((TOP / "tests" / part).rglob("*.py"))]
+
+
+def test_the_folders_of_the_tests_mirror_those_of_the_package():
+    folders = {path.parent.relative_to(TOP / "tests") for path in MIRRORED}
+    assert len(folders) > 20
+    assert [str(folder) for folder in folders if not (PACKAGE / folder).is_dir()] == []

@@ -1,4 +1,4 @@
-"""The baselines of 2017's section 5 (naive and probabilistic distortion), and the serialization of models."""
+"""The baselines of 2017's section 5: naive and probabilistic distortion."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ import pytest
 from support.nominal import flat
 
 from stream_masker.core.mechanisms import NaiveDistortion, ProbabilisticDistortion
-from stream_masker.core.mechanisms.transition.domain import Domain
-from stream_masker.core.mechanisms.transition.serialization import pack_array, unpack_array
-from stream_masker.core.mechanisms.transition.transitions import PartTransition, RowTransition, ShareTransition
-from stream_masker.errors import StatisticsError
 
 TAXONOMIES = {"a": flat(["u", "v", "w", "x", "new"])}
 WINDOW = [{"a": value} for value in "uuuuuuvvvx"]
@@ -54,48 +50,3 @@ def test_probabilistic_distortion_draws_by_frequency_for_every_value(value):
 def test_a_window_with_one_value_masks_every_value_to_it(kind):
     mechanism = made(kind, [{"a": "u"}] * 3)
     assert shares(mechanism, "u") == shares(mechanism, "new") == {"u": 1.0}
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64])
-def test_arrays_round_trip(dtype):
-    array = np.array([1, 5, 2, 0], dtype)
-    found = unpack_array(pack_array(array), dtype)
-    np.testing.assert_array_equal(found, array)
-    assert found.dtype == dtype
-
-
-def test_packed_arrays_of_another_size_are_rejected():
-    text = pack_array(np.zeros(1000, np.int64))
-    for size in (999, 1001):
-        with pytest.raises(StatisticsError, match="size"):
-            unpack_array(text, np.int64, size)
-    with pytest.raises(StatisticsError, match="size"):
-        unpack_array(text, np.int64, max_size=10)
-    for bad in ("", "%%%", None, text[:-8]):
-        with pytest.raises(StatisticsError):
-            unpack_array(bad, np.int64, 1000)
-
-
-SMALLEST, LARGEST = np.uint64(0), np.uint64(2**64 - 1)
-
-
-def transitions():
-    domain = Domain.of(np.array([4, 2, 7]), np.array([0, 3, 2]), 9)
-    rows = np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7], [0.1, 0.9, 0.0]])
-    low, high = np.array([0, 0, 2]), np.array([2, 2, 3])
-    yield PartTransition(domain, np.array([0.4, 0.4, 0.8]), np.array([0.7, 0.7, 0.8]), low, high)
-    yield ShareTransition(domain, 0.25)
-    yield RowTransition.of(domain, rows)
-
-
-@pytest.mark.parametrize("transition", list(transitions()), ids=lambda transition: type(transition).__name__)
-@pytest.mark.parametrize("first", [SMALLEST, LARGEST])
-@pytest.mark.parametrize("second", [SMALLEST, LARGEST])
-def test_extreme_random_words_draw_only_possible_values(transition, first, second):
-    codes = np.array([4, 2, 7, 0, 8, -1], np.int32)
-    drawn = transition.draw(codes, np.array([[first, second]] * 6))
-    chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])
-    for row, value in zip(chances, drawn, strict=False):
-        assert row[transition.domain.index_of[value]] > 0
-    assert drawn[5] == -1
-    np.testing.assert_allclose(transition.matrix().sum(axis=1), 1.0)

@@ -1,8 +1,6 @@
-"""Roll-ups against a literal computation, and the packing of observed concepts."""
+"""Roll-ups against a literal computation."""
 
-import base64
 import math
-import zlib
 
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.observed import novel_share, observed_concepts, pack_observed, unpack_observed
 from stream_masker.core.statistics.rollup import roll_up
-from stream_masker.errors import StatisticsError
 
 
 def counted(tau, values):
@@ -49,33 +45,3 @@ def test_a_value_below_two_concepts_is_divided_between_them():
     assert roll_up(counted(tau, ["c", "c", "r", "a"]), tau, 2) == {"r": 0.25, "a": 0.5, "b": 0.25}
     assert roll_up(counted(tau, ["c", "a"]), tau, 1) == {"r": 1.0}
     assert roll_up(counted(tau, []), tau, 2) == {}
-
-
-@given(bits=st.lists(st.booleans(), min_size=1, max_size=100))
-def test_packed_masks_unpack(bits):
-    mask = np.array(bits)
-    np.testing.assert_array_equal(unpack_observed(pack_observed(mask), len(bits)), mask)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "not base64!",
-        "AAAA",
-        "",
-        pack_observed(np.ones(16, dtype=bool)),
-        base64.b64encode(zlib.compress(bytes(10**6))).decode(),
-    ],
-)
-def test_other_texts_are_rejected(text):
-    with pytest.raises(StatisticsError):
-        unpack_observed(text, 40)
-
-
-def test_the_share_of_novel_values():
-    counts = count_keys(np.array([1, 1, 3, 5]))
-    observed = np.zeros(6, dtype=bool)
-    observed[[3, 4]] = True
-    assert novel_share(counts, observed) == 0.75
-    np.testing.assert_array_equal(np.flatnonzero(observed_concepts(counts, 6)), [1, 3, 5])
-    assert novel_share(count_keys(np.zeros(0, dtype=np.int64)), observed) == 0.0

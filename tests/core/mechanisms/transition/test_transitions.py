@@ -1,0 +1,33 @@
+"""Draws by transition probabilities, at the extremes of the random words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker.core.mechanisms.transition.domain import Domain
+from stream_masker.core.mechanisms.transition.transitions import PartTransition, RowTransition, ShareTransition
+
+SMALLEST, LARGEST = np.uint64(0), np.uint64(2**64 - 1)
+
+
+def transitions():
+    domain = Domain.of(np.array([4, 2, 7]), np.array([0, 3, 2]), 9)
+    rows = np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7], [0.1, 0.9, 0.0]])
+    low, high = np.array([0, 0, 2]), np.array([2, 2, 3])
+    yield PartTransition(domain, np.array([0.4, 0.4, 0.8]), np.array([0.7, 0.7, 0.8]), low, high)
+    yield ShareTransition(domain, 0.25)
+    yield RowTransition.of(domain, rows)
+
+
+@pytest.mark.parametrize("transition", list(transitions()), ids=lambda transition: type(transition).__name__)
+@pytest.mark.parametrize("first", [SMALLEST, LARGEST])
+@pytest.mark.parametrize("second", [SMALLEST, LARGEST])
+def test_extreme_random_words_draw_only_possible_values(transition, first, second):
+    codes = np.array([4, 2, 7, 0, 8, -1], np.int32)
+    drawn = transition.draw(codes, np.array([[first, second]] * 6))
+    chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])
+    for row, value in zip(chances, drawn, strict=False):
+        assert row[transition.domain.index_of[value]] > 0
+    assert drawn[5] == -1
+    np.testing.assert_allclose(transition.matrix().sum(axis=1), 1.0)

@@ -117,7 +117,7 @@ def mean_row(name: str, values: int) -> list[object]:
     counts = count_keys(sample(d, values, 1_000_000)[0].astype(np.int64))
     seconds = best(lambda: mean_from_counts(counts, d), repeats=3)
     mean = mean_from_counts(counts, d)
-    known = best(lambda: mean_from_counts(counts, d, near=mean), repeats=3)
+    known = best(lambda: mean_from_counts(counts, d, hint=mean), repeats=3)
     some = random_positions(d.taxonomy, 50).tolist()
     row = best(lambda: [d.to_all(a) for a in some], repeats=3) / len(some)
     megabytes = peak_megabytes(lambda: mean_from_counts(counts, d))

@@ -25,7 +25,7 @@ NORMAL = slice(0, 2)
 ROUNDING_WORD = 2
 TIES = 3
 
-BLOCK_WORDS = 8
+WORDS_PER_BLOCK = 8
 """Words of a word block."""
 
 FIRST_STREAMED = 32
@@ -46,7 +46,7 @@ class WordLayout:
     @property
     def slots(self) -> int:
         """The number of slots in a word block."""
-        return BLOCK_WORDS // self.width
+        return WORDS_PER_BLOCK // self.width
 
     def start(self, slot: int) -> int:
         """The index of the first word of a slot in its word block."""

@@ -27,7 +27,7 @@ from stream_masker.core.replacement.levels import is_beyond, level_of
 MAX_HEIGHT = 10
 """Height (nodes on the longest path) of the trees whose values have at most 64 regions."""
 
-WORD_BITS = 64
+BITSET_WORD_BITS = 64
 LEVEL_BUCKETS = 256
 """Intervals of [0, 1] that start the search for a distance among the regions."""
 
@@ -78,9 +78,9 @@ def level_bitsets(distance: Distance) -> LevelBitsets:
 def _empty(height: int) -> LevelBitsets:
     size = height + 1
     return LevelBitsets(
-        links=np.zeros((size, WORD_BITS, 2), np.int64),
-        distances=np.full((size, WORD_BITS + 2), np.inf),
-        equal=np.zeros((size, WORD_BITS), np.uint64),
+        links=np.zeros((size, BITSET_WORD_BITS, 2), np.int64),
+        distances=np.full((size, BITSET_WORD_BITS + 2), np.inf),
+        equal=np.zeros((size, BITSET_WORD_BITS), np.uint64),
         starts=np.zeros((size, LEVEL_BUCKETS), np.int64),
         of_ancestor=np.zeros((size, size), np.uint64),
         admitted=np.zeros((2, size, size, size), np.uint64),

@@ -57,13 +57,13 @@ LEVEL_CONCEPT = np.dtype([("level", np.int32), ("concept", np.int32)])
 """An admissible concept, and the index of its level among those of the value."""
 
 STAGE, HELD, LONGEST, OTHERS = range(4)
-"""Indices of ``AncestorScratch.state``: the stage; the value whose ancestors are marked, or ``NO_VALUE``; the greatest
-limit of the others (sign < 0); the number of the others."""
+"""Indices of ``AncestorScratch.state``: the stage; the value whose ancestors are marked, or ``NO_CONCEPT_MARKED``;
+the greatest limit of the others (sign < 0); the number of the others."""
 
 CLEAN, MARKED, BOUNDED = range(3)
 """Stages: no query; the ancestors of a query are marked; its bounds are computed, too."""
 
-NO_VALUE = -1
+NO_CONCEPT_MARKED = -1
 
 VALUE, REFERENCE = range(2)
 """Sides of ``AncestorScratch.marks``."""
@@ -122,7 +122,7 @@ def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, predicte
     return AncestorScratch(
         marks=np.zeros(2 * concepts, np.uint8),
         step_of=np.zeros(concepts, np.int16),
-        state=np.array([CLEAN, NO_VALUE, 0, 0], np.int64),
+        state=np.array([CLEAN, NO_CONCEPT_MARKED, 0, 0], np.int64),
         steps=np.zeros(ancestors, STEP),
         others=np.zeros(ancestors, OTHER),
         mask=np.zeros(SIGNATURE_WORDS, np.uint64),
@@ -163,9 +163,9 @@ def unmark(graph: GraphArrays, scratch: AncestorScratch, c: int, side: int) -> N
 @part
 def release_value(graph: GraphArrays, scratch: AncestorScratch) -> None:
     """Removes the marks of the held value, if there is one."""
-    if scratch.state[HELD] != NO_VALUE:
+    if scratch.state[HELD] != NO_CONCEPT_MARKED:
         unmark(graph, scratch, scratch.state[HELD], VALUE)
-        scratch.state[HELD] = NO_VALUE
+        scratch.state[HELD] = NO_CONCEPT_MARKED
 
 
 @part

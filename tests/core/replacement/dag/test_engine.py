@@ -19,7 +19,7 @@ from stream_masker.core.replacement.dag.sampling import MAX_UNTRIED, max_tries
 from stream_masker.core.replacement.dag.scratch import (
     CLEAN,
     HELD,
-    NO_VALUE,
+    NO_CONCEPT_MARKED,
     REFERENCE,
     STAGE,
     VALUE,
@@ -196,7 +196,7 @@ def test_the_scratch_memory_is_clean_after_a_batch(d):
     scratch = engine._dag.scratch
     assert not scratch.marks.any()
     assert scratch.state[STAGE] == CLEAN
-    assert scratch.state[HELD] == NO_VALUE
+    assert scratch.state[HELD] == NO_CONCEPT_MARKED
 
 
 @pytest.mark.parametrize("candidates", ["all", "leaves"])

@@ -1,0 +1,15 @@
+"""The pipeline: records in, outcomes out, without I/O.
+
+``masker.RecordMasker`` masks the records of a partition as a ``plan.Plan`` says. On the way of a record:
+
+* ``codec`` decodes it to codes, and later renders the masked record. ``fields`` (the field policy), ``paths`` and
+  ``path_trie`` say which values it reads, keeps, drops and pseudonymizes, ``style`` how masked codes are written, and
+  ``pseudonyms`` makes pseudonyms.
+* The mechanism (``core.mechanisms``) masks the codes. ``packing`` masks several partitions in one call; ``groups``
+  masks the records of a group together.
+* ``envelope`` masks the message's key and headers; ``records`` has the input, the outcomes and the blocks of counts;
+  ``reasons`` lists why a record is rejected.
+
+``calibration`` decides when statistics are computed from blocks, and which version is next. ``wire`` encodes the JSON
+messages that the processes of the service exchange.
+"""

@@ -1,11 +1,15 @@
-"""The masking of records without input or output: decoding, masking, rendering, counting.
+"""The pipeline: records in, outcomes out, without I/O.
 
-* ``plan``: the part of the configuration that decides masking, parsed and checked. ``paths`` and ``path_trie`` parse
-  the paths into records.
-* ``masker``: the record masker. It gives every record one outcome (``records``), or rejects it for one of ``reasons``.
-* ``codec``: JSON bytes to codes and back. ``fields`` and ``pseudonyms`` treat all other fields, ``style`` writes a
-  masked code like the original one, and ``envelope`` treats keys and headers of messages.
-* ``packing`` masks several partitions in one call; ``groups`` masks records that belong together.
-* ``calibration``: the window of the calibrator, and the versions of the statistics.
-* ``wire``: the messages between the processes.
+``masker.RecordMasker`` masks the records of a partition as a ``plan.Plan`` says. On the way of a record:
+
+* ``codec`` decodes it to codes, and later renders the masked record. ``fields`` (the field policy), ``paths`` and
+  ``path_trie`` say which values it reads, keeps, drops and pseudonymizes, ``style`` how masked codes are written, and
+  ``pseudonyms`` makes pseudonyms.
+* The mechanism (``core.mechanisms``) masks the codes. ``packing`` masks several partitions in one call; ``groups``
+  masks the records of a group together.
+* ``envelope`` masks the message's key and headers; ``records`` has the input, the outcomes and the blocks of counts;
+  ``reasons`` lists why a record is rejected.
+
+``calibration`` decides when statistics are computed from blocks, and which version is next. ``wire`` encodes the JSON
+messages that the processes of the service exchange.
 """

@@ -1,4 +1,4 @@
-"""The message around a record's value: its key and its headers."""
+"""The envelope of a record's value: the key and the headers of its message."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MessageKey: TypeAlias = bytes | None
 def key_treatment(
     policy: MessagePolicy, pseudonyms: Pseudonyms
 ) -> Callable[[Sequence[MessageKey]], Sequence[MessageKey]]:
-    """A function from messages' keys to the masked ones; no key stays none.
+    """A function from messages' keys to masked ones. None stays None.
 
-    A pseudonym is that of the key's bytes, so an id has the same one here as in a field.
+    The pseudonym of a key is that of its bytes, so an id has the same pseudonym in a key and in a field.
     """
     if policy.key == "keep":
         return lambda keys: keys
@@ -32,7 +32,7 @@ def key_treatment(
 
 
 def header_treatment(policy: MessagePolicy) -> Callable[[Inputs, list[Header]], list[list[Header]]]:
-    """A function from records to their headers: those named by the policy, in their order, followed by a stamp."""
+    """A function from records to their masked headers: those that the policy names, in their order, and a stamp."""
     kept = frozenset(policy.headers)
     if not kept:
         return lambda records, stamp: [stamp] * len(records)
@@ -44,7 +44,7 @@ def header_treatment(policy: MessagePolicy) -> Callable[[Inputs, list[Header]], 
 
 
 def stamp(*, statistics_version: int, mechanism: str, configuration: str) -> list[Header]:
-    """The headers that say how a record was masked."""
+    """The headers that state how a record was masked."""
     return [
         (VERSION_HEADER, str(statistics_version).encode()),
         (MECHANISM_HEADER, mechanism.encode()),

@@ -2,13 +2,13 @@
 
     path     = name step*
     step     = "." name | "[" number "]" | "[*]" | "[?" field "=" value "]" | quoted
-    quoted   = "['any name']" or '["any name"]'           a name that holds dots or brackets; may come first
+    quoted   = "['any name']" or '["any name"]'           a name with dots or brackets; may come first
     field    = name ("." name)*                           of the element, an object
-    value    = anything up to "]", or quoted by ' or "    quoted, it matches strings only
+    value    = anything up to "]", or quoted by ' or "    if quoted, it matches strings only
 
-In quotes a backslash takes the next character as it is. A filter's value may hold dots and slashes
-(``code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code``); unquoted, it also matches the number, ``true`` or
-``false`` that JSON writes so.
+Inside quotes, a backslash escapes the next character. The value of a filter may have dots and slashes
+(``code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code``). An unquoted value also matches the number, ``true``
+or ``false`` with this text in JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JsonValue: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class NameStep:
-    """The value of an object under ``key``."""
+    """The member of an object with the name ``key``."""
 
     key: str
 
@@ -48,14 +48,14 @@ class EachStep:
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """The elements of a list, objects, whose ``field`` (one name or several, nested) is ``value``."""
+    """The elements of a list that are objects whose ``field`` (one name, or several nested ones) is ``value``."""
 
     field: tuple[str, ...]
     value: str
     quoted: bool = False
 
     def matches(self, element: JsonValue) -> bool:
-        """Whether ``element`` is an object that has the value in the field."""
+        """Whether the filter selects ``element``."""
         for key in self.field:
             if type(element) is not dict:
                 return False
@@ -71,7 +71,7 @@ Step: TypeAlias = NameStep | IndexStep | EachStep | FilterStep
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A parsed path: ``text`` as it was configured, and its steps. Two paths are equal when their steps are."""
+    """A parsed path: ``text`` as configured, and its steps. Two paths are equal if their steps are."""
 
     text: str
     steps: tuple[Step, ...]
@@ -102,12 +102,12 @@ class Path:
                 yield Path(self.text, (*self.steps[:end], *map(NameStep, step.field)))
 
     def may_meet(self, other: Path) -> bool:
-        """Whether there can be a record in which one path selects the other's value, or a part of it."""
+        """Whether there may be a record in which one path selects the other's value, or a part of it."""
         return all(_may_be_same(a, b) for a, b in zip(self.steps, other.steps, strict=False))
 
 
 def compile_path(text: str) -> Path:
-    """Parses a path. Raises ConfigurationError that says what is wrong and at which character (from 1)."""
+    """Parses a path. Raises ConfigurationError with the error and the character, counted from 1."""
     return Path(text, tuple(_Reader(text).steps()))
 
 
@@ -127,7 +127,7 @@ _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
 
 
 class _Reader:
-    """Reads a path from left to right; ``at`` is the next character."""
+    """A parser that reads from left to right. at: the index of the next character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -149,10 +149,10 @@ class _Reader:
             return self._name()
         if self._take("["):
             return self._bracket()
-        raise self._error("'.' or '[' is due")
+        raise self._error("'.' or '[' is expected")
 
     def _name(self) -> NameStep:
-        return NameStep(self._match(_NAME, "a name is due (quote names that hold dots or brackets: ['a.b'])"))
+        return NameStep(self._match(_NAME, "a name is expected (quote names with dots or brackets: ['a.b'])"))
 
     def _bracket(self) -> Step:
         if self._take("*"):
@@ -160,15 +160,16 @@ class _Reader:
         if self._take("?"):
             return self._closed(self._where())
         if self._peek() in ("'", '"'):
-            return NameStep(self._closed(self._quoted("a quoted name is due")))
-        return self._closed(IndexStep(int(self._match(_NUMBER, "a number, *, ?field=value or a quoted name is due"))))
+            return NameStep(self._closed(self._quoted("a quoted name is expected")))
+        position = self._match(_NUMBER, "a number, *, ?field=value or a quoted name is expected")
+        return self._closed(IndexStep(int(position)))
 
     def _where(self) -> FilterStep:
         field = tuple(self._match(_FIELD, "a filter needs a field: [?field=value]").split("."))
         if not self._take("="):
             raise self._error("a filter needs '=' after its field: [?field=value]")
         if self._peek() in ("'", '"'):
-            return FilterStep(field, self._quoted("the quoted value has no end"), quoted=True)
+            return FilterStep(field, self._quoted("the quoted value is not closed"), quoted=True)
         return FilterStep(field, self._match(_BARE, "a filter needs a value: [?field=value]"))
 
     def _quoted(self, complaint: str) -> str:
@@ -180,7 +181,7 @@ class _Reader:
 
     def _closed(self, step: T) -> T:
         if not self._take("]"):
-            raise self._error("']' is due")
+            raise self._error("']' is expected")
         return step
 
     def _match(self, pattern: re.Pattern[str], complaint: str) -> str:

@@ -1,4 +1,4 @@
-"""What the record masker is told to do: the configuration's part that decides masking, parsed and checked."""
+"""The plan of the record masker: the part of the configuration that determines masking, parsed and checked."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
 
-DEEPEST: Final = 250
-"""The greatest depth limit: what the JSON encoder can write."""
+MAX_DEPTH: Final = 250
+"""The greatest depth that may be configured: the JSON encoder can write no deeper value."""
 
 MAX_RECORD_ALPHA: Final = 10
 
 OWN_HEADERS: Final = "stream-masker-"
-"""What the names of this service's own headers start with; no others such pass."""
+"""The prefix of the names of this service's own headers. Other headers with it are never kept."""
 
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
@@ -29,15 +29,15 @@ Missing = Literal["reject", "keep"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributePlan:
-    """One attribute to mask.
+    """A nominal attribute to mask.
 
-    path: of the code; one ``[*]`` at most, which makes it an array attribute. A filter takes the first element that
-    matches; its further matches are treated as copies.
-    label: path of the text beside the code; copies: other paths of the same code. With an array attribute each of
-    them has one ``[*]`` too, and its element k belongs to the code of element k; with a scalar one they have none.
-    concepts: finds a code's concept and holds the policy for unknown codes.
-    missing: what to do with a record, or an array's element, that has no code: ``reject`` the record, or ``keep`` it
-    without (its label and copies become null). Null counts as missing under ``keep`` only.
+    path: of the code. It may have one ``[*]``, which makes the attribute an array. A filter selects the first element
+    that matches; further matches are copies.
+    label: the path of the text beside the code; copies: other paths of the same code. For an array, each of them has
+    one ``[*]`` too, and their element k belongs to the code of element k. For a scalar they have none.
+    concepts: finds the concept of a code, and has the policy for unknown codes.
+    missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
+    ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
     """
 
     name: str
@@ -58,7 +58,7 @@ class AttributePlan:
 
     @property
     def written(self) -> Iterator[Path]:
-        """Every path that masking rewrites: the code's, the label's, the copies'."""
+        """Every path whose value masking replaces: of the code, the label and the copies."""
         yield self.path
         if self.label is not None:
             yield self.label
@@ -67,7 +67,7 @@ class AttributePlan:
     def _check(self, path: Path) -> None:
         where = f"attributes.{self.name}: path {path.text!r}"
         if path.arrays > 1:
-            raise ConfigurationError(f"{where} has {path.arrays} [*]; one at most is allowed")
+            raise ConfigurationError(f"{where} has {path.arrays} [*]; at most one is allowed")
         if path.arrays != self.path.arrays:
             raise ConfigurationError(
                 f"{where} must have a [*] exactly when the attribute's path {self.path.text!r} has"
@@ -78,10 +78,10 @@ class AttributePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericPlan:
-    """One numeric attribute to mask.
+    """A numeric attribute to mask.
 
-    path: of the number; no ``[*]``. A filter takes the first element that matches; its further matches are replaced
-    with it. kind: the numbers that it takes. missing: as of an ``AttributePlan``.
+    path: of the number, without ``[*]``. A filter selects the first element that matches; further matches get the same
+    masked number. kind: the numbers that the attribute admits. missing: as in ``AttributePlan``.
     """
 
     name: str
@@ -101,11 +101,11 @@ class NumericPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPolicy:
-    """What happens to everything that is no attribute: the longest path that holds a value decides.
+    """What happens to every value that is not an attribute. The longest path that selects the value decides.
 
-    Of paths of equal length, drop beats pseudonymize beats keep. Paths may have any number of ``[*]``, and a filter
-    selects every element that matches. ``unlisted`` is for what no path holds. Attributes' own paths, their labels
-    and copies are always kept (masked).
+    Among paths of equal length, drop takes precedence over pseudonymize, and pseudonymize over keep. Paths may have any
+    number of ``[*]``, and a filter selects every element that matches. unlisted: for values that no path selects.
+    Codes, labels, copies and numbers of attributes are always kept, because they are masked.
     """
 
     unlisted: Keeping
@@ -127,7 +127,7 @@ class FieldPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessagePolicy:
-    """What happens to the message's key, and the names of the headers that are kept; all others are dropped."""
+    """What happens to the message's key, and the names of the headers that are kept. All others are dropped."""
 
     key: Treatment = "pseudonymize"
     headers: tuple[str, ...] = ()
@@ -141,9 +141,9 @@ class MessagePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlphaSource:
-    """Where a record gives its own alpha: a field's path or a header's name, one of the two.
+    """Where a record has its own alpha: either the path of a field or the name of a header.
 
-    ``default`` is for records that give none; None: each attribute's configured alpha.
+    default: the alpha of records without one; None stands for each attribute's configured alpha.
     """
 
     path: Path | None = None
@@ -152,7 +152,7 @@ class AlphaSource:
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.header is None):
-            raise ConfigurationError("alpha: give either a path or a header that holds the record's alpha")
+            raise ConfigurationError("alpha: give either a path or a header that has the record's alpha")
         if self.path is not None:
             _single("alpha.path", self.path)
         if self.default is not None and not 0 < self.default <= MAX_RECORD_ALPHA:
@@ -162,7 +162,7 @@ class AlphaSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLimits:
-    """The largest record in bytes, and its deepest nesting (an object of plain values is 1 deep)."""
+    """The maximum size of a record in bytes, and its maximum depth. An object without objects or lists has depth 1."""
 
     record_bytes: int = 1_048_576
     depth: int = 64
@@ -170,17 +170,17 @@ class RecordLimits:
     def __post_init__(self) -> None:
         if self.record_bytes < 1:
             raise ConfigurationError(f"limits.record_bytes is {self.record_bytes}; allowed are numbers from 1")
-        if not 1 <= self.depth <= DEEPEST:
-            raise ConfigurationError(f"limits.depth is {self.depth}; allowed are numbers from 1 to {DEEPEST}")
+        if not 1 <= self.depth <= MAX_DEPTH:
+            raise ConfigurationError(f"limits.depth is {self.depth}; allowed are numbers from 1 to {MAX_DEPTH}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything that the record masker needs beside the mechanism and the secret.
+    """Everything that the record masker needs, except for the mechanism and the secret.
 
-    attributes, numeric: in the order of the mechanism's; noise_key: the field that keys the noise, None for the
-    record's position; alpha: None when records give none of their own; configuration: the configuration's hash, for a
-    header.
+    attributes, numeric: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
+    the record's topic, partition and offset; alpha: None if records have no alpha of their own; configuration: the
+    configuration's hash, for a header.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -194,7 +194,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not self.attributes:
-            raise ConfigurationError("attributes: at least one is needed")
+            raise ConfigurationError("attributes: at least one is required")
         if self.noise_key is not None:
             _single("noise_key", self.noise_key)
         self._check_attributes()
@@ -202,7 +202,7 @@ class Plan:
 
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
-        """Every path that masking rewrites, with the name of its attribute."""
+        """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
         yield from ((number.name, number.path) for number in self.numeric)
 
@@ -220,7 +220,7 @@ class Plan:
         for path in (*self.fields.keep, *self.fields.drop, *self.fields.pseudonymize):
             if any(path.steps[:end] in written for end in range(1, len(path.steps))):
                 raise ConfigurationError(
-                    f"fields: path {path.text!r} goes on inside an attribute's code, label or copy"
+                    f"fields: path {path.text!r} continues inside an attribute's code, label or copy"
                 )
 
 

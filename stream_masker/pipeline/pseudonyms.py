@@ -1,4 +1,4 @@
-"""Keyed pseudonyms: the same secret and value give the same pseudonym, wherever the value stands."""
+"""Keyed pseudonyms. A value has the same pseudonym in all fields, message keys and topics."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from stream_masker.core.random.keys import checked_secret
 from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS, pseudonyms_of
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 
-SIZE: Final = 16
+DIGEST_BYTES: Final = 16
 PERSON: Final = b"masker-pseudonym"
 
 
 class Pseudonyms:
-    """32 hexadecimal digits for a value: BLAKE2b under the secret of the value's text in UTF-8.
+    """32 hexadecimal digits for a value: the BLAKE2b hash, keyed with the secret, of the value's text in UTF-8.
 
-    A number or truth value has the text that JSON writes for it, so that 42 and "42" share a pseudonym. The place
-    does not count: one patient's id gives one pseudonym in every field, message key and topic, and joins survive.
-    Without the secret a pseudonym can be neither reversed nor checked against a guess.
+    The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym. The pseudonym does not
+    depend on the value's place, so joins on a patient's id still work. Without the secret, nobody can reverse a
+    pseudonym or check it against a guess.
     """
 
     def __init__(self, secret: bytes) -> None:
         key = checked_secret(secret)
-        self._start = hashlib.blake2b(digest_size=SIZE, key=key, person=PERSON).copy
-        self._state = keyed_state(key, PERSON, SIZE)
+        self._start = hashlib.blake2b(digest_size=DIGEST_BYTES, key=key, person=PERSON).copy
+        self._state = keyed_state(key, PERSON, DIGEST_BYTES)
         self._empty = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
 
     def of_bytes(self, value: bytes) -> str:
-        """The pseudonym of a text's bytes."""
+        """The pseudonym of a text in UTF-8."""
         state = self._start()
         state.update(value)
         return state.hexdigest()
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
-        """The pseudonyms of texts' bytes, in bytes; none stays none."""
-        there = [value for value in values if value is not None]
-        found = self._of_texts(there)
-        if len(there) == len(values):
+        """The pseudonyms of texts in UTF-8, as ASCII. None stays None."""
+        present = [value for value in values if value is not None]
+        found = self._of_texts(present)
+        if len(present) == len(values):
             return found
         rest = iter(found)
         return [None if value is None else next(rest) for value in values]
@@ -52,16 +52,17 @@ class Pseudonyms:
     def _of_texts(self, texts: Sequence[bytes]) -> list[bytes | None]:
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), np.uint8)
-        found: list[bytes | None] = self.of_slices(data, np.cumsum(sizes) - sizes, sizes).view(f"S{DIGITS}").tolist()
+        pseudonyms = self.of_slices(data, np.cumsum(sizes) - sizes, sizes)
+        found: list[bytes | None] = pseudonyms.view(f"S{DIGITS}").tolist()
         return found
 
     def of_slices(self, data: UInt8Array, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> UInt8Array:
-        """(32 · n,) uint8: the pseudonyms of n pieces of bytes, behind the last of which ``PADDING`` more stand."""
+        """(32 · n,) uint8: the pseudonyms of n slices of ``data``. ``PADDING`` more bytes must follow the last one."""
         found: UInt8Array = pseudonyms_of(self._state, self._empty, data, starts, sizes)
         return found
 
     def of_value(self, value: Any) -> Any:
-        """The pseudonym of a JSON value; null stays null, of objects and lists every leaf is replaced, no key."""
+        """The pseudonym of a JSON value. In objects and lists, every value is replaced, but no key; null stays null."""
         kind = type(value)
         if kind is str:
             return self.of_bytes(value.encode())

@@ -1,4 +1,4 @@
-"""The closed list of reasons for which a record is rejected, and the exception that carries one."""
+"""The reasons for rejecting a record, and the exception that states one."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from stream_masker.errors import StreamMaskerError
 
 
 class Reason(StrEnum):
-    """Why a record cannot be masked; also the values of a metric's label. None of them tells a value of the record."""
+    """Why a record cannot be masked. The reasons are also values of a metric's label; none of them reveals a value."""
 
     NOT_UTF8 = "not_utf8"
-    """The value is not valid UTF-8, or the name of a header is not, where headers matter."""
+    """The value is not valid UTF-8, or the name of a header is not and headers are used."""
     NOT_JSON = "not_json"
     """The value is not JSON (also: NaN, Infinity, numbers beyond 64-bit floats, lone surrogates, a byte order mark)."""
     NOT_AN_OBJECT = "not_an_object"
-    """The value is JSON, but no object."""
+    """The value is JSON, but not an object."""
     DUPLICATE_KEY = "duplicate_key"
-    """An object of the value, at whatever level, holds a key twice."""
+    """An object of the value, at any level, has a key twice."""
     TOO_LARGE = "too_large"
     """The value has more bytes than the limit."""
     TOO_DEEP = "too_deep"
     """The value is nested deeper than the limit."""
     NUMBER_TOO_LARGE = "number_too_large"
-    """The value holds an integer beyond 64 bits, which could not be written back as it was."""
+    """The value has an integer beyond 64 bits, which cannot be written back without loss."""
     MISSING = "missing"
-    """An attribute is not there."""
+    """An attribute is missing."""
     NOT_A_CODE = "not_a_code"
-    """Null, a number, a truth value, an object or a list stands where a code is due."""
+    """A code is required, but there is null, a number, a truth value, an object or a list."""
     NOT_A_NUMBER = "not_a_number"
-    """Null, a text, a truth value, an object or a list stands where a number is due."""
+    """A number is required, but there is null, a text, a truth value, an object or a list."""
     NUMBER_OUT_OF_RANGE = "number_out_of_range"
-    """A number is beyond its attribute's bounds, or not whole where whole numbers are due."""
+    """A number is outside its attribute's bounds, or an integer is required and it has a fraction."""
     WRONG_SHAPE = "wrong_shape"
-    """On the way to a code, label or copy something else stands where the path needs an object or a list."""
+    """The path of a code, label or copy requires an object or a list, but there is another value."""
     EMPTY = "empty"
-    """A code is empty or only white space."""
+    """A code is empty or blank."""
     UNKNOWN_CODE = "unknown_code"
-    """A code is no concept of its ontology, and its policy is to reject (or it has no known ancestor)."""
+    """A code is not a concept of its ontology, and the policy is to reject it, or it has no known ancestor."""
     ALPHA_OUT_OF_RANGE = "alpha_out_of_range"
-    """The record's own alpha is no number above 0 and up to 10."""
+    """The record's own alpha is not a number above 0 and up to 10."""
     MISSING_NOISE_KEY = "missing_noise_key"
-    """The field that keys the noise is not there, or is no text or number."""
+    """The field that keys the noise is missing, or is not a text or a number."""
     GROUP_TOO_SMALL = "group_too_small"
-    """The record's group had too few records to be masked in time, and the policy is to suppress them."""
+    """The record's group did not have enough records in time, and the policy is to suppress such groups."""
     INTERNAL_ERROR = "internal_error"
-    """Masking this record failed unexpectedly: a defect of stream-masker; its log names the exception's type."""
+    """Masking the record failed unexpectedly, by a defect of stream-masker. The log has the exception's type."""
 
 
 class RecordRejectedError(StreamMaskerError):
-    """A record cannot be masked: ``reason`` and, where one is to blame, ``field``, the configured path."""
+    """A record cannot be masked. field: the configured path of the cause, if there is one."""
 
     def __init__(self, reason: Reason, field: str | None = None) -> None:
         super().__init__(reason.value)

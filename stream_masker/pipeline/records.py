@@ -1,6 +1,6 @@
-"""Records on their way through the pipeline: what comes in, and the outcomes that go out.
+"""The records of the pipeline: its input, and the outcomes of masking.
 
-A batch is columnar, for nothing may be made for each record that can be spared; single records are named tuples.
+Batches are columnar, so that few Python objects are created for each record. Single records are named tuples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class InputRecord(NamedTuple):
-    """One record of an input partition as it was read; ``timestamp`` in milliseconds since the epoch."""
+    """One record of an input partition. timestamp: milliseconds since the epoch, -1 for none."""
 
     offset: int
     value: bytes | None
@@ -30,9 +30,9 @@ class InputRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """n records of one partition by columns, in the order of their offsets; each as in ``InputRecord``.
+    """n records of one partition as columns, in the order of their offsets. The columns are those of ``InputRecord``.
 
-    ``headers`` is empty when nobody reads them (``RecordMasker.reads_headers``).
+    headers: may be empty if the plan does not use them (``RecordMasker.reads_headers``).
     """
 
     offsets: Sequence[int]
@@ -43,7 +43,7 @@ class Inputs:
 
     @classmethod
     def of(cls, records: Inputs | Sequence[InputRecord]) -> Inputs:
-        """Single records as columns."""
+        """Records as columns."""
         if isinstance(records, Inputs):
             return records
         return cls(
@@ -56,7 +56,7 @@ class Inputs:
 
     @classmethod
     def joined(cls, parts: Sequence[Inputs]) -> Inputs:
-        """All records of several partitions, one partition after the other."""
+        """The records of several partitions, one partition after another."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -71,7 +71,7 @@ class Inputs:
         return len(self.offsets)
 
     def part(self, start: int, end: int) -> Inputs:
-        """The records from one index to before another."""
+        """The records ``start`` to ``end`` (exclusive)."""
         part = slice(start, end)
         return Inputs(
             offsets=self.offsets[part],
@@ -82,7 +82,7 @@ class Inputs:
         )
 
     def chosen(self, indices: Sequence[int]) -> Inputs:
-        """Some of the records."""
+        """The records at the given indices."""
         return Inputs(
             offsets=[self.offsets[index] for index in indices],
             values=[self.values[index] for index in indices],
@@ -92,13 +92,13 @@ class Inputs:
         )
 
     def record(self, index: int) -> InputRecord:
-        """One of the records."""
+        """The record at an index."""
         headers = self.headers[index] if self.headers else ()
         return InputRecord(self.offsets[index], self.values[index], self.keys[index], headers, self.timestamps[index])
 
 
 class Masked(NamedTuple):
-    """A masked record (``value`` None: a tombstone, passed as one)."""
+    """A masked record. value: None for a tombstone."""
 
     offset: int
     value: bytes | None
@@ -108,7 +108,7 @@ class Masked(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """A record that cannot be masked: why and where, never a value. ``field`` is the configured path to blame."""
+    """A record that cannot be masked: reason and place, never a value. field: the configured path of the cause."""
 
     offset: int
     reason: str
@@ -120,10 +120,10 @@ RecordOutcome: TypeAlias = Masked | Rejected
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What the calibrator learns of a run of records of one partition: counts, never which became which.
+    """The counts of consecutive records of one partition. They do not tell which value replaced which.
 
-    ``original`` and ``masked``: the counts before and after; ``tallies``: one per attribute, in the attributes'
-    order; ``rejected``: records by reason; ``timestamp``: the latest record's, in milliseconds.
+    original, masked: the counts before and after masking; tallies: one for each attribute; rejected: the number of
+    rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch.
     """
 
     topic: str
@@ -140,10 +140,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of n records, by columns in the input's order, and the counts of them all as blocks.
+    """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
 
-    ``rejected``: by index; their entries in the other columns mean nothing. ``values``: None for a tombstone.
-    ``headers``: records with equal headers may share one list, which nobody may change.
+    rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
+    records with equal headers may share one list, which must not be modified.
     """
 
     offsets: Sequence[int]
@@ -156,13 +156,13 @@ class Result:
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
-        """One outcome per record."""
+        """One outcome for each record."""
         masked = map(Masked, self.offsets, self.values, self.keys, map(list, self.headers), self.timestamps)
         return [self.rejected.get(index, outcome) for index, outcome in enumerate(masked)]
 
     @classmethod
     def joined(cls, parts: Sequence[Result]) -> Result:
-        """The result of consecutive records that were masked in parts."""
+        """The result of consecutive records that were masked separately."""
         if len(parts) == 1:
             return parts[0]
         starts = accumulate((len(part.offsets) for part in parts), initial=0)

@@ -1,9 +1,8 @@
-"""Codes and labels written in the style of those that they replace.
+"""The style of codes and labels: masked ones are written in the style of those that they replace.
 
-How a code was written beside its concept's own id is a set of traits, bits of one integer: a trait is there only
-where the text shows it. "I10" does not show whether its source writes dots, so a trait that a code does not show is
-borrowed from the other codes of its record (``borrow``). What a code's source cannot show at all stays as in the
-ontology.
+The style of a code is how its text differs from the concept's id: a set of traits, bits of one integer. A text shows
+only some traits. "I10" does not show whether its source writes dots; such traits are taken from the other codes of the
+record (``borrow``). Traits that no code shows are those of the ontology's ids.
 """
 
 from __future__ import annotations
@@ -25,34 +24,34 @@ STYLE_BITS: Final = 8
 
 
 LOWER: Final = 1
-"""In small letters, where the concept's id is not."""
+"""In lower case, unlike the concept's id."""
 UPPER: Final = 2
-"""In capitals, where the concept's id is not."""
+"""In upper case, unlike the concept's id."""
 OWN_CASE: Final = 4
-"""With letters in the case of the concept's id."""
+"""In the case of the concept's id."""
 DOTLESS: Final = 8
-"""Without the dot that its concept's id has."""
+"""Without the dot of the concept's id."""
 DOTTED: Final = 16
-"""With its dot."""
+"""With the dot of the concept's id."""
 STRIPPED: Final = 32
-"""Without the leading zeros that its concept's id has (ICD-9)."""
+"""Without the leading zeros of the concept's id (ICD-9)."""
 PADDED: Final = 64
-"""With the leading zeros of its concept's id."""
+"""With the leading zeros of the concept's id."""
 NAME_STYLE: Final = 128
-"""No code but the concept's label or a synonym."""
+"""The concept's label or a synonym instead of a code."""
 
 OPPOSITES: Final = (LOWER | UPPER | OWN_CASE, DOTLESS | DOTTED, STRIPPED | PADDED)
-"""Of each of these a text shows one trait or none."""
+"""Groups of traits, of which a text shows at most one each."""
 
 _CHANGES: Final = LOWER | UPPER | DOTLESS | STRIPPED | NAME_STYLE
-"""A code without any of these traits is written as its concept's id."""
+"""A code without any of these traits is written as the concept's id."""
 
 _LEADING_ZEROS: Final = re.compile(r"([VE]?)0+(?=\d)", re.IGNORECASE)
 _RANGE: Final = re.compile(r"[A-Z]?\d\w{0,2}-[A-Z]?\d\w{0,2}")
 
 
 def style_of(text: str, concept: str, how: str) -> int:
-    """The style of a text that was found to stand for a concept; ``how``: ``Match.how``."""
+    """The style of a text that stands for a concept. how: ``Match.how``."""
     if how == "mapping":
         return 0
     if how == "label":
@@ -62,14 +61,14 @@ def style_of(text: str, concept: str, how: str) -> int:
 
 
 def letter_case(text: str) -> int:
-    """LOWER or UPPER for a text all in such letters, otherwise OWN_CASE."""
+    """LOWER or UPPER for a text in that case, otherwise OWN_CASE."""
     if text.isupper():
         return UPPER
     return LOWER if text.islower() else OWN_CASE
 
 
 def in_case(text: str, style: int) -> str:
-    """The text in the letters of the style; as it is when the style shows it so, or both."""
+    """The text in the case of a style, unchanged for OWN_CASE or no case."""
     if style & OWN_CASE:
         return text
     if style & UPPER:
@@ -78,7 +77,7 @@ def in_case(text: str, style: int) -> str:
 
 
 def borrow(own: Int64Array, others: Int64Array) -> Int64Array:
-    """Styles with those traits of ``others`` that they do not show themselves. Both (n,) int64; names borrow none."""
+    """Styles with the traits that they do not show taken from ``others``. Both (n,) int64. Names take none."""
     code = (own & NAME_STYLE) == 0
     borrowed = own.copy()
     for trait in OPPOSITES:
@@ -88,16 +87,15 @@ def borrow(own: Int64Array, others: Int64Array) -> Int64Array:
 
 
 def styled(styles: Int64Array) -> Int64Array:
-    """The traits that others may borrow of these styles: those of codes, none of names."""
+    """The traits that other styles may borrow: those of codes, but not of names."""
     return np.where(styles & NAME_STYLE, 0, styles)
 
 
 class Codes(dict[int, bytes]):
-    """Written codes, as JSON, by ``position << STYLE_BITS | style``, filled on first use.
+    """Codes as JSON, by ``position << STYLE_BITS | style``; a code is written on first use.
 
-    A code is written in its style only where the attribute's ``ConceptMap`` leads from the text back to the concept
-    (without dot and zeros, 008.45 would be 845, another code). Ranges and chapters, which are no codes, are written
-    as their ids.
+    A code is written in a style only if the attribute's ``ConceptMap`` finds the concept by that text. (Without dot and
+    zeros, 008.45 would be 845, another code.) Ranges and chapters are not codes, and are written as their ids.
     """
 
     def __init__(self, concepts: ConceptMap) -> None:
@@ -109,11 +107,11 @@ class Codes(dict[int, bytes]):
         return text
 
     def text(self, key: int) -> bytes:
-        """A written code; not kept."""
+        """A code as JSON, without keeping it."""
         return self.texts([key])[0]
 
     def texts(self, keys: Sequence[int]) -> list[bytes]:
-        """Written codes; not kept."""
+        """Codes as JSON, without keeping them."""
         ids = self._concepts.taxonomy.ids
         if keys and not 0 <= min(keys) <= max(keys) < len(ids) << STYLE_BITS:
             raise IndexError("a position outside the taxonomy")
@@ -123,10 +121,10 @@ class Codes(dict[int, bytes]):
         position, style = key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)
         if not style & _CHANGES or position == 0 or _RANGE.fullmatch(concept):
             return concept
-        written = self._ways(concept, position, style)
-        return next((text for text in written if self._leads_back(text, position)), concept)
+        candidates = self._candidates(concept, position, style)
+        return next((text for text in candidates if self._leads_back(text, position)), concept)
 
-    def _ways(self, concept: str, position: int, style: int) -> Iterator[str]:
+    def _candidates(self, concept: str, position: int, style: int) -> Iterator[str]:
         if style & NAME_STYLE:
             yield in_case(self._concepts.taxonomy.labels[position], style)
             return
@@ -141,7 +139,7 @@ class Codes(dict[int, bytes]):
 
 
 class Labels(dict[int, bytes]):
-    """Written labels, as JSON, by ``position << STYLE_BITS | style``, filled on first use; null where there is none."""
+    """Labels as JSON, by ``position << STYLE_BITS | style``, written on first use; null for a concept without one."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__()
@@ -152,11 +150,11 @@ class Labels(dict[int, bytes]):
         return text
 
     def text(self, key: int) -> bytes:
-        """A written label; not kept."""
+        """A label as JSON, without keeping it."""
         return self.texts([key])[0]
 
     def texts(self, keys: Sequence[int]) -> list[bytes]:
-        """Written labels; not kept."""
+        """Labels as JSON, without keeping them."""
         return [orjson.dumps(in_case(self._labels[key >> STYLE_BITS], key) or None) for key in keys]
 
 

@@ -14,7 +14,7 @@ CODE = {"path": "d.code"}
 @pytest.mark.parametrize(
     ("attributes", "told"),
     [
-        ({}, "at least one"),
+        ({}, "attributes: at least one is required"),
         ({"a": {"path": "x[*].y[*]"}}, "2 [*]"),
         ({"a": {"path": "x[*].code", "label": "x.label"}}, "exactly when"),
         ({"a": {"path": "code", "copies": ["x[*].code"]}}, "exactly when"),
@@ -38,8 +38,8 @@ def test_attributes(bench, attributes, told):
         ({"keep": ["a.b"], "drop": ["a.b"]}, "'a.b' is in keep and in drop"),
         ({"keep": ["['a'].b"], "pseudonymize": ["a.b"]}, "is in keep and in pseudonymize"),
         ({"drop": ["d.code"]}, "'d.code' belongs to an attribute"),
-        ({"keep": ["d.code.coding"]}, "'d.code.coding' goes on inside an attribute's code"),
-        ({"drop": ["d.text.de[0]"]}, "goes on inside"),
+        ({"keep": ["d.code.coding"]}, "'d.code.coding' continues inside an attribute's code"),
+        ({"drop": ["d.text.de[0]"]}, "fields: path 'd.text.de[0]' continues inside an attribute's code, label or copy"),
         ({"pseudonymize": ["d.text"]}, "'d.text' belongs to an attribute"),
     ],
 )

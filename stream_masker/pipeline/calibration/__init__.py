@@ -1,5 +1,6 @@
-"""The decisions of the calibrator, as functions of what it has read.
+"""Calibration: from counts of masked records to published statistics versions.
 
-``blocks`` splits the counts of a batch into blocks. ``window`` keeps the sliding window over the blocks and decides
-when statistics are due. ``versions`` plans the next version with its drift and its utility.
+``blocks`` splits the counts of records into blocks that fit into messages. ``window`` keeps the sliding window over the
+blocks of the calibration topic and decides when statistics are due. ``versions`` computes the next statistics version
+from a window, with its drift and utility, and keeps the history of the statistics topic.
 """

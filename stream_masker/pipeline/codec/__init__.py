@@ -1,6 +1,13 @@
-"""Codecs: JSON records to attribute codes, and masked codes back to JSON.
+"""Codecs: bytes of records to codes, and masked codes back to bytes.
 
-``base`` is the contract of a codec and ``decoded`` its result. ``reference`` is the literal implementation and
-``scanner`` the compiled one. ``fallback`` combines both: the scanner reads the records that it covers, and the
-reference codec reads all others. The remaining modules are shared by the two.
+``base.RecordCodec`` is the contract: ``read`` decodes records into a ``decoded.DecodedBatch``, and ``render`` writes
+them once the batch is masked. There are three implementations:
+
+* ``reference``: decodes every record with a JSON decoder, one at a time. It decides about every record.
+* ``scanner``: reads the bytes of a batch in one pass with compiled kernels, and leaves some records undecided.
+* ``fallback.FallbackCodec``: the scanner, with the reference codec for the records that the scanner leaves undecided.
+  ``interleaving`` joins the two decoded batches.
+
+Both codecs share ``attributes`` (texts and integers that stand for values and placeholders), ``columns`` (the extracted
+values of a batch), ``roles`` (what each path is read for), ``numbers`` and ``alphas``.
 """

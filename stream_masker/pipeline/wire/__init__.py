@@ -1,1 +1,5 @@
-"""The JSON messages between the processes: ``messages``, split into ``chunks`` where they are too large."""
+"""The JSON messages on the service's own topics.
+
+``messages`` encodes and decodes calibration blocks, statistics versions, drift reports and rejections; ``fields`` reads
+JSON fields with precise errors; ``chunks`` splits statistics messages that exceed the message size limit.
+"""

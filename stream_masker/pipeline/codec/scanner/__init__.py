@@ -1,6 +1,10 @@
-"""The scanner codec: compiled kernels that read a batch in one pass over its bytes.
+"""The scanner codec: compiled kernels that read and write records as bytes.
 
-``program`` compiles a plan to tables. ``scan`` reads a batch by these tables into ``buffers`` and writes a template of
-each output record; ``render`` fills the templates once the batch is masked. A record that the tables do not cover is
-left to the reference codec.
+``program`` compiles a plan to tables, with the field policy as ``policy_states``. ``scan`` is the pass over the bytes:
+it uses ``tokens`` (JSON tokens), ``filters`` (filters of paths), ``lookups`` (hash tables), and ``extraction`` (codes,
+labels, numbers), and writes into ``buffers``. Texts that occur for the first time are looked up by Python and kept in
+the ``intern_table``. When the batch is masked, ``render`` completes the records with texts from the ``render_cache``
+and with ``pseudonyms``. ``codec`` calls all of this.
+
+A kernel returns an outcome instead of raising an error: a record that it does not cover is left undecided.
 """

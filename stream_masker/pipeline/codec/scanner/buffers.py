@@ -1,4 +1,4 @@
-"""What a scanner writes while it goes through a batch: arrays made for that batch."""
+"""The arrays that the scanner writes while it reads a batch; each batch has its own."""
 
 from __future__ import annotations
 
@@ -7,42 +7,56 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Matrix, Int64Array, Int64Matrix, UInt8Array, UInt64Array
-from stream_masker.pipeline.codec.scanner.program import HELD, Program
+from stream_masker.pipeline.codec.scanner.program import NULLS_DROPPED, Program
 
-TAKEN, LEFT, STOPPED = 1, 2, 3
-"""What became of a record: taken; left to others; not taken for want of room."""
+DECODED, UNDECIDED, NO_ROOM = 1, 2, 3
+"""The outcomes of scanning a record: it is decoded; it is left to the reference codec; a table or buffer is full."""
 
-OUT, GAPS, CONTAINERS, DONE, VALUES = range(5)
-"""Counters: bytes written, gaps, objects met, records taken, and from VALUES on each attribute's values."""
+OUT_BYTES, PLACEHOLDER_COUNT, CONTAINER_COUNT, DECODED_COUNT, FIRST_VALUE_COUNT = range(5)
+"""Counters: bytes written, placeholders, objects and lists found, decoded records; and from FIRST_VALUE_COUNT on, the
+number of values of each nominal attribute."""
 
-FRAME: Final = 8
-MAX_NAMES: Final = 1 << 14
+LAST_FOUND, CODE_COUNT, ELEMENT_COUNT, COMPANION_COUNT, LIST_FOUND = range(5)
+"""Rows of ``ScanBuffers.progress``."""
+
+LIST_SEEN, CURRENT_ELEMENT = range(2)
+"""Rows of ``ScanBuffers.role_progress``."""
+
+FRAME_FIELDS: Final = 8
+MAX_KEYS: Final = 1 << 14
 PLACEHOLDERS_EACH: Final = 16
-GROWTH: Final = 3
-"""The most bytes that are written for one that is read where null holds the place of dropped elements; else one."""
+MAX_GROWTH: Final = 3
+"""The bytes written for each byte read are at most so many if null takes the place of dropped elements; else one."""
 
 SLACK: Final = 64
 
 
 class ScanBuffers(NamedTuple):
-    """The arrays. Of all records taken: ``out``, their JSON without what stands in gaps; of each gap: ``gap_places``
-    in ``out``; ``gap_uses``, as ``pipeline.codec.attributes`` writes a gap down, or -1 - start of a text to
-    pseudonymize;
-    ``gap_sizes``, that text's size, else 0 or 1 + number of the unknown text that the gap's style is to be read from.
+    """All arrays of a batch.
 
-    Of each record taken: ``ends`` of its bytes and its gaps; ``key_starts`` and ``key_sizes`` of its noise key;
-    ``alphas`` (bits of a float; 0: none); ``lengths`` of its arrays, by attribute; ``numbers``, NaN for none,
-    by numeric attribute. ``values``: by attribute.
-    Of the record being read: ``stack``; ``keys`` and ``owners`` (``lookups.is_new``). ``attributes``, by attribute:
-    FOUND (1 + number of the element whose code was found last), CODES (how many), SIZES (elements), ASIDES (elements
-    that labels and copies speak of), LISTED (whether its list is there). ``roles``, by role: SEEN (whether its list
-    was), ELEMENTS (the element that is being read).
+    Of all decoded records together: ``out``, the bytes of their JSON without the placeholders' texts. Of each
+    placeholder: ``placeholder_starts``, its place in ``out``; ``placeholder_uses``, what it stands for
+    (``codec.attributes``), or -1 - start for a text of the input to pseudonymize; ``placeholder_sizes``, the size of
+    that text in bytes, otherwise 0, or 1 + k if its style is that of number k of the new texts.
+
+    Of each decoded record: ``ends``, of its bytes and its placeholders, after a leading row of zeros; ``key_starts``
+    and ``key_sizes``, its noise key in the input, -1 for none; ``alphas``, the bits of a float, 0 for none;
+    ``lengths``, the number of values of each nominal attribute; ``numbers``, by numeric attribute, NaN for none.
+    ``values``: of each nominal attribute.
+
+    Of the record that is being scanned: ``stack``, the enclosing containers; ``keys`` and ``key_owners``, a table of
+    the keys that its objects have (``is_new_key``). ``progress``, by attribute: LAST_FOUND, 1 + the element in which a
+    code was found last; CODE_COUNT; ELEMENT_COUNT, of its list; COMPANION_COUNT, of elements with labels and copies;
+    LIST_FOUND, whether its list is there. ``role_progress``, by role: LIST_SEEN, whether its list was found;
+    CURRENT_ELEMENT.
+
+    ``counters``: OUT_BYTES and so on.
     """
 
     out: UInt8Array
-    gap_places: Int64Array
-    gap_uses: Int64Array
-    gap_sizes: Int64Array
+    placeholder_starts: Int64Array
+    placeholder_uses: Int64Array
+    placeholder_sizes: Int64Array
     ends: Int64Matrix
     key_starts: Int64Array
     key_sizes: Int64Array
@@ -52,24 +66,35 @@ class ScanBuffers(NamedTuple):
     numbers: Float64Matrix
     stack: Int64Matrix
     keys: UInt64Array
-    owners: Int64Array
-    attributes: Int64Matrix
-    roles: Int64Matrix
+    key_owners: Int64Array
+    progress: Int64Matrix
+    role_progress: Int64Matrix
     counters: Int64Array
 
+    @property
+    def decoded(self) -> int:
+        """The number of decoded records."""
+        return int(self.counters[DECODED_COUNT])
 
-FOUND, CODES, SIZES, ASIDES, LISTED = range(5)
-SEEN, ELEMENTS = range(2)
+    @property
+    def placeholders(self) -> int:
+        """The number of placeholders."""
+        return int(self.counters[PLACEHOLDER_COUNT])
+
+    @property
+    def value_counts(self) -> Int64Array:
+        """The number of values of each nominal attribute."""
+        return self.counters[FIRST_VALUE_COUNT:]
 
 
 def buffers_for(program: Program, records: int, size: int, largest: int, depth: int) -> ScanBuffers:
-    """Arrays for so many records with so many bytes in all, the largest of them so large."""
-    total, nominal, gaps = (
-        len(program.kept_missing),
-        len(program.arrays),
+    """Buffers for records of ``size`` bytes in total, of which the largest has ``largest`` bytes."""
+    attributes, nominal, room = (
+        len(program.keeps_missing),
+        len(program.is_array),
         PLACEHOLDERS_EACH * records + largest // 2 + SLACK,
     )
-    longs = {name: np.empty(gaps, np.int64) for name in ("gap_places", "gap_uses", "gap_sizes")}
+    longs = {name: np.empty(room, np.int64) for name in ("placeholder_starts", "placeholder_uses", "placeholder_sizes")}
     each = {name: np.empty(records, np.int64) for name in ("key_starts", "key_sizes", "alphas")}
     return ScanBuffers(
         out=np.empty(growth_of(program) * size + SLACK, np.uint8),
@@ -77,35 +102,35 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
         **each,
         ends=np.zeros((records + 1, 2), np.int64),
         lengths=np.zeros((nominal, records), np.int64),
-        values=np.empty((nominal, gaps), np.int64),
-        numbers=np.empty((total - nominal, records), np.float64),
-        stack=np.empty((depth + 2, FRAME), np.int64),
-        keys=np.empty(MAX_NAMES, np.uint64),
-        owners=np.zeros(MAX_NAMES, np.int64),
-        attributes=np.zeros((5, total), np.int64),
-        roles=np.zeros((2, len(program.role_kinds)), np.int64),
-        counters=np.zeros(VALUES + nominal, np.int64),
+        values=np.empty((nominal, room), np.int64),
+        numbers=np.empty((attributes - nominal, records), np.float64),
+        stack=np.empty((depth + 2, FRAME_FIELDS), np.int64),
+        keys=np.empty(MAX_KEYS, np.uint64),
+        key_owners=np.zeros(MAX_KEYS, np.int64),
+        progress=np.zeros((5, attributes), np.int64),
+        role_progress=np.zeros((2, len(program.role_kinds)), np.int64),
+        counters=np.zeros(FIRST_VALUE_COUNT + nominal, np.int64),
     )
 
 
 def growth_of(program: Program) -> int:
-    """The most bytes that a program writes for one that it reads."""
-    return GROWTH if program.states[:, HELD].any() else 1
+    """The maximum number of bytes that are written for each byte read."""
+    return MAX_GROWTH if program.states[:, NULLS_DROPPED].any() else 1
 
 
-def buffers_have_room(work: ScanBuffers, size: int) -> bool:
-    """Whether there is room for what may come of a record of so many bytes."""
-    used = max(work.counters[GAPS], *work.counters[VALUES:])
-    return bool(used + size // 2 + 1 <= len(work.gap_places))
+def buffers_have_room(buffers: ScanBuffers, size: int) -> bool:
+    """Whether there is room for the placeholders and values of any record of ``size`` bytes."""
+    used = max(buffers.placeholders, *buffers.value_counts)
+    return bool(used + size // 2 + 1 <= len(buffers.placeholder_starts))
 
 
-def grown_buffers(work: ScanBuffers) -> ScanBuffers:
-    """The same, with twice the room for gaps and values."""
-    return work._replace(
-        gap_places=_doubled(work.gap_places),
-        gap_uses=_doubled(work.gap_uses),
-        gap_sizes=_doubled(work.gap_sizes),
-        values=np.concatenate([work.values, np.empty_like(work.values)], axis=1),
+def grown_buffers(buffers: ScanBuffers) -> ScanBuffers:
+    """The buffers with twice the room for placeholders and values."""
+    return buffers._replace(
+        placeholder_starts=_doubled(buffers.placeholder_starts),
+        placeholder_uses=_doubled(buffers.placeholder_uses),
+        placeholder_sizes=_doubled(buffers.placeholder_sizes),
+        values=np.concatenate([buffers.values, np.empty_like(buffers.values)], axis=1),
     )
 
 

@@ -24,11 +24,8 @@ from stream_masker.pipeline.codec.columns import (
 )
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.scanner.buffers import (
-    DONE,
-    GAPS,
-    LEFT,
-    TAKEN,
-    VALUES,
+    DECODED,
+    UNDECIDED,
     ScanBuffers,
     buffers_for,
     buffers_have_room,
@@ -96,7 +93,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         data, bounds, outcomes = _concatenate(records.values)
         header_alphas = self._header_alphas(records, outcomes)
         scan = self._scan(data, bounds, outcomes)
-        indices = np.flatnonzero(scan.outcomes == TAKEN)
+        indices = np.flatnonzero(scan.outcomes == DECODED)
         columns = self._columns(scan.buffers)
         alphas = self._alphas(scan.buffers, header_alphas, indices)
         return DecodedBatch(
@@ -104,7 +101,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             batch=Batch(len(indices), tuple(one.column for one in columns), alphas, _numbers(scan.buffers)),
             keys=self._keys(scan),
             rejected={},
-            undecided=np.flatnonzero(scan.outcomes == LEFT),
+            undecided=np.flatnonzero(scan.outcomes == UNDECIDED),
             unknown=[column.unknown for column in columns],
             lost=[column.lost for column in columns],
             templates=ScannedBatch(data, scan.buffers, columns),
@@ -113,13 +110,13 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
     def render(self, decoded: DecodedBatch[ScannedBatch], masked: MaskedBatch) -> list[bytes]:
         scanned = decoded.templates
         buffers = scanned.buffers
-        done, gaps = int(buffers.counters[DONE]), int(buffers.counters[GAPS])
+        uses = buffers.placeholder_uses[: buffers.placeholders]
         numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
         values, firsts = self._masked_values(scanned.columns, masked)
-        texts = self._rendered.locate(buffers.gap_uses[:gaps], values, firsts, numbers)
-        bounds = np.empty(done + 1, np.int64)
+        texts = self._rendered.locate(uses, values, firsts, numbers)
+        bounds = np.empty(buffers.decoded + 1, np.int64)
         measure_all(buffers.ends, texts, bounds)
-        pseudonyms = self._pseudonym_digits(scanned, buffers.gap_uses[:gaps])
+        pseudonyms = self._pseudonym_digits(scanned, uses)
         size = int(bounds[-1])
         return split_rendered(
             render_all(buffers, texts, self._rendered.table.texts, number_bytes, pseudonyms, size), bounds
@@ -134,7 +131,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             try:
                 alphas[index] = self._header_alpha(records.record(index))
             except RecordRejectedError:
-                outcomes[index] = outcomes[index] or LEFT
+                outcomes[index] = outcomes[index] or UNDECIDED
         return alphas
 
     def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
@@ -143,7 +140,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             scan = self._scan_once(_Scan(data, bounds, outcomes.copy(), self._buffers(bounds)))
             if scan is not None:
                 return scan
-        undecided = np.where(outcomes == 0, LEFT, outcomes).astype(np.int8)
+        undecided = np.where(outcomes == 0, UNDECIDED, outcomes).astype(np.int8)
         return _Scan(data, bounds, undecided, self._buffers(bounds))
 
     def _buffers(self, bounds: Int64Array) -> ScanBuffers:
@@ -158,7 +155,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             refused |= not self._interned.resolve(scan.buffers)
             interruptions[first] += 1
             if interruptions[first] > MAX_ATTEMPTS:
-                scan.outcomes[first] = LEFT
+                scan.outcomes[first] = UNDECIDED
             elif buffers_have_room(scan.buffers, int(scan.bounds[first + 1] - scan.bounds[first])):
                 self._interned.make_room()
             else:
@@ -169,7 +166,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
     def _scan_from(self, scan: _Scan, first: int) -> int:
         """Scans records from ``first`` on; the index of the record at which the scan was interrupted, or n."""
         limits, growth = self._plan.limits, growth_of(self._program)
-        known, buffers = self._interned.table, scan.buffers
+        interned, buffers = self._interned.table, scan.buffers
         return int(
             scan_all(
                 scan.data,
@@ -177,7 +174,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
                 scan.outcomes,
                 first,
                 self._program,
-                known,
+                interned,
                 buffers,
                 growth,
                 limits.record_bytes,
@@ -186,8 +183,8 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         )
 
     def _columns(self, buffers: ScanBuffers) -> list[ExtractedColumn]:
-        done = int(buffers.counters[DONE])
-        values = [row[:count] for row, count in zip(buffers.values, buffers.counters[VALUES:], strict=True)]
+        done = buffers.decoded
+        values = [row[:count] for row, count in zip(buffers.values, buffers.value_counts, strict=True)]
         return [
             array_column(row, lengths[:done]) if attribute.plan.is_array else scalar_column(row)
             for attribute, row, lengths in zip(self._attributes, values, buffers.lengths, strict=True)
@@ -206,7 +203,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
     def _keys(self, scan: _Scan) -> list[bytes]:
         if not self._has_noise_key:
             return []
-        done = int(scan.buffers.counters[DONE])
+        done = scan.buffers.decoded
         starts = scan.buffers.key_starts[:done]
         data, ends = scan.data.tobytes(), starts + scan.buffers.key_sizes[:done]
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
@@ -214,7 +211,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
     def _pseudonym_digits(self, scanned: ScannedBatch, uses: Int64Array) -> UInt8Array:
         """The digits of the pseudonyms, one after another."""
         pseudonymized = np.flatnonzero(uses < 0)
-        sizes = scanned.buffers.gap_sizes[pseudonymized]
+        sizes = scanned.buffers.placeholder_sizes[pseudonymized]
         return self._pseudonyms.of_slices(scanned.data, -1 - uses[pseudonymized], sizes)
 
     def _masked_values(self, columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
@@ -227,7 +224,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
 
 def _numbers(buffers: ScanBuffers) -> Float64Array | None:
     """(n, q): the values of the numeric attributes; None if there are none."""
-    return buffers.numbers[:, : buffers.counters[DONE]].T.copy() if len(buffers.numbers) else None
+    return buffers.numbers[:, : buffers.decoded].T.copy() if len(buffers.numbers) else None
 
 
 def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array, Int8Array]:

@@ -1,7 +1,7 @@
-"""Filters of paths, asked in a record's bytes: ``[?field=value]``.
+"""Filters of paths, ``[?field=value]``, evaluated on a record's bytes.
 
-They look ahead in an element that has not been read yet. Whatever they find in bytes that are no JSON, or in which a
-key stands twice, does not matter: the scanner refuses such a record when it gets there.
+A filter looks ahead into an element that has not been scanned yet. Its result does not matter if the bytes are not
+JSON, or if a key occurs twice: the scanner then leaves the record undecided when it reaches the element.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNSURE: Final = -2
 
 @inlined
 def after_string(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
-    """(behind the closing quote, whether there are escapes); ``at``: the opening quote. At most ``end``."""
+    """(the place after the closing quote, at most ``end``; whether there are escapes). at: the opening quote."""
     escaped = False
     at += 1
     while at < end and data[at] != 34:
@@ -32,7 +32,7 @@ def after_string(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
 
 @inlined
 def after_value(data: UInt8Array, at: int, end: int) -> int:
-    """Where the comma or the bracket behind a value stands. At most ``end``."""
+    """The place of the comma or bracket after a value, at most ``end``."""
     depth = 0
     while at < end:
         byte = data[at]
@@ -51,7 +51,7 @@ def after_value(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def member_of(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int, size: int) -> int:
-    """Where the value of an object's member stands; NOT where it has none of this name, or UNSURE."""
+    """The place of the value of an object's member; NOT if there is no member of the name, or UNSURE."""
     at = after_space(data, at + 1, end)
     while at < end and data[at] == 34:
         after, escaped = after_string(data, at, end)
@@ -68,7 +68,7 @@ def member_of(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int
 
 @inlined
 def is_value(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int, size: int, quoted: int) -> int:
-    """1 when a filter's value stands at a place, 0 when another does, or UNSURE."""
+    """1 if the value at a place is the text of ``size`` bytes, 0 if not, or UNSURE. quoted: only a string is."""
     if at >= end:
         return 0
     if data[at] == 34:
@@ -86,8 +86,8 @@ def is_value(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int,
 
 
 @inlined
-def matches(program: Program, where: int, data: UInt8Array, at: int, end: int) -> int:
-    """1 when the object at a place is one that a filter selects, 0 when not, or UNSURE."""
+def filter_matches(program: Program, where: int, data: UInt8Array, at: int, end: int) -> int:
+    """1 if a filter selects the object at a place, 0 if not, or UNSURE."""
     first, fields = program.filter_fields[where, 0], program.filter_fields[where, 1]
     for k in range(first, first + fields):
         if at >= end or data[at] != 123:

@@ -13,17 +13,17 @@ import orjson
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.codec.alphas import parse_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
-from stream_masker.pipeline.codec.scanner.buffers import DONE, GAPS, VALUES, ScanBuffers
+from stream_masker.pipeline.codec.scanner.buffers import ScanBuffers
 from stream_masker.pipeline.codec.scanner.lookups import (
-    BYTES,
     DEFERRED,
+    NEW_TEXTS,
     REFUSED,
     SIZE_BITS,
-    START,
-    UNKNOWN_TEXT,
-    USED,
-    VALUE,
-    WHOSE,
+    TEXT_COUNT,
+    TEXT_OWNER,
+    TEXT_START,
+    TEXT_VALUE,
+    USED_BYTES,
     InternArrays,
     no_texts,
 )
@@ -33,7 +33,7 @@ from stream_masker.pipeline.style import letter_case
 INTERN_FIRST_SLOTS: Final = 1 << 12
 INTERN_MAX_SLOTS: Final = 1 << 19
 INTERN_BYTES_EACH: Final = 32
-UNKNOWN_AT_ONCE: Final = 4096
+MAX_NEW_TEXTS: Final = 4096
 
 _log = logging.getLogger(__name__)
 
@@ -57,38 +57,38 @@ class InternTable:
 
     def resolve(self, buffers: ScanBuffers) -> bool:
         """Looks up the new texts of a batch, and puts their values into the buffers; False if one is refused."""
-        count = int(self.table.counters[UNKNOWN_TEXT])
+        count = int(self.table.counters[NEW_TEXTS])
         if not count:
             return True
-        slots = self.table.unknown[:count]
+        slots = self.table.new[:count]
         owners, texts = self._texts(slots)
         self._learn(owners, texts)
         values = np.array(list(map(self._value, owners, texts)), dtype=np.int64)
-        self.table.rows[slots, VALUE] = values
-        self.table.counters[UNKNOWN_TEXT] = 0
+        self.table.rows[slots, TEXT_VALUE] = values
+        self.table.counters[NEW_TEXTS] = 0
         _fill_in(buffers, values)
         return not (values == REFUSED).any()
 
     def make_room(self) -> None:
         """Makes room for more texts. All texts must be resolved."""
-        slots = len(self.table.rows)
+        slots, counters = len(self.table.rows), self.table.counters
         if slots >= INTERN_MAX_SLOTS:
             self.table = _empty(INTERN_FIRST_SLOTS)
-        elif self.table.counters[USED] * 4 > slots or self.table.counters[BYTES] * 2 > self.table.texts.size:
+        elif counters[TEXT_COUNT] * 4 > slots or counters[USED_BYTES] * 2 > self.table.texts.size:
             self.table = _empty(2 * slots)
 
     def _texts(self, slots: Int64Array) -> tuple[list[int], list[bytes]]:
         """The owners and the bytes of texts."""
-        whose, starts = self.table.rows[slots, WHOSE], self.table.rows[slots, START]
-        owners, sizes = np.divmod(whose, 1 << SIZE_BITS)
+        rows = self.table.rows[slots]
+        starts, (owners, sizes) = rows[:, TEXT_START], np.divmod(rows[:, TEXT_OWNER], 1 << SIZE_BITS)
         data, ends = self.table.texts.data, starts + sizes
         return owners.tolist(), [bytes(data[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
         """Looks up the codes and copies among many texts together, which is faster than one by one."""
         for attribute, concepts in enumerate(self._concepts):
-            whose = (attribute, attribute + len(self._concepts))
-            concepts.prefetch({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in whose})
+            own = (attribute, attribute + len(self._concepts))
+            concepts.prefetch({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in own})
 
     def _value(self, owner: int, text: bytes) -> int:
         try:
@@ -101,7 +101,7 @@ class InternTable:
 
 
 def _empty(slots: int) -> InternArrays:
-    return no_texts(slots, slots * INTERN_BYTES_EACH, UNKNOWN_AT_ONCE)
+    return no_texts(slots, slots * INTERN_BYTES_EACH, MAX_NEW_TEXTS)
 
 
 def _bits(alpha: float) -> int:
@@ -111,11 +111,11 @@ def _bits(alpha: float) -> int:
 
 def _fill_in(buffers: ScanBuffers, resolved: Int64Array) -> None:
     """Replaces deferred values by the resolved ones."""
-    counters = buffers.counters
-    for values, count in zip(buffers.values, counters[VALUES:], strict=True):
+    for values, count in zip(buffers.values, buffers.value_counts, strict=True):
         _replace(values[:count], resolved)
-    _replace(buffers.alphas[: counters[DONE]], resolved)
-    uses, sizes = buffers.gap_uses[: counters[GAPS]], buffers.gap_sizes[: counters[GAPS]]
+    _replace(buffers.alphas[: buffers.decoded], resolved)
+    count = buffers.placeholders
+    uses, sizes = buffers.placeholder_uses[:count], buffers.placeholder_sizes[:count]
     deferred = np.flatnonzero((uses >= 0) & (sizes > 0))
     uses[deferred] |= resolved[sizes[deferred] - 1]
     sizes[deferred] = 0

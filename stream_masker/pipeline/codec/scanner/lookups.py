@@ -1,4 +1,4 @@
-"""Hash tables of the scanner: members' names, keys that an object has had, and texts that were understood before."""
+"""Hash tables of the scanner: the names of members, the keys of the objects of a record, and interned texts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import numpy as np
 
 from stream_masker.core.dtypes import Int64Array, Int64Matrix, UInt8Array, UInt64Array
 from stream_masker.core.kernels.jit import inlined, int64
-from stream_masker.pipeline.codec.scanner.program import OTHERS, OWNER, SEED, SIZE, STATE, Program
-from stream_masker.pipeline.codec.scanner.program import START as NAME_START
+from stream_masker.pipeline.codec.scanner.program import (
+    NAME_OWNER,
+    NAME_SIZE,
+    NAME_START,
+    NAME_STATE,
+    OTHER_MEMBER,
+    SEED,
+    Program,
+)
 from stream_masker.pipeline.codec.scanner.tokens import (
     HASH_ROTATION,
     PADDING,
@@ -20,75 +27,75 @@ from stream_masker.pipeline.codec.scanner.tokens import (
 )
 
 REFUSED: Final = -(1 << 60)
-"""What a text stands for that the record is to be left to others for."""
+"""The value of a text that leaves the record undecided."""
 
-FULL: Final = -(1 << 61)
-"""There is no room for another text."""
+TABLE_FULL: Final = -(1 << 61)
+"""There is no room for a new text."""
 
 DEFERRED: Final = -(1 << 40)
-"""Not yet known: ``DEFERRED - k`` is what number k of the unknown texts stands for."""
+"""``DEFERRED - k`` stands for the value of number k of the new texts, which is not yet known."""
 
-LONGEST_TEXT: Final = 256
+MAX_TEXT_BYTES: Final = 256
 SIZE_BITS: Final = 16
-MOST_PROBES: Final = 64
+MAX_PROBES: Final = 64
 
-USED: Final = 0
-BYTES: Final = 1
-UNKNOWN_TEXT: Final = 2
-"""Counters of ``InternArrays``: texts, their bytes, and those of them that nobody has told the meaning of."""
+TEXT_COUNT, USED_BYTES, NEW_TEXTS = range(3)
+"""Counters of ``InternArrays``: texts, their bytes, and how many of them have no value yet."""
 
-
-WORD, WHOSE, START, VALUE = range(4)
+TEXT_WORD, TEXT_OWNER, TEXT_START, TEXT_VALUE = range(4)
 """Columns of ``InternArrays.rows``."""
 
 
 class InternArrays(NamedTuple):
-    """An open hash table of texts by owner (what they are read for), and what each stands for.
+    """An open hash table of texts with their values. The owner of a text is what it is read for
+    (``scanner.extraction``).
 
-    ``rows``, of each slot: WORD, the text's first eight bytes; WHOSE (``owner << SIZE_BITS | size``, -1: empty); START,
-    where all of it stands in ``texts``; VALUE. ``unknown``: the slots of the texts that came first since Python looked;
-    ``counters``: (3,); ``seed``: what hashes start from.
+    ``rows``, by slot: TEXT_WORD, the first eight bytes of the text; TEXT_OWNER, ``owner << SIZE_BITS | size``, -1 for
+    an empty slot; TEXT_START, in ``texts``; TEXT_VALUE. ``new``: the slots of the texts that have no value yet;
+    ``counters``: TEXT_COUNT and so on; ``seed``: of the hashes.
     """
 
     rows: Int64Matrix
     texts: UInt8Array
-    unknown: Int64Array
+    new: Int64Array
     counters: Int64Array
     seed: np.uint64
 
 
-def no_texts(slots: int, size: int, unknown: int) -> InternArrays:
-    """An empty table of so many slots (a power of two), bytes of texts, and unknown texts."""
+def no_texts(slots: int, size: int, new: int) -> InternArrays:
+    """An empty table with room for ``slots`` rows (a power of two), ``size`` bytes, and ``new`` texts without value."""
     rows, counters = np.full((slots, 4), -1, np.int64), np.zeros(3, np.int64)
-    return InternArrays(rows, np.zeros(size + PADDING, np.uint8), np.zeros(unknown, np.int64), counters, SEED)
+    return InternArrays(rows, np.zeros(size + PADDING, np.uint8), np.zeros(new, np.int64), counters, SEED)
 
 
 @inlined
-def state_of_name(program: Program, state: int, found: np.uint64, data: UInt8Array, start: int, size: int) -> int:
-    """The state of an object's member; ``found``: its name's hash."""
+def member_state(program: Program, state: int, found: np.uint64, data: UInt8Array, start: int, size: int) -> int:
+    """The state of an object's member. found: the hash of its name, which is ``size`` bytes from ``start`` on."""
     most = program.name_hashes.size - 1
     slot = (int64(found) ^ state) & most
     names = program.names
-    while names[slot, OWNER] >= 0:
+    while names[slot, NAME_OWNER] >= 0:
         if (
             program.name_hashes[slot] == found
-            and names[slot, OWNER] == state
-            and names[slot, SIZE] == size
+            and names[slot, NAME_OWNER] == state
+            and names[slot, NAME_SIZE] == size
             and same_bytes(data, start, program.texts, names[slot, NAME_START], size)
         ):
-            return names[slot, STATE]
+            return names[slot, NAME_STATE]
         slot = (slot + 1) & most
-    return program.states[state, OTHERS]
+    return program.states[state, OTHER_MEMBER]
 
 
 @inlined
-def is_new(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint64, owner: int, record: int) -> bool:
-    """Notes a key of an object; False where that object had it, or one that looks so.
+def is_new_key(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint64, owner: int, record: int) -> bool:
+    """Adds a key to those of an object; False if the object already has a key with the same hash, or if the table is
+    full.
 
-    Objects have ascending numbers, those of this record from ``record`` on; slots of earlier ones count as empty.
+    owner: the number of the object. Objects are numbered in ascending order, those of the current record from
+    ``record`` on; slots with lower numbers count as empty. last: the last slot in use.
     """
     slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
-    for _ in range(MOST_PROBES):
+    for _ in range(MAX_PROBES):
         if owners[slot] < record:
             keys[slot] = found
             owners[slot] = owner
@@ -101,36 +108,36 @@ def is_new(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint64, o
 
 @inlined
 def interned_value(known: InternArrays, owner: int, data: UInt8Array, start: int, size: int) -> int:
-    """What a text stands for: a value, REFUSED, DEFERRED - k, or FULL. An unknown text is noted as such."""
-    if size > LONGEST_TEXT:
+    """The value of a text, REFUSED, or TABLE_FULL. A new text is added; its value is DEFERRED - k."""
+    if size > MAX_TEXT_BYTES:
         return REFUSED
     whose, word = owner << SIZE_BITS | size, int64(first_word(data, start, size))
     found = scan_text_hash(data, start, size, known.seed) ^ (np.uint64(owner) * PRIME)
     rows, most = known.rows, known.rows.shape[0] - 1
     slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
-    for _ in range(MOST_PROBES):
-        if rows[slot, WHOSE] == whose and rows[slot, WORD] == word:
-            if size <= 8 or same_bytes(data, start, known.texts, rows[slot, START], size):
-                return rows[slot, VALUE]
-        elif rows[slot, WHOSE] < 0:
-            return noted(known, slot, word, whose, data, start, size)
+    for _ in range(MAX_PROBES):
+        if rows[slot, TEXT_OWNER] == whose and rows[slot, TEXT_WORD] == word:
+            if size <= 8 or same_bytes(data, start, known.texts, rows[slot, TEXT_START], size):
+                return rows[slot, TEXT_VALUE]
+        elif rows[slot, TEXT_OWNER] < 0:
+            return intern_text(known, slot, word, whose, data, start, size)
         slot = (slot + 1) & most
-    return FULL
+    return TABLE_FULL
 
 
 @inlined
-def noted(known: InternArrays, slot: int, word: int, whose: int, data: UInt8Array, start: int, size: int) -> int:
-    """Notes an unknown text in an empty slot."""
-    used, filled, unknown = known.counters[USED], known.counters[BYTES], known.counters[UNKNOWN_TEXT]
+def intern_text(known: InternArrays, slot: int, word: int, whose: int, data: UInt8Array, start: int, size: int) -> int:
+    """Adds a new text in an empty slot; its value is DEFERRED - k, or TABLE_FULL."""
+    used, filled, unknown = known.counters[TEXT_COUNT], known.counters[USED_BYTES], known.counters[NEW_TEXTS]
     room = known.texts.size - PADDING
-    if 2 * used >= known.rows.shape[0] or filled + size > room or unknown >= known.unknown.size:
-        return FULL
+    if 2 * used >= known.rows.shape[0] or filled + size > room or unknown >= known.new.size:
+        return TABLE_FULL
     for k in range(size):
         known.texts[filled + k] = data[start + k]
-    known.rows[slot, WORD], known.rows[slot, WHOSE] = word, whose
-    known.rows[slot, START], known.rows[slot, VALUE] = filled, DEFERRED - unknown
-    known.unknown[unknown] = slot
-    known.counters[USED] = used + 1
-    known.counters[BYTES] = filled + size
-    known.counters[UNKNOWN_TEXT] = unknown + 1
+    known.rows[slot, TEXT_WORD], known.rows[slot, TEXT_OWNER] = word, whose
+    known.rows[slot, TEXT_START], known.rows[slot, TEXT_VALUE] = filled, DEFERRED - unknown
+    known.new[unknown] = slot
+    known.counters[TEXT_COUNT] = used + 1
+    known.counters[USED_BYTES] = filled + size
+    known.counters[NEW_TEXTS] = unknown + 1
     return DEFERRED - unknown

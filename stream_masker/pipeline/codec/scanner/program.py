@@ -1,8 +1,9 @@
-"""A plan compiled to tables: what a scanner needs to know about every place of a record that the plan tells apart.
+"""A plan compiled to tables, which tell the scanner what to do with every value of a record.
 
-A *state* is a place's spot in the field policy together with the ways that go on from there. States are numbered from
-0, the record itself; what follows from a state (by a member's name, an element's place and the filters that select
-it, the kind of the value) is another state, looked up in arrays.
+A *state* combines the field policy for a value (``PolicyState``) with the paths of roles that lead to it or continue
+below it. States have numbers; the record itself has number 0. The state of a member follows from its name, that of an
+element from its position and the filters that select it, and that of a container from its kind. All of this is looked
+up in arrays.
 """
 
 from __future__ import annotations
@@ -27,73 +28,79 @@ from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import FilterStep
 from stream_masker.pipeline.plan import Plan
 
-KEEP, PSEUDONYMIZE, DROP, NEVER = range(4)
-"""What happens to a value; NEVER: the record is left to others."""
+KEEP_VALUE, PSEUDONYMIZE_VALUE, DROP_VALUE, UNSUPPORTED = range(4)
+"""What happens to a value. UNSUPPORTED: the record is left undecided."""
 
-KEYED: Final = 1
-OWN_ALPHA: Final = 2
-"""Flags of a state whose value is the noise key, or the record's own alpha."""
+NOISE_KEY_FLAG: Final = 1
+ALPHA_FLAG: Final = 2
+"""Flags of a state: its value is the noise key, or the record's alpha."""
 
 MAX_STATES: Final = 20_000
 MAX_FILTERS: Final = 6
 
 SEED: Final = np.uint64(secrets.randbits(64))
-"""What hashes start from, so that nobody can look for texts that collide. Kernels must be handed it: what is compiled
-is kept for other processes."""
+"""The seed of all hashes, so that nobody can search for texts that collide. Kernels need it as an
+argument: compiled kernels are kept for other processes."""
 
-_ACTIONS: Final = {Action.KEEP: KEEP, Action.PSEUDONYMIZE: PSEUDONYMIZE, Action.DROP: DROP}
+_ACTIONS: Final = {
+    Action.KEEP: KEEP_VALUE,
+    Action.PSEUDONYMIZE: PSEUDONYMIZE_VALUE,
+    Action.DROP: DROP_VALUE,
+}
 
 
 class NotCompilableError(StreamMaskerError):
-    """A plan that tables do not express; it is done without them."""
+    """The tables cannot express a plan; the reference codec decodes all its records."""
 
 
 (
-    OBJECTS,
-    LISTS,
-    SCALARS,
-    NULLS,
-    ROLE,
-    CONTROLS,
-    MUTED,
-    OTHERS,
-    HELD,
-    STRICT,
-    FIRST_PLACE,
-    PLACES,
+    OBJECT_STATE,
+    LIST_STATE,
+    SCALAR_ACTION,
+    NULL_ACTION,
+    MASKED_ROLE,
+    CONTROL_FLAGS,
+    IS_DROPPED,
+    OTHER_MEMBER,
+    NULLS_DROPPED,
+    OBJECTS_ONLY,
+    FIRST_POSITION,
+    POSITION_COUNT,
     FIRST_FILTER,
-    FILTERS,
-    FIRST_MARK,
-    MARKS,
+    FILTER_COUNT,
+    FIRST_ENTERED,
+    ENTERED_COUNT,
     FIRST_ELEMENT,
 ) = range(17)
 """Columns of ``Program.states``."""
 
-OWNER, STATE, START, SIZE = range(4)
+NAME_OWNER, NAME_STATE, NAME_START, NAME_SIZE = range(4)
 """Columns of ``Program.names``."""
 
 
 class Program(NamedTuple):
-    """The tables. ``states``: a row for each state.
+    """The tables of a plan.
 
-    OBJECTS and LISTS: the state that decides about its members or elements (-1: the record is left to others);
-    SCALARS and NULLS: what happens to such values; ROLE: the role that ends there (-1: none); CONTROLS: flags; MUTED:
-    whether nothing of it is written; OTHERS: the state of members without a name of their own; HELD: whether null
-    holds a dropped element's place; STRICT: whether its elements must be objects or null; FIRST_PLACE and PLACES,
-    FIRST_FILTER and FILTERS, FIRST_MARK and MARKS: slices of ``places``, ``filters`` and ``marks``; FIRST_ELEMENT:
-    where its (places + 1) · 2^filters states begin in ``elements``.
+    ``states``, by state: OBJECT_STATE and LIST_STATE, the states that decide about the value's members or elements, -1
+    if such a value leaves the record undecided; SCALAR_ACTION and NULL_ACTION, what happens to such a value;
+    MASKED_ROLE, the role of the masked value here, -1 for none; CONTROL_FLAGS; IS_DROPPED, whether nothing of the value
+    is written; OTHER_MEMBER, the state of members that no path names; NULLS_DROPPED, whether null takes the place of a
+    dropped element; OBJECTS_ONLY, whether elements must be objects or null. The next pairs of columns locate slices: of
+    ``positions``, of ``filters``, and of ``entered``, the roles whose paths continue into every element. From
+    FIRST_ELEMENT on, ``elements`` has the (positions + 1) · 2^filters states of elements.
 
-    Members' names: an open hash table of ``name_hashes`` and ``names`` (OWNER: the state, -1: empty; STATE; START and
-    SIZE of the name). Filters: ``filter_fields`` (first, number) of ``field_texts`` (start, size), ``filter_values``
-    (start, size, quoted). All texts stand in ``texts``. Roles: ``role_kinds``, ``role_attributes``, ``role_arrays``.
-    Attributes: ``kept_missing``; of the nominal ones, which come first, ``arrays``; of the numeric ones
-    ``number_bounds`` (lower, upper, whether whole numbers only). ``seed``: what hashes start from.
+    Names of members: an open hash table of ``name_hashes`` and ``names`` (NAME_OWNER: the state of the object, -1 for
+    an empty slot; NAME_STATE: that of the member; NAME_START and NAME_SIZE). Filters: ``filter_fields``, (first,
+    number) of ``field_texts``, (start, size); ``filter_values``, (start, size, quoted). All texts are in ``texts``.
+    Roles: ``role_kinds``, ``role_attributes``, ``role_in_list``. Attributes, the nominal ones first:
+    ``keeps_missing``; for the nominal ones ``is_array``; for the numeric ones ``number_bounds``, (q, 3): lower, upper,
+    and whether only whole numbers are admitted. ``seed``: of all hashes.
     """
 
     states: Int32Matrix
-    places: Int32Array
+    positions: Int32Array
     filters: Int32Array
-    marks: Int32Array
+    entered: Int32Array
     elements: Int32Array
     name_hashes: UInt64Array
     names: Int32Matrix
@@ -103,9 +110,9 @@ class Program(NamedTuple):
     texts: UInt8Array
     role_kinds: Int32Array
     role_attributes: Int32Array
-    role_arrays: Int32Array
-    kept_missing: Int32Array
-    arrays: Int32Array
+    role_in_list: Int32Array
+    keeps_missing: Int32Array
+    is_array: Int32Array
     number_bounds: Float64Matrix
     seed: np.uint64
 
@@ -127,7 +134,7 @@ StateKey: TypeAlias = tuple[PolicyState, RoleNodes]
 
 @dataclass(slots=True)
 class _State:
-    """One state. ``row``: the columns of ``Program.states``, without those that locate slices."""
+    """One state. ``row``: the fields of ``Program.states``, without those that locate slices."""
 
     row: dict[int, int]
     names: dict[str, int]
@@ -179,16 +186,16 @@ class _StateTable:
         has_members, has_elements = any(node.members for node in nodes), any(node.enters_lists for node in nodes)
         dropped = policy.is_leaf and policy.own is Action.DROP
         return {
-            OBJECTS: -1 if ending or has_elements else self.number(policy.as_object(), nodes),
-            LISTS: -1 if ending or has_members else self.number(policy.as_list(), nodes),
-            SCALARS: NEVER if has_members or has_elements else _ACTIONS[policy.misshapen],
-            NULLS: DROP if dropped else KEEP,
-            ROLE: self._masked_role(policy, ending),
-            CONTROLS: sum(_control_flag(self.roles[role]) for role in set(ending)),
-            MUTED: int(dropped),
-            OTHERS: self.number(policy_state((), policy.own), ()),
-            HELD: int(policy.nulls_dropped),
-            STRICT: int(any(node.filters for node in nodes)),
+            OBJECT_STATE: -1 if ending or has_elements else self.number(policy.as_object(), nodes),
+            LIST_STATE: -1 if ending or has_members else self.number(policy.as_list(), nodes),
+            SCALAR_ACTION: UNSUPPORTED if has_members or has_elements else _ACTIONS[policy.misshapen],
+            NULL_ACTION: DROP_VALUE if dropped else KEEP_VALUE,
+            MASKED_ROLE: self._masked_role(policy, ending),
+            CONTROL_FLAGS: sum(_control_flag(self.roles[role]) for role in set(ending)),
+            IS_DROPPED: int(dropped),
+            OTHER_MEMBER: self.number(policy_state((), policy.own), ()),
+            NULLS_DROPPED: int(policy.nulls_dropped),
+            OBJECTS_ONLY: int(any(node.filters for node in nodes)),
         }
 
     def _masked_role(self, policy: PolicyState, ending: Sequence[int]) -> int:
@@ -224,7 +231,7 @@ def _names(policy: PolicyState, nodes: RoleNodes) -> set[str]:
 
 
 def _control_flag(role: Role) -> int:
-    return KEYED if role.kind == NOISE_KEY_ROLE else OWN_ALPHA if role.kind == ALPHA_ROLE else 0
+    return NOISE_KEY_FLAG if role.kind == NOISE_KEY_ROLE else ALPHA_FLAG if role.kind == ALPHA_ROLE else 0
 
 
 def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
@@ -258,9 +265,9 @@ def _program(table: _StateTable, plan: Plan) -> Program:
     hashes, names = _name_table(states, texts)
     return Program(
         states=_rows(states),
-        places=_ints([position for state in states for position in state.positions]),
+        positions=_ints([position for state in states for position in state.positions]),
         filters=_ints([number for state in states for number in state.filters]),
-        marks=_ints([role for state in states for role in state.entered]),
+        entered=_ints([role for state in states for role in state.entered]),
         elements=_ints([element for state in states for element in state.elements]),
         name_hashes=hashes,
         names=names,
@@ -270,9 +277,9 @@ def _program(table: _StateTable, plan: Plan) -> Program:
         texts=texts.array(),
         role_kinds=_ints([role.kind for role in roles]),
         role_attributes=_ints([role.attribute for role in roles]),
-        role_arrays=_ints([role.path.arrays for role in roles]),
-        kept_missing=_ints([missing == "keep" for missing in _missing(plan)]),
-        arrays=_ints([attribute.is_array for attribute in plan.attributes]),
+        role_in_list=_ints([role.path.arrays for role in roles]),
+        keeps_missing=_ints([missing == "keep" for missing in _missing(plan)]),
+        is_array=_ints([attribute.is_array for attribute in plan.attributes]),
         number_bounds=_bounds(plan),
         seed=SEED,
     )
@@ -293,9 +300,9 @@ def _rows(states: Sequence[_State]) -> Int32Array:
     for number, state in enumerate(states):
         for column, value in state.row.items():
             rows[number, column] = value
-    rows[:, FIRST_PLACE : PLACES + 1] = _slices([len(state.positions) for state in states])
-    rows[:, FIRST_FILTER : FILTERS + 1] = _slices([len(state.filters) for state in states])
-    rows[:, FIRST_MARK : MARKS + 1] = _slices([len(state.entered) for state in states])
+    rows[:, FIRST_POSITION : POSITION_COUNT + 1] = _slices([len(state.positions) for state in states])
+    rows[:, FIRST_FILTER : FILTER_COUNT + 1] = _slices([len(state.filters) for state in states])
+    rows[:, FIRST_ENTERED : ENTERED_COUNT + 1] = _slices([len(state.entered) for state in states])
     rows[:, FIRST_ELEMENT] = _slices([len(state.elements) for state in states])[:, 0]
     return rows
 
@@ -309,7 +316,7 @@ def _name_table(states: Sequence[_State], texts: _Texts) -> tuple[NDArray[np.uin
         start, size = texts.add(name)
         key = int(hash_of(texts.array()[start:], size, SEED))
         slot = (key ^ owner) & (slots - 1)
-        while names[slot, OWNER] >= 0:
+        while names[slot, NAME_OWNER] >= 0:
             slot = (slot + 1) & (slots - 1)
         hashes[slot], names[slot] = key, (owner, child, start, size)
     return hashes, names
@@ -324,6 +331,6 @@ def _table(rows: Sequence[tuple[int, ...]], width: int) -> Int32Array:
 
 
 def _slices(lengths: Sequence[int]) -> Int32Array:
-    """(n, 2): start and length of n consecutive slices."""
+    """The starts and lengths of n consecutive slices."""
     ends = np.cumsum(lengths, dtype=np.int32) if lengths else np.zeros(0, np.int32)
     return np.stack([ends - np.array(lengths, dtype=np.int32), np.array(lengths, dtype=np.int32)], axis=1)

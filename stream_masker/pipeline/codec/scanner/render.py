@@ -1,4 +1,4 @@
-"""Second pass: what was written of a batch, with its gaps filled once the batch is masked."""
+"""The second pass: the written records of a batch are completed with the texts of their placeholders."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ import numpy as np
 
 from stream_masker.core.dtypes import Int64Array, Int64Cube, Int64Matrix, UInt8Array
 from stream_masker.core.kernels.jit import inlined, int64, kernel
-from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER as LABEL_GAP
-from stream_masker.pipeline.codec.attributes import PLACEHOLDER_KIND, PLACEHOLDER_SHIFT, STYLE
+from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_KIND, PLACEHOLDER_SHIFT, STYLE
 from stream_masker.pipeline.codec.scanner.buffers import ScanBuffers
 from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS
-from stream_masker.pipeline.codec.scanner.tokens import HASH_ROTATION, PADDING, PRIME, copied
+from stream_masker.pipeline.codec.scanner.tokens import HASH_ROTATION, PADDING, PRIME, copy_bytes
 from stream_masker.pipeline.style import STYLE_BITS
 
-EMPTY: Final = -1
-NULL_TEXT, PSEUDONYM, UNWRITTEN = -1, -2, -3
-"""What fills a gap that no written text does."""
+EMPTY_SLOT: Final = -1
+NULL_TEXT, PSEUDONYM, UNRENDERED = -1, -2, -3
+"""Start of a placeholder's text that is null, a pseudonym, or (minus a slot) not yet rendered."""
 
 NUMBER_TEXT: Final = 1 << 40
-"""What the starts of numbers' texts come after."""
+"""Added to the starts of numbers' texts."""
 
 OWNER_SHIFT: Final = 44
-CROWDED: Final = -1
+CACHE_FULL: Final = -1
 
-KEY, START, SIZE = range(3)
+RENDERED_KEY, RENDERED_START, RENDERED_SIZE = range(3)
 """Columns of ``RenderArrays.rows``."""
 
 
 class RenderArrays(NamedTuple):
-    """An open hash table of written codes and labels.
+    """An open hash table of rendered codes and labels.
 
-    ``rows``, of each slot: KEY (EMPTY, or ``(2 · attribute + is label) << OWNER_SHIFT | position << STYLE_BITS |
-    style``), and where the text stands in ``texts``: START and SIZE (-1: not yet written). ``missing``: slots that
-    Python is to write; ``used``: (1,).
+    ``rows``, by slot: RENDERED_KEY, EMPTY_SLOT or ``(2 · attribute + is label) << OWNER_SHIFT | position << STYLE_BITS
+    | style``; RENDERED_START and RENDERED_SIZE of the text in ``texts``, size -1 for one that is not yet rendered.
+    ``missing``: slots that Python must render; ``used``: (1,), the number of rows.
     """
 
     rows: Int64Matrix
@@ -44,30 +43,30 @@ class RenderArrays(NamedTuple):
 
 
 def empty_render_arrays(slots: int, size: int) -> RenderArrays:
-    """An empty table of so many slots (a power of two), and bytes of texts."""
-    rows = np.full((slots, 3), EMPTY, np.int64)
+    """An empty table with room for ``slots`` rows (a power of two) and ``size`` bytes."""
+    rows = np.full((slots, 3), EMPTY_SLOT, np.int64)
     return RenderArrays(rows, np.zeros(size + PADDING, np.uint8), np.zeros(slots, np.int64), np.zeros(1, np.int64))
 
 
 @inlined
-def text_slot(written: RenderArrays, key: int) -> int:
-    """The slot of a key, or the empty one for it."""
-    most = written.rows.shape[0] - 1
+def text_slot(rendered: RenderArrays, key: int) -> int:
+    """The slot of a key, or the empty slot for it."""
+    last = rendered.rows.shape[0] - 1
     mixed = np.uint64(key) * PRIME
-    slot = int64((mixed ^ (mixed >> HASH_ROTATION)) >> np.uint64(8)) & most
-    while written.rows[slot, KEY] != EMPTY and written.rows[slot, KEY] != key:
-        slot = (slot + 1) & most
+    slot = int64((mixed ^ (mixed >> HASH_ROTATION)) >> np.uint64(8)) & last
+    while rendered.rows[slot, RENDERED_KEY] != EMPTY_SLOT and rendered.rows[slot, RENDERED_KEY] != key:
+        slot = (slot + 1) & last
     return slot
 
 
 @kernel
-def put_all(written: RenderArrays, rows: Int64Matrix) -> None:
+def put_all(rendered: RenderArrays, rows: Int64Matrix) -> None:
     """Puts rows into a table that has room for them."""
     for k in range(rows.shape[0]):
-        slot = text_slot(written, rows[k, KEY])
+        slot = text_slot(rendered, rows[k, RENDERED_KEY])
         for column in range(3):
-            written.rows[slot, column] = rows[k, column]
-    written.used[0] += rows.shape[0]
+            rendered.rows[slot, column] = rows[k, column]
+    rendered.used[0] += rows.shape[0]
 
 
 @kernel
@@ -76,87 +75,89 @@ def find_rendered_texts(
     values: Int64Matrix,
     firsts: Int64Array,
     numbers: Int64Cube,
-    written: RenderArrays,
+    rendered: RenderArrays,
     places: Int64Matrix,
 ) -> int:
-    """Where each gap's text stands (``places``, (g, 2) int64: start and size); how many are to be written first.
+    """Finds the text of each placeholder, and fills in ``places``. Returns how many must be rendered first.
 
-    CROWDED: there is no more room. uses: (g,) int64 (``Work.gap_uses``); values: (m, 2) int64, positions (below 0:
-    null) and styles, those of nominal attribute a from ``firsts[a]`` on; numbers: (q, n, 2) int64, where each number's
-    text stands among those. Instead of a start stands NULL_TEXT, PSEUDONYM, UNWRITTEN - slot, or NUMBER_TEXT + start.
+    CACHE_FULL: the table has no more room. uses: (g,), as ``ScanBuffers.placeholder_uses``; values: (m, 2), positions
+    (negative: null) and styles, those of nominal attribute a from ``firsts[a]`` on; numbers: (q, n, 2), start and size
+    of the text of each number; places: (g, 2), start, which is NULL_TEXT, PSEUDONYM, UNRENDERED - slot, NUMBER_TEXT +
+    start or a start in the table's texts, and size.
     """
     nominal, missing = firsts.size, 0
     total = nominal + numbers.shape[0]
-    for gap in range(uses.size):
-        use = uses[gap]
+    for i in range(uses.size):
+        use = uses[i]
         if use < 0:
-            places[gap, 0], places[gap, 1] = PSEUDONYM, DIGITS + 2
+            places[i, 0], places[i, 1] = PSEUDONYM, DIGITS + 2
             continue
         owner = use >> PLACEHOLDER_SHIFT
         attribute = owner % total
         if attribute >= nominal:
             number = numbers[attribute - nominal, owner // total]
-            places[gap, 0], places[gap, 1] = NUMBER_TEXT + number[0], number[1]
+            places[i, 0], places[i, 1] = NUMBER_TEXT + number[0], number[1]
             continue
         value = firsts[attribute] + owner // total
         if values[value, 0] < 0:
-            places[gap, 0], places[gap, 1] = NULL_TEXT, 4
+            places[i, 0], places[i, 1] = NULL_TEXT, 4
             continue
         style = use & STYLE if use & PLACEHOLDER_KIND else values[value, 1]
-        label = 1 if use & LABEL_GAP else 0
+        label = 1 if use & LABEL_PLACEHOLDER else 0
         key = ((2 * attribute + label) << OWNER_SHIFT) | (values[value, 0] << STYLE_BITS) | style
-        slot = text_slot(written, key)
-        if written.rows[slot, KEY] == EMPTY:
-            if 2 * (written.used[0] + 1) > written.rows.shape[0]:
-                return CROWDED
-            written.rows[slot, KEY] = key
-            written.used[0] += 1
-            written.missing[missing] = slot
+        slot = text_slot(rendered, key)
+        if rendered.rows[slot, RENDERED_KEY] == EMPTY_SLOT:
+            if 2 * (rendered.used[0] + 1) > rendered.rows.shape[0]:
+                return CACHE_FULL
+            rendered.rows[slot, RENDERED_KEY] = key
+            rendered.used[0] += 1
+            rendered.missing[missing] = slot
             missing += 1
-        places[gap, 0], places[gap, 1] = written.rows[slot, START], written.rows[slot, SIZE]
-        if places[gap, 1] < 0:
-            places[gap, 0] = UNWRITTEN - slot
+        places[i, 0], places[i, 1] = rendered.rows[slot, RENDERED_START], rendered.rows[slot, RENDERED_SIZE]
+        if places[i, 1] < 0:
+            places[i, 0] = UNRENDERED - slot
     return missing
 
 
 @kernel
-def place_missing(written: RenderArrays, places: Int64Matrix) -> None:
-    """Tells gaps where their texts stand that were not written at first."""
-    for gap in range(places.shape[0]):
-        if places[gap, 1] < 0:
-            slot = UNWRITTEN - places[gap, 0]
-            places[gap, 0], places[gap, 1] = written.rows[slot, START], written.rows[slot, SIZE]
+def fill_in_missing(rendered: RenderArrays, places: Int64Matrix) -> None:
+    """Fills in the texts that ``find_rendered_texts`` found unrendered, and that have been rendered since."""
+    for i in range(places.shape[0]):
+        if places[i, 1] < 0:
+            slot = UNRENDERED - places[i, 0]
+            places[i, 0], places[i, 1] = rendered.rows[slot, RENDERED_START], rendered.rows[slot, RENDERED_SIZE]
 
 
 @kernel
 def measure_all(ends: Int64Matrix, places: Int64Matrix, bounds: Int64Array) -> None:
-    """Where each filled record begins, and the last ends: ``bounds``, (n + 1,) int64."""
+    """Fills in ``bounds``, (n + 1,): where each completed record begins, and the last one ends."""
     bounds[0] = 0
     for i in range(bounds.size - 1):
         size = ends[i + 1, 0] - ends[i, 0]
-        for gap in range(ends[i, 1], ends[i + 1, 1]):
-            size += places[gap, 1]
+        for k in range(ends[i, 1], ends[i + 1, 1]):
+            size += places[k, 1]
         bounds[i + 1] = bounds[i] + size
 
 
 @kernel
 def render_all(
-    work: ScanBuffers, places: Int64Matrix, texts: UInt8Array, numbers: UInt8Array, pseudonyms: UInt8Array, size: int
+    buffers: ScanBuffers, places: Int64Matrix, texts: UInt8Array, numbers: UInt8Array, pseudonyms: UInt8Array, size: int
 ) -> UInt8Array:
-    """(size + PADDING,) uint8: every record with its gaps filled, one after another.
+    """(size + PADDING,) uint8: the completed records, one after another.
 
-    numbers: the numbers' texts; pseudonyms: those of all gaps that have one, in the gaps' order, ``DIGITS`` each.
+    places: of the texts of all placeholders; texts, numbers: the bytes that they are in; pseudonyms: ``DIGITS`` bytes
+    for each pseudonym, in the order of the placeholders.
     """
     out = np.empty(size + PADDING, np.uint8)
     at, to, pseudonym = 0, 0, 0
-    for gap in range(places.shape[0]):
-        to = copied(work.out, at, work.gap_places[gap] - at, out, to)
-        at = work.gap_places[gap]
-        start = places[gap, 0]
+    for i in range(places.shape[0]):
+        to = copy_bytes(buffers.out, at, buffers.placeholder_starts[i] - at, out, to)
+        at = buffers.placeholder_starts[i]
+        start = places[i, 0]
         if start >= NUMBER_TEXT:
-            to = copied(numbers, start - NUMBER_TEXT, places[gap, 1], out, to)
+            to = copy_bytes(numbers, start - NUMBER_TEXT, places[i, 1], out, to)
         elif start >= 0:
-            to = copied(texts, start, places[gap, 1], out, to)
+            to = copy_bytes(texts, start, places[i, 1], out, to)
         elif start == NULL_TEXT:
             out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
             to += 4
@@ -166,5 +167,5 @@ def render_all(
                 out[to + 1 + k] = pseudonyms[pseudonym + k]
             pseudonym += DIGITS
             to += DIGITS + 2
-    copied(work.out, at, size - to, out, to)
+    copy_bytes(buffers.out, at, size - to, out, to)
     return out

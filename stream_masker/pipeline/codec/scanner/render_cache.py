@@ -13,16 +13,16 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.numbers import json_number
 from stream_masker.pipeline.codec.scanner.render import (
-    CROWDED,
-    EMPTY,
-    KEY,
+    CACHE_FULL,
+    EMPTY_SLOT,
     OWNER_SHIFT,
-    SIZE,
-    START,
+    RENDERED_KEY,
+    RENDERED_SIZE,
+    RENDERED_START,
     RenderArrays,
     empty_render_arrays,
+    fill_in_missing,
     find_rendered_texts,
-    place_missing,
     put_all,
 )
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
@@ -43,35 +43,35 @@ class RenderCache:
         self.table = _empty_table()
 
     def locate(self, uses: Int64Array, values: Int64Array, firsts: Int64Array, numbers: Int64Array) -> Int64Array:
-        """Where each placeholder's text is (``find_rendered_texts``). Texts that are missing are rendered first."""
+        """Start and size of the text of each placeholder (``find_rendered_texts``). Missing texts are rendered."""
         places = np.empty((len(uses), 2), np.int64)
         if len(self.table.rows) >= RENDER_MAX_SLOTS:
             self._filled, self.table = 0, _empty_table()
-        while (missing := find_rendered_texts(uses, values, firsts, numbers, self.table, places)) == CROWDED:
+        while (missing := find_rendered_texts(uses, values, firsts, numbers, self.table, places)) == CACHE_FULL:
             rows = self.table.rows
-            self._render(np.flatnonzero((rows[:, KEY] != EMPTY) & (rows[:, SIZE] < 0)))
+            self._render(np.flatnonzero((rows[:, RENDERED_KEY] != EMPTY_SLOT) & (rows[:, RENDERED_SIZE] < 0)))
             self._grow()
         if missing:
             self._render(self.table.missing[:missing])
-            place_missing(self.table, places)
+            fill_in_missing(self.table, places)
         return places
 
     def _grow(self) -> None:
         old = self.table
         self.table = empty_render_arrays(2 * len(old.rows), 0)._replace(texts=old.texts)
-        put_all(self.table, old.rows[old.rows[:, KEY] != EMPTY])
+        put_all(self.table, old.rows[old.rows[:, RENDERED_KEY] != EMPTY_SLOT])
 
     def _render(self, slots: Int64Array) -> None:
         """Renders the texts of some slots, and appends them to the table's texts."""
         rows = self.table.rows
-        slots = slots[np.argsort(rows[slots, KEY])]
-        texts = self._texts(rows[slots, KEY])
+        slots = slots[np.argsort(rows[slots, RENDERED_KEY])]
+        texts = self._texts(rows[slots, RENDERED_KEY])
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         appended = np.frombuffer(b"".join(texts), np.uint8)
         self._make_room(len(appended))
         self.table.texts[self._filled : self._filled + len(appended)] = appended
-        rows[slots, START] = self._filled + np.cumsum(sizes) - sizes
-        rows[slots, SIZE] = sizes
+        rows[slots, RENDERED_START] = self._filled + np.cumsum(sizes) - sizes
+        rows[slots, RENDERED_SIZE] = sizes
         self._filled += len(appended)
 
     def _texts(self, keys: Int64Array) -> list[bytes]:

@@ -1,8 +1,9 @@
-"""One pass over a batch's bytes: JSON checked, codes read, and what is kept written, by a compiled plan.
+"""The scan: one pass over the bytes of a batch that checks JSON, reads values, and writes what is kept of each record.
 
-A record that is not plainly well-formed, or that holds anything that these kernels do not vouch for, is left to
-others. What is written of a record never has more bytes than were read (``GROWTH`` times as many where null holds
-dropped elements' places), because codes, labels and pseudonyms are gaps; so one check of room a record is enough.
+A record that is not plainly well-formed, or that has anything that these kernels do not cover, is left undecided.
+Codes, labels and pseudonyms are placeholders in the written record, so it has at most as many bytes as the input
+(``MAX_GROWTH`` times as many if null takes the place of dropped elements). One check of the room for each record is
+therefore enough.
 """
 
 from __future__ import annotations
@@ -11,55 +12,55 @@ from stream_masker.core.dtypes import Int8Array, Int64Array, UInt8Array
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.pipeline.codec.roles import NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
-    CONTAINERS,
-    DONE,
-    GAPS,
-    LEFT,
-    OUT,
-    SIZES,
+    CONTAINER_COUNT,
+    DECODED,
+    DECODED_COUNT,
+    ELEMENT_COUNT,
+    FIRST_VALUE_COUNT,
+    NO_ROOM,
+    OUT_BYTES,
+    PLACEHOLDER_COUNT,
     SLACK,
-    STOPPED,
-    TAKEN,
-    VALUES,
+    UNDECIDED,
     ScanBuffers,
 )
-from stream_masker.pipeline.codec.scanner.filters import UNSURE, matches
-from stream_masker.pipeline.codec.scanner.lookups import InternArrays, is_new, state_of_name
+from stream_masker.pipeline.codec.scanner.extraction import (
+    enter_element,
+    enter_list,
+    is_complete,
+    read_control,
+    read_null,
+    read_number,
+    read_role,
+    start_record,
+)
+from stream_masker.pipeline.codec.scanner.filters import UNSURE, filter_matches
+from stream_masker.pipeline.codec.scanner.lookups import InternArrays, is_new_key, member_state
 from stream_masker.pipeline.codec.scanner.program import (
-    CONTROLS,
-    DROP,
-    FILTERS,
+    CONTROL_FLAGS,
+    DROP_VALUE,
+    FILTER_COUNT,
     FIRST_ELEMENT,
     FIRST_FILTER,
-    FIRST_PLACE,
-    HELD,
-    KEEP,
-    LISTS,
-    MUTED,
-    NEVER,
-    NULLS,
-    OBJECTS,
-    PLACES,
-    ROLE,
-    SCALARS,
-    STRICT,
+    FIRST_POSITION,
+    IS_DROPPED,
+    KEEP_VALUE,
+    LIST_STATE,
+    MASKED_ROLE,
+    NULL_ACTION,
+    NULLS_DROPPED,
+    OBJECT_STATE,
+    OBJECTS_ONLY,
+    POSITION_COUNT,
+    SCALAR_ACTION,
+    UNSUPPORTED,
     Program,
 )
-from stream_masker.pipeline.codec.scanner.roles import (
-    enters_element,
-    enters_list,
-    is_whole,
-    reads_control,
-    reads_null,
-    reads_number,
-    reads_role,
-    starts,
-)
 from stream_masker.pipeline.codec.scanner.tokens import (
-    OTHERWISE,
+    REWRITTEN,
     UNESCAPED,
     after_space,
-    copied,
+    copy_bytes,
     number_end,
     put_string,
     scan_text_hash,
@@ -72,8 +73,8 @@ COMMA, COLON, TEXT, FALSE, NULL, TRUE = 44, 58, 34, 102, 110, 116
 
 
 @inlined
-def enter_path(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int, wrote: bool, pending: int) -> int:
-    """Writes what comes before a value: nulls for dropped elements, a comma, a member's key. The place behind it."""
+def write_prefix(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int, wrote: bool, pending: int) -> int:
+    """Writes nulls for dropped elements, a comma, and the member's key. Returns the place after them."""
     for _ in range(pending):
         if wrote:
             out[to] = COMMA
@@ -85,7 +86,7 @@ def enter_path(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int, 
         out[to] = COMMA
         to += 1
     if size:
-        to = copied(data, key, size, out, to)
+        to = copy_bytes(data, key, size, out, to)
         out[to] = COLON
         to += 1
     return to
@@ -93,36 +94,36 @@ def enter_path(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int, 
 
 @inlined
 def element_state(program: Program, state: int, place: int, data: UInt8Array, at: int, end: int) -> int:
-    """The state of a list's element, or NEVER's -1."""
-    filters, mask = program.states[state, FILTERS], 0
+    """The state of a list's element; -1 if the record is left undecided."""
+    filters, mask = program.states[state, FILTER_COUNT], 0
     if filters and data[at] == OBJECT_OPENS:
         for bit in range(filters):
-            found = matches(program, program.filters[program.states[state, FIRST_FILTER] + bit], data, at, end)
+            found = filter_matches(program, program.filters[program.states[state, FIRST_FILTER] + bit], data, at, end)
             if found == UNSURE:
                 return -1
             mask |= found << bit
-    elif program.states[state, STRICT] and data[at] != NULL and data[at] != OBJECT_OPENS:
+    elif program.states[state, OBJECTS_ONLY] and data[at] != NULL and data[at] != OBJECT_OPENS:
         return -1
     number = 0
-    for k in range(program.states[state, PLACES]):
-        if program.places[program.states[state, FIRST_PLACE] + k] == place:
+    for k in range(program.states[state, POSITION_COUNT]):
+        if program.positions[program.states[state, FIRST_POSITION] + k] == place:
             number = k + 1
     return program.elements[program.states[state, FIRST_ELEMENT] + (number << filters) + mask]
 
 
 @inlined
 def record_has_room(program: Program, work: ScanBuffers, size: int) -> bool:
-    """Whether what may come of a record of so many bytes fits."""
+    """Whether the buffers have room for the placeholders and values of any record of ``size`` bytes."""
     most = size // 2 + 1
-    room = work.counters[GAPS] + most <= work.gap_places.size
-    for attribute in range(program.arrays.size):
-        room &= work.counters[VALUES + attribute] + most <= work.values.shape[1]
+    room = work.counters[PLACEHOLDER_COUNT] + most <= work.placeholder_starts.size
+    for attribute in range(program.is_array.size):
+        room &= work.counters[FIRST_VALUE_COUNT + attribute] + most <= work.values.shape[1]
     return room
 
 
 @inlined
-def names_for(size: int) -> int:
-    """The largest slot of a table for the keys of a record of so many bytes, of which a key takes four at least."""
+def last_key_slot(size: int) -> int:
+    """The last slot of the key table for a record of ``size`` bytes. A key takes at least four bytes."""
     slots = 64
     while slots < size // 2 and slots < 1 << 14:
         slots *= 2
@@ -133,16 +134,16 @@ def names_for(size: int) -> int:
 def scan_record(
     data: UInt8Array, at: int, end: int, program: Program, known: InternArrays, work: ScanBuffers, deepest: int
 ) -> int:
-    """Reads one record: TAKEN, with what was written and counted left in ``work``; LEFT or STOPPED with nothing."""
+    """Scans a record. Returns DECODED, and leaves what it wrote in the buffers; or UNDECIDED or NO_ROOM."""
     out, stack, counters = work.out, work.stack, work.counters
-    to, gap = counters[OUT], counters[GAPS]
+    to, gap = counters[OUT_BYTES], counters[PLACEHOLDER_COUNT]
     at = after_space(data, at, end)
     if at >= end or data[at] != OBJECT_OPENS:
-        return LEFT
-    slots, first = names_for(end - at), counters[CONTAINERS] + 1
-    counters[CONTAINERS] = first
+        return UNDECIDED
+    slots, first = last_key_slot(end - at), counters[CONTAINER_COUNT] + 1
+    counters[CONTAINER_COUNT] = first
     state, depth, in_list, fresh, wrote, place, pending = (
-        int64(program.states[0, OBJECTS]),
+        int64(program.states[0, OBJECT_STATE]),
         1,
         False,
         True,
@@ -150,14 +151,14 @@ def scan_record(
         -1,
         0,
     )
-    muted, number = program.states[state, MUTED] != 0, first
+    muted, number = program.states[state, IS_DROPPED] != 0, first
     out[to] = OBJECT_OPENS
     to += 1
     at += 1
     while True:
         at = after_space(data, at, end)
         if at >= end:
-            return LEFT
+            return UNDECIDED
         byte = data[at]
         if byte == (LIST_CLOSES if in_list else OBJECT_CLOSES):
             at += 1
@@ -177,10 +178,10 @@ def scan_record(
             continue
         if not fresh:
             if byte != COMMA:
-                return LEFT
+                return UNDECIDED
             at = after_space(data, at + 1, end)
             if at >= end:
-                return LEFT
+                return UNDECIDED
             byte = data[at]
         fresh = False
         key, key_size = at, 0
@@ -188,45 +189,47 @@ def scan_record(
             place += 1
             child = int64(element_state(program, state, place, data, at, end))
             if child < 0:
-                return LEFT
-            enters_element(program, state, place, work)
+                return UNDECIDED
+            enter_element(program, state, place, work)
         else:
             if byte != TEXT:
-                return LEFT
+                return UNDECIDED
             stop, escapes = string_end(data, at + 1, end)
             if stop < 0 or escapes != UNESCAPED:
-                return LEFT
+                return UNDECIDED
             found = scan_text_hash(data, at + 1, stop - at - 1, program.seed)
-            if not is_new(work.keys, work.owners, slots, found, number, first):
-                return LEFT
-            child = int64(state_of_name(program, state, found, data, at + 1, stop - at - 1))
+            if not is_new_key(work.keys, work.key_owners, slots, found, number, first):
+                return UNDECIDED
+            child = int64(member_state(program, state, found, data, at + 1, stop - at - 1))
             key_size = stop + 1 - at
             at = after_space(data, stop + 1, end)
             if at >= end or data[at] != COLON:
-                return LEFT
+                return UNDECIDED
             at = after_space(data, at + 1, end)
             if at >= end:
-                return LEFT
+                return UNDECIDED
             byte = data[at]
         if byte == OBJECT_OPENS or byte == LIST_OPENS:
-            target = int64(program.states[child, OBJECTS] if byte == OBJECT_OPENS else program.states[child, LISTS])
+            target = int64(
+                program.states[child, OBJECT_STATE] if byte == OBJECT_OPENS else program.states[child, LIST_STATE]
+            )
             if target < 0 or depth >= deepest:
-                return LEFT
-            if byte == LIST_OPENS and not enters_list(program, target, work):
-                return LEFT
-            silent = program.states[target, MUTED] != 0
+                return UNDECIDED
+            if byte == LIST_OPENS and not enter_list(program, target, work):
+                return UNDECIDED
+            silent = program.states[target, IS_DROPPED] != 0
             if not silent:
-                to = enter_path(data, key, key_size, out, to, wrote, pending)
+                to = write_prefix(data, key, key_size, out, to, wrote, pending)
                 out[to] = byte
                 to += 1
                 wrote, pending = True, 0
-            elif in_list and program.states[state, HELD]:
+            elif in_list and program.states[state, NULLS_DROPPED]:
                 pending += 1
             stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = state, in_list, wrote, muted
             stack[depth, 4], stack[depth, 5], stack[depth, 6] = place, pending, number
-            counters[CONTAINERS] += 1
+            counters[CONTAINER_COUNT] += 1
             state, in_list, wrote, muted, fresh = target, byte == LIST_OPENS, False, silent, True
-            place, pending, number = -1, 0, counters[CONTAINERS]
+            place, pending, number = -1, 0, counters[CONTAINER_COUNT]
             depth += 1
             at += 1
             continue
@@ -239,66 +242,66 @@ def scan_record(
         else:
             after, last = number_end(data, at, end)
         if last <= 0:
-            return LEFT
+            return UNDECIDED
         is_text, is_word = byte == TEXT, byte == NULL or byte == TRUE or byte == FALSE
         start, size = (at + 1, last - at - 2) if is_text else (at, last - at)
-        action = program.states[child, NULLS] if byte == NULL else program.states[child, SCALARS]
-        if action == NEVER:
-            return LEFT
-        if program.states[child, CONTROLS]:
+        action = program.states[child, NULL_ACTION] if byte == NULL else program.states[child, SCALAR_ACTION]
+        if action == UNSUPPORTED:
+            return UNDECIDED
+        if program.states[child, CONTROL_FLAGS]:
             if escapes != UNESCAPED or is_word:
-                return LEFT
-            read = reads_control(program, known, work, program.states[child, CONTROLS], data, start, size, is_text)
-            if read != TAKEN:
+                return UNDECIDED
+            read = read_control(program, known, work, program.states[child, CONTROL_FLAGS], data, start, size, is_text)
+            if read != DECODED:
                 return read
-        role = program.states[child, ROLE]
+        role = program.states[child, MASKED_ROLE]
         if role >= 0 and byte == NULL:
-            if not reads_null(program, work, role):
-                return LEFT
+            if not read_null(program, work, role):
+                return UNDECIDED
         elif role >= 0 and program.role_kinds[role] == NUMBER_ROLE:
-            if is_text or is_word or not reads_number(program, work, role, gap, data, start, size):
-                return LEFT
+            if is_text or is_word or not read_number(program, work, role, gap, data, start, size):
+                return UNDECIDED
         elif role >= 0:
             if not is_text or escapes != UNESCAPED:
-                return LEFT
-            read = reads_role(program, known, work, role, gap, data, start, size)
-            if read != TAKEN:
+                return UNDECIDED
+            read = read_role(program, known, work, role, gap, data, start, size)
+            if read != DECODED:
                 return read
-        if action == DROP:
-            pending += 1 if in_list and program.states[state, HELD] else 0
+        if action == DROP_VALUE:
+            pending += 1 if in_list and program.states[state, NULLS_DROPPED] else 0
         else:
-            to = enter_path(data, key, key_size, out, to, wrote, pending)
+            to = write_prefix(data, key, key_size, out, to, wrote, pending)
             wrote, pending = True, 0
-            if action == KEEP and (role < 0 or byte == NULL):
-                if escapes == OTHERWISE:
+            if action == KEEP_VALUE and (role < 0 or byte == NULL):
+                if escapes == REWRITTEN:
                     to = put_string(data, at, last, out, to)
                 else:
-                    to = copied(data, at, last - at, out, to)
+                    to = copy_bytes(data, at, last - at, out, to)
             else:
                 if role < 0:
                     if escapes != UNESCAPED:
-                        return LEFT
-                    work.gap_uses[gap], work.gap_sizes[gap] = -1 - start, size
-                work.gap_places[gap] = to
+                        return UNDECIDED
+                    work.placeholder_uses[gap], work.placeholder_sizes[gap] = -1 - start, size
+                work.placeholder_starts[gap] = to
                 gap += 1
         at = after
-    if after_space(data, at, end) != end or not is_whole(program, work):
-        return LEFT
-    counters[OUT], counters[GAPS] = to, gap
-    return TAKEN
+    if after_space(data, at, end) != end or not is_complete(program, work):
+        return UNDECIDED
+    counters[OUT_BYTES], counters[PLACEHOLDER_COUNT] = to, gap
+    return DECODED
 
 
 @inlined
-def finishes(program: Program, work: ScanBuffers) -> None:
+def finish_record(program: Program, work: ScanBuffers) -> None:
     """Counts a record that was taken."""
     counters = work.counters
-    done = counters[DONE]
-    work.ends[done + 1, 0], work.ends[done + 1, 1] = counters[OUT], counters[GAPS]
-    for attribute in range(program.arrays.size):
-        size = work.attributes[SIZES, attribute] if program.arrays[attribute] else 1
+    done = counters[DECODED_COUNT]
+    work.ends[done + 1, 0], work.ends[done + 1, 1] = counters[OUT_BYTES], counters[PLACEHOLDER_COUNT]
+    for attribute in range(program.is_array.size):
+        size = work.progress[ELEMENT_COUNT, attribute] if program.is_array[attribute] else 1
         work.lengths[attribute, done] = size
-        counters[VALUES + attribute] += size
-    counters[DONE] = done + 1
+        counters[FIRST_VALUE_COUNT + attribute] += size
+    counters[DECODED_COUNT] = done + 1
 
 
 @kernel
@@ -314,26 +317,25 @@ def scan_all(
     largest: int,
     deepest: int,
 ) -> int:
-    """Reads records from number ``first`` on, as far as there is room; the number of the first one not read.
+    """Scans the records from ``first`` on. Returns the index of a record for which there is no room, or n.
 
-    ``growth``: the most bytes that may be written for one that is read.
-    bounds: (n + 1,) int64, where each record's value begins in ``data`` and the last ends; fates: (n,) int8, what
-    became of each; those that have one already are passed over.
+    data: all records, followed by ``PADDING``; bounds: (n + 1,), where each record begins and the last ends; fates:
+    (n,), outcomes; records that have one are skipped; growth: the maximum of bytes written for each byte read.
     """
     for i in range(first, fates.size):
         if fates[i]:
             continue
         size = bounds[i + 1] - bounds[i]
-        if size > largest or work.counters[OUT] + growth * size + SLACK > work.out.size:
-            fates[i] = LEFT
+        if size > largest or work.counters[OUT_BYTES] + growth * size + SLACK > work.out.size:
+            fates[i] = UNDECIDED
             continue
         if not record_has_room(program, work, size):
             return i
-        starts(program, work)
+        start_record(program, work)
         fate = scan_record(data, bounds[i], bounds[i + 1], program, known, work, deepest)
-        if fate == STOPPED:
+        if fate == NO_ROOM:
             return i
         fates[i] = fate
-        if fate == TAKEN:
-            finishes(program, work)
+        if fate == DECODED:
+            finish_record(program, work)
     return fates.size

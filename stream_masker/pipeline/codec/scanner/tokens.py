@@ -1,7 +1,7 @@
-"""JSON's tokens (RFC 8259) in bytes: kernels that find their ends, and refuse what is not surely written back as it is.
+"""JSON tokens (RFC 8259) in bytes: kernels that find where tokens end, and that write them as the encoder does.
 
-Every one decides by ``data`` from ``at`` to before ``end`` alone, and reads up to ``PADDING`` bytes more; ``NOT`` (-1)
-says that the token is none, or none that these kernels vouch for.
+The kernels depend only on ``data`` from ``at`` to ``end`` (exclusive), although they may read ``PADDING`` bytes more.
+The result ``NOT`` (-1) means that the bytes are not a token, or one that these kernels might write unlike the encoder.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from stream_masker.core.kernels.jit import inlined, int64, kernel
 NOT: Final = -1
 
 PADDING: Final = 8
-"""Zeros that must follow the last byte of an array, so that eight bytes can be read together."""
+"""The number of zeros that must follow the last byte of an array, so that words of eight bytes can be read."""
 
 LOW_BIT_OF_BYTES: Final = np.uint64(0x0101010101010101)
 HIGH_BIT_OF_BYTES: Final = np.uint64(0x8080808080808080)
 SPACES: Final = np.uint64(0x2020202020202020)
 QUOTES: Final = np.uint64(0x2222222222222222)
 BACKSLASHES: Final = np.uint64(0x5C5C5C5C5C5C5C5C)
-"""A byte eight times over."""
+"""Words of eight equal bytes."""
 
 ALL: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 ENDS: Final = np.array([(1 << (8 * size)) - 1 for size in range(8)], np.uint64)
-"""What keeps the first bytes of eight."""
+"""Masks for the first ``size`` bytes of a word."""
 
-UNESCAPED, ESCAPED, OTHERWISE = range(3)
-"""Whether a string has escapes, and whether all of them are written back as they are."""
+UNESCAPED, ESCAPED, REWRITTEN = range(3)
+"""Whether a string has no escapes, escapes that are written unchanged, or one that is written in another way."""
 
 SHORT_ESCAPES: Final = np.zeros(256, np.uint8)
 for _letter, _character in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     SHORT_ESCAPES[_letter] = _character
-"""The character of each escape of one letter; 0 for none."""
+"""The character of each one-letter escape; 0 for other letters."""
 
 LETTERS_OF_ESCAPES: Final = np.array([117] * 32 + [0] * 96, np.uint8)
 for _letter, _character in zip(b'"\\bfnrt', b'"\\\b\f\n\r\t', strict=True):
     LETTERS_OF_ESCAPES[_character] = _letter
-"""The letter of the escape that each character of ASCII is written by; 0: as it is."""
+"""The letter of the escape that an ASCII character is written as; 0 for characters that are not escaped."""
 
-MOST_DIGITS: Final = 18
-"""Integers of so many digits surely have 64 bits."""
+MAX_DIGITS: Final = 18
+"""Integers of up to so many digits fit into 64 bits."""
 
-MOST_SIGNIFICANT: Final = 15
-"""Of so many significant digits every decimal is the shortest that reads as its 64-bit float."""
+MAX_SIGNIFICANT: Final = 15
+"""A decimal of up to so many significant digits is the shortest one that stands for its 64-bit float."""
 
-MOST_LEADING: Final = 3
-"""Zeros behind the point of a small number before it is written with an exponent."""
+MAX_LEADING_ZEROS: Final = 3
+"""A number with more zeros after the decimal point is written with an exponent."""
 
 TENS: Final = 10.0 ** np.arange(23)
-"""The powers of ten that are 64-bit floats exactly."""
+"""The powers of ten that are exact 64-bit floats."""
 
 PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
 HASH_ROTATION: Final = np.uint64(29)
@@ -61,7 +61,7 @@ HASH_ROTATION: Final = np.uint64(29)
 
 @inlined
 def after_space(data: UInt8Array, at: int, end: int) -> int:
-    """The first place from ``at`` on that is no white space."""
+    """The first place from ``at`` on that is not white space."""
     while at < end and data[at] <= 32 and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
         at += 1
     return at
@@ -69,13 +69,13 @@ def after_space(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def follows(data: UInt8Array, at: int, end: int, low: int, high: int) -> bool:
-    """Whether a byte in a range stands at a place."""
+    """Whether the byte at a place is between ``low`` and ``high``."""
     return at < end and low <= data[at] <= high
 
 
 @inlined
 def after_wide(data: UInt8Array, at: int, end: int) -> int:
-    """The end of a character beyond ASCII in UTF-8, exactly (RFC 3629: section 4), or NOT."""
+    """The end of a non-ASCII character in UTF-8 (RFC 3629, section 4), or NOT."""
     first = data[at]
     if 0xC2 <= first <= 0xDF:
         return at + 2 if follows(data, at + 1, end, 0x80, 0xBF) else NOT
@@ -90,7 +90,7 @@ def after_wide(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def hex_value(data: UInt8Array, at: int, end: int) -> int:
-    """The number that four hexadecimal digits write, or NOT."""
+    """The value of four hexadecimal digits, or NOT."""
     if at + 4 > end:
         return NOT
     value = int64(0)
@@ -107,7 +107,7 @@ def hex_value(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def escaped_character(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
-    """(the character, the end) of an escape; NOT for none, and for half of a pair of surrogates."""
+    """The character and the end of an escape; NOT for anything else, and for a lone surrogate."""
     what = int64(data[at + 1]) if at + 1 < end else 0
     if what != 117:
         short = int64(SHORT_ESCAPES[what])
@@ -123,7 +123,7 @@ def escaped_character(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def after_escape(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
-    """(the end of an escape or NOT, whether it is written back as it is: not ``\\/`` nor ``\\u...``)."""
+    """The end of an escape, or NOT; and whether it is written unchanged, unlike ``\\/`` and ``\\u...``."""
     character, after = escaped_character(data, at, end)
     if character < 0:
         return NOT, False
@@ -132,7 +132,7 @@ def after_escape(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
 
 @inlined
 def put_character(character: int, out: UInt8Array, to: int) -> int:
-    """Writes a character into a string as the encoder does, with at most six bytes; the place behind it."""
+    """Writes a character of a string as the encoder does, in at most six bytes. Returns the place after it."""
     if character >= 0x80:
         if character >= 0x10000:
             out[to], out[to + 1] = 0xF0 | character >> 18, 0x80 | (character >> 12 & 63)
@@ -161,7 +161,7 @@ def put_character(character: int, out: UInt8Array, to: int) -> int:
 
 @inlined
 def put_string(data: UInt8Array, at: int, stop: int, out: UInt8Array, to: int) -> int:
-    """Writes a string that was checked, from quote to quote, as the encoder does; the place behind it."""
+    """Writes a valid string, from quote to quote, as the encoder does. Returns the place after it."""
     while at < stop:
         if data[at] == 92:
             character, at = escaped_character(data, at, stop)
@@ -175,7 +175,7 @@ def put_string(data: UInt8Array, at: int, stop: int, out: UInt8Array, to: int) -
 
 @inlined
 def after_plain(data: UInt8Array, at: int) -> int:
-    """The first place from ``at`` on that holds no plain byte of a string; eight bytes are looked at together.
+    """The first place from ``at`` on whose byte is not plain; eight bytes are compared at a time.
 
     A byte is not plain when it is a quote, a backslash, below a space or beyond ASCII. In each eight bytes the bit 7 of
     the first such byte is set in ``odd``, and never that of an earlier one. There must be one before the array's end.
@@ -196,7 +196,7 @@ def after_plain(data: UInt8Array, at: int) -> int:
 
 @inlined
 def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
-    """(place of the closing quote or NOT, UNESCAPED, ESCAPED or OTHERWISE); ``at``: behind the opening quote."""
+    """The place of the closing quote, or NOT; and UNESCAPED, ESCAPED or REWRITTEN. at: after the opening quote."""
     escapes = UNESCAPED
     while at >= 0:
         at = after_plain(data, at)
@@ -206,7 +206,7 @@ def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
             return at, escapes
         if data[at] == 92:
             at, same = after_escape(data, at, end)
-            escapes = max(escapes, ESCAPED if same else OTHERWISE)
+            escapes = max(escapes, ESCAPED if same else REWRITTEN)
         else:
             at = after_wide(data, at, end)
     return NOT, escapes
@@ -214,13 +214,13 @@ def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def first_word(data: UInt8Array, start: int, size: int) -> np.uint64:
-    """The first eight bytes of a text as one integer; zeros behind a shorter one."""
+    """The first eight bytes of a text as one integer; a shorter text is followed by zeros."""
     return word_at(data, start) & (ENDS[size] if size < 8 else ALL)
 
 
 @inlined
 def scan_text_hash(data: UInt8Array, start: int, size: int, seed: np.uint64) -> np.uint64:
-    """The hash of some bytes, eight at a time."""
+    """The hash of ``size`` bytes."""
     found = seed ^ np.uint64(size)
     for at in range(0, size, 8):
         word = word_at(data, start + at)
@@ -233,13 +233,13 @@ def scan_text_hash(data: UInt8Array, start: int, size: int, seed: np.uint64) -> 
 
 @kernel
 def hash_of(data: UInt8Array, size: int, seed: np.uint64) -> np.uint64:
-    """``scan_text_hash`` of the first bytes, for Python; ``data``: ``PADDING`` bytes longer."""
+    """``scan_text_hash`` of the first ``size`` bytes, for Python. ``PADDING`` more bytes must follow."""
     return scan_text_hash(data, 0, size, seed)
 
 
 @inlined
 def same_bytes(data: UInt8Array, start: int, other: UInt8Array, at: int, size: int) -> bool:
-    """Whether ``size`` bytes of two arrays are the same."""
+    """Whether ``size`` bytes of two arrays are equal."""
     for k in range(0, size, 8):
         differing = word_at(data, start + k) ^ word_at(other, at + k)
         if size - k < 8:
@@ -250,8 +250,8 @@ def same_bytes(data: UInt8Array, start: int, other: UInt8Array, at: int, size: i
 
 
 @inlined
-def copied(data: UInt8Array, start: int, size: int, out: UInt8Array, to: int) -> int:
-    """Copies bytes, eight at a time, and up to seven more; the place behind them."""
+def copy_bytes(data: UInt8Array, start: int, size: int, out: UInt8Array, to: int) -> int:
+    """Copies ``size`` bytes, and up to seven more. Returns the place after the ``size`` bytes."""
     for k in range(0, size, 8):
         put_word(out, to + k, word_at(data, start + k))
     return to + size
@@ -259,7 +259,7 @@ def copied(data: UInt8Array, start: int, size: int, out: UInt8Array, to: int) ->
 
 @inlined
 def after_digits(data: UInt8Array, at: int, end: int) -> int:
-    """The first place from ``at`` on that holds no digit."""
+    """The first place from ``at`` on that is not a digit."""
     while at < end and 48 <= data[at] <= 57:
         at += 1
     return at
@@ -267,9 +267,9 @@ def after_digits(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def number_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
-    """(end, end of what is written of it: a fraction's last zeros are not) of a number, or (NOT, NOT).
+    """The end of a number, and the end of what is written of it, which excludes final zeros of a fraction; or NOT.
 
-    Left to others: exponents, integers of more than 18 digits, more than 15 significant digits, minus zero.
+    Exponents, integers of more than 18 digits, more than 15 significant digits, and minus zero are not covered.
     """
     first = at + 1 if data[at] == 45 else at
     point = after_digits(data, first, end)
@@ -281,13 +281,13 @@ def number_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
     if after < end and (data[after] == 69 or data[after] == 101):
         return NOT, NOT
     if not fraction:
-        return (after, after) if whole <= MOST_DIGITS and (data[first] > 48 or first == at) else (NOT, NOT)
+        return (after, after) if whole <= MAX_DIGITS and (data[first] > 48 or first == at) else (NOT, NOT)
     return after, fraction_end(data, first, point, after)
 
 
 @inlined
 def fraction_end(data: UInt8Array, first: int, point: int, after: int) -> int:
-    """The end of what is written of a decimal; NOT for one that may be written otherwise."""
+    """The end of what is written of a decimal; NOT if it may be written in another way."""
     last = after
     while last > point + 2 and data[last - 1] == 48:
         last -= 1
@@ -295,14 +295,14 @@ def fraction_end(data: UInt8Array, first: int, point: int, after: int) -> int:
     if data[first] == 48:
         while leading < last and data[leading] == 48:
             leading += 1
-    few = leading - point - 1 <= MOST_LEADING
+    few = leading - point - 1 <= MAX_LEADING_ZEROS
     digits = last - leading + (0 if data[first] == 48 else point - first)
-    return last if after > point + 1 and few and digits <= MOST_SIGNIFICANT else NOT
+    return last if after > point + 1 and few and digits <= MAX_SIGNIFICANT else NOT
 
 
 @inlined
 def number_value(data: UInt8Array, start: int, size: int) -> float:
-    """The 64-bit float of a number that ``number_end`` took: of two exact floats the quotient is rounded right."""
+    """The 64-bit float of a number that ``number_end`` covers: the quotient of two exact floats, correctly rounded."""
     digits, fraction, pointed = int64(0), 0, False
     for at in range(start, start + size):
         byte = int64(data[at])

@@ -1,4 +1,4 @@
-"""The compiled reader's parts where they are at their limits: numbers, strings, and tables that fill up."""
+"""The scanner at its limits: numbers, strings, and tables that fill up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE = {"a": {"path": "code"}}
 
 
 def same(on_bench, values):
-    """Holds both readers against each other; the outcomes, and the indices of what the compiled one left."""
+    """Asserts that both codecs agree. Returns the outcomes, and the indices that the scanner leaves undecided."""
     records = Inputs.of([InputRecord(i, value) for i, value in enumerate(values)])
     literal = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)
     one, other = (m.mask("t", 1, records, statistics_version=3).outcomes for m in (on_bench.masker, literal))
@@ -84,7 +84,7 @@ def test_strings_are_read_and_written_as_the_decoder_and_the_encoder_do(keeping)
     assert left == list(range(4, len(odd)))
 
 
-def test_no_bytes_pass_that_are_no_utf8(keeping):
+def test_bytes_that_are_not_utf8_are_rejected(keeping):
     pairs = [
         bytes([a, b])
         for a in range(0x80, 0x100)
@@ -100,7 +100,7 @@ def test_no_bytes_pass_that_are_no_utf8(keeping):
     same(keeping, [b'{"code":"I10","%b":1}' % raw for raw in [*pairs, *more]])
 
 
-def test_deep_and_large_records_are_judged_literally(bench):
+def test_the_reference_codec_decides_about_deep_and_large_records(bench):
     on_bench = bench(CODE, limits={"depth": 4, "record_bytes": 60})
     deep = [b'{"code":"I10","x":%b}' % (b"[" * n + b"]" * n) for n in range(6)]
     large = [b'{"code":"I10","x":"%b"}' % (b"x" * n) for n in range(34, 46)]
@@ -109,7 +109,7 @@ def test_deep_and_large_records_are_judged_literally(bench):
     assert 3 not in left
 
 
-def test_a_key_that_is_there_twice_is_found_among_many(bench):
+def test_a_repeated_key_is_found_among_many(bench):
     on_bench = bench(CODE)
     keys = [f"k{n}" for n in range(3000)]
     once = orjson.dumps({"code": "I10", **dict.fromkeys(keys, 1)})
@@ -154,13 +154,13 @@ def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
         assert len(left) < size
 
 
-def test_more_gaps_than_were_expected_change_nothing(many, monkeypatch):
+def test_more_placeholders_than_expected_change_nothing(many, monkeypatch):
     monkeypatch.setattr(buffers, "PLACEHOLDERS_EACH", 0)
     chance = random.Random(4)
     assert same(many, [records_of_many(chance) for _ in range(500)])[1] == []
 
 
-def test_a_plan_that_tables_cannot_express_is_read_literally_and_says_so(bench, caplog):
+def test_a_plan_that_cannot_be_compiled_uses_the_reference_codec_and_logs_why(bench, caplog):
     with caplog.at_level(logging.WARNING):
         on_bench = bench({"a": {"path": "coding[?code=I10].code"}})
     assert not on_bench.masker.is_compiled
@@ -171,13 +171,13 @@ def test_a_plan_that_tables_cannot_express_is_read_literally_and_says_so(bench, 
     assert on_bench.one({"coding": [{"code": "I10"}]}) == {"coding": [{"code": "E11.9"}]}
 
 
-def test_a_defect_of_the_compiled_reader_costs_its_speed_only(bench, monkeypatch):
+def test_an_error_in_the_scanner_costs_only_speed(bench, monkeypatch):
     on_bench = bench(CODE)
     monkeypatch.setattr(on_bench.masker._codec.scanner, "read", lambda _: 1 / 0)
     assert on_bench.one({"code": "I10"}) == {"code": "E11.9"}
 
 
-def test_pseudonyms_of_many_are_those_of_each():
+def test_pseudonyms_of_many_values_are_those_of_single_ones():
     pseudonyms = Pseudonyms(SECRET)
     values = [None, b"", b"x", *(b"y" * n for n in (15, 16, 127, 128, 129, 255, 256, 257, 1000)), None, "é".encode()]
     each = [None if value is None else pseudonyms.of_bytes(value).encode() for value in values]
@@ -186,7 +186,7 @@ def test_pseudonyms_of_many_are_those_of_each():
     assert pseudonyms.of_all([]) == []
 
 
-def test_pseudonyms_made_side_by_side_are_those_of_each():
+def test_pseudonyms_computed_in_lanes_are_those_of_single_ones():
     """Of texts of any size up to a block's; with a longer or empty one among them, those around it."""
     pseudonyms = Pseudonyms(SECRET)
     short = [bytes(range(size)) for size in range(1, 129)]
@@ -194,7 +194,7 @@ def test_pseudonyms_made_side_by_side_are_those_of_each():
         assert pseudonyms.of_all(values) == [pseudonyms.of_bytes(value).encode() for value in values]
 
 
-def test_columns_are_cut_and_chosen():
+def test_inputs_are_sliced_and_selected():
     records = [InputRecord(i, b"%d" % i, None, [("h", b"%d" % i)], i) for i in range(5)]
     columns = Inputs.of(records)
     assert [columns.chosen([3, 1]).record(k) for k in range(2)] == [records[3], records[1]]

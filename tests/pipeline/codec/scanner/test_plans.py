@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
@@ -15,7 +16,8 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs
 
 
-def test_any_plan_gives_the_same_results(bench):
+def test_any_plan_gives_the_same_results(bench, caplog):
+    caplog.set_level(logging.ERROR)
     scanned: list[int] = []
 
     @settings(max_examples=500, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])

@@ -110,6 +110,8 @@ def _content(value: Any, function: FunctionType) -> object:
         return type(value).__name__, repr(value)
     if isinstance(value, tuple):
         return type(value).__qualname__, getattr(value, "_fields", ()), [_content(item, function) for item in value]
+    if isinstance(value, np.dtype):
+        return "dtype", repr(value)
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).digest()
     return _definition(value, function)
@@ -118,8 +120,8 @@ def _content(value: Any, function: FunctionType) -> object:
 def _definition(value: Any, function: FunctionType) -> object:
     """What machine code takes from a module, a class or a function."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-    if module.partition(".")[0] in LIBRARIES:
-        return module, getattr(value, "__name__", "")
+    if module.partition(".")[0] in LIBRARIES and hasattr(value, "__name__"):
+        return module, value.__name__
     if isinstance(value, type):
         return module, value.__qualname__, getattr(value, "_fields", ())
     if callable(value):

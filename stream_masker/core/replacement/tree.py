@@ -109,10 +109,8 @@ class TreeReplacer:
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replaces every value of the task."""
-        steps, levels = np.empty(self._height, TREE_STEP), np.empty((self._height, 2))
-        walk = AncestorWalk(steps, levels)
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_in_tree(self._tree, walk, self._calibrated, *rows))
+        return Replacement(*replace_all_in_tree(self._tree, self._height, self._calibrated, *rows))
 
 
 def _tree_arrays(distance: Distance, eligible: Candidates) -> TreeArrays:
@@ -392,7 +390,7 @@ def replace_in_tree(
 @kernel
 def replace_all_in_tree(
     tree: TreeArrays,
-    walk: AncestorWalk,
+    height: int,
     calibrated: bool,
     codes: Int32Array,
     references: Int32Array,
@@ -404,6 +402,7 @@ def replace_all_in_tree(
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
+    walk = AncestorWalk(np.empty(height, TREE_STEP), np.empty((height, 2), np.float64))
     for n in range(codes.size):
         a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:

@@ -1,4 +1,4 @@
-"""The commands of the documentation: they exist with their options, and those that need no broker are run."""
+"""The commands of the documentation: they exist, with their options, and those that need no broker succeed."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_every_command_has_a_help_with_an_example(name):
     assert f"stream-masker {name}" in shown.output
 
 
-def test_the_two_commands_stand_in_the_readme_as_they_are_run():
-    told = [block.text for block in blocks("sh", "Two commands", "README.md")]
-    assert told == ["pip install . && stream-masker demo --records 20000\n", "pip install '.[test]' && pytest\n"]
+def test_the_readme_shows_the_two_commands():
+    shown = [block.text for block in blocks("sh", "Two commands", "README.md")]
+    assert shown == ["pip install . && stream-masker demo --records 20000\n", "pip install '.[test]' && pytest\n"]
 
 
-def test_the_command_reference_holds_every_command_with_its_options():
+def test_the_command_reference_contains_every_command_with_its_options():
     reference = generator().command_reference()
     for name in COMMANDS:
         command = main.get_command(None, name)
@@ -90,7 +90,7 @@ def test_the_commands_of_a_page_run(page, tmp_path):
 
 
 def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a script with ``stream-masker`` on the path, in a folder."""
+    """Run a script in a folder, with ``stream-masker`` on the path."""
     programs = folder / "bin"
     programs.mkdir()
     program = programs / "stream-masker"

@@ -1,4 +1,4 @@
-"""The figures of the documentation: those of constants are the code's, those of measurements can be measured again."""
+"""The figures of the documentation: constants equal those of the code, and measurements are repeated."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SMALLEST = {
 
 
 def page(name: str) -> str:
-    """A page in one line."""
+    """The text of a page on one line."""
     return " ".join((DOCS / name).read_text().split())
 
 
@@ -69,7 +69,7 @@ def test_settings_of_the_topics():
     assert f"at least {WEEK_MS // 86_400_000} days, `max.message.bytes` {MAX_SUMMARY_BYTES >> 20} MiB" in text
 
 
-def test_limits_of_time():
+def test_time_limits():
     text = page("kafka/failure-modes.md")
     assert f"aborts after at most {WORKER_TRANSACTION_MS / 1000:.0f} s" in text
     assert f"ends within {STOP_LIMIT_SECONDS:.0f} s." in text
@@ -114,9 +114,9 @@ def test_what_an_attacker_learns(disclosure, discharges, rounding):
     assert [f"{figure:.2f}" for figure in measured] == list(row.groups())
 
 
-def test_by_how_much_the_rule_of_the_papers_exceeds_its_target(disclosure, discharges):
+def test_how_far_the_rule_of_the_papers_exceeds_its_target(disclosure, discharges):
     tau = disclosure.icd9cm().taxonomy()
     rows = utility_rows([discharges], {"a": tau, "b": tau}, secret=bytes(16), alphas=(0.1,), roundings=("ceil",))
     ratios = [a.rmse_actual / a.rmse_target for row in rows for a in row.utility.attributes.values()]
-    told = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("choosing-a-method.md"))
-    assert [f"{100 * (ratio - 1):.0f}" for ratio in (min(ratios), max(ratios))] == list(told.groups())
+    shown = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("choosing-a-method.md"))
+    assert [f"{100 * (ratio - 1):.0f}" for ratio in (min(ratios), max(ratios))] == list(shown.groups())

@@ -1,4 +1,4 @@
-"""The pages of the documentation: generated parts, links, and the names that stand in them."""
+"""The pages of the documentation: generated parts, links, and the names on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = re.compile(r"[a-z_]+(\.[A-Za-z_]+)+")
 FILE = re.compile(r"(stream_masker|tests|schemas|docs)/[\w./-]+|\.ci/[\w.]+")
 
 
-def test_every_generated_part_stands_on_one_page():
+def test_every_generated_part_is_on_exactly_one_page():
     marks = [mark for page in pages() for mark in generator().MARK.findall(page.read_text())]
     assert sorted(marks) == sorted(generator().PARTS)
 
@@ -104,8 +104,8 @@ def test_every_key_of_the_configuration_is_in_the_reference():
 def test_every_equation_is_cited_where_it_is_computed():
     equations = sys.modules[generator().equation_table.__module__].EQUATIONS
     assert len(equations) > 30
-    silent = [one.what for one in equations if one.paper != "ours" and one.paper not in cited(one.computed_by)]
-    assert silent == []
+    uncited = [one.what for one in equations if one.paper != "ours" and one.paper not in cited(one.computed_by)]
+    assert uncited == []
 
 
 def cited(thing) -> str:
@@ -126,7 +126,7 @@ def test_the_changelog_names_the_version():
     assert f"## [{__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_nothing_of_the_machine_that_built_it_is_told():
+def test_no_page_contains_a_path_of_this_machine():
     text = "\n".join(filled(page) for page in pages())
     assert str(Path.home()) not in text
     assert str(ROOT) not in text

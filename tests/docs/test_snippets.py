@@ -41,22 +41,22 @@ def is_whole(given):
 
 
 def completed(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of the documentation, with a part of another laid over it."""
-    whole = overlaid(yaml.safe_load(configuration_text()), part)
+    """The configuration of the documentation, overridden by a part of another one."""
+    whole = overridden(yaml.safe_load(configuration_text()), part)
     attributes = {attribute["path"] for attribute in whole["attributes"].values()}
     whole["fields"]["keep"] = [path for path in whole["fields"]["keep"] if path not in attributes]
     return whole
 
 
-def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    result = deepcopy(dict(below))
-    for key, value in above.items():
+def overridden(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    result = deepcopy(dict(base))
+    for key, value in changes.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = overlaid(result[key], value) if both else value
+        result[key] = overridden(result[key], value) if both else value
     return result
 
 
-def test_the_readme_shows_the_configuration_of_the_page_for_beginners():
+def test_the_readme_shows_the_configuration_of_getting_started():
     (shown,) = blocks("yaml", "Kafka in five minutes", "README.md")
     assert shown.text == configuration_text()
 
@@ -66,13 +66,13 @@ def test_every_example_is_masked_by_its_configuration(event):
     before = orjson.loads(blocks("json", event)[0].text)
     after = mask(before, blocks("yaml", event)[0].text)
     secrets = ["I21.4", "E11.9", "E119", "Ada Example", "4711", "8222157", "401314000", "NSTEMI"]
-    told = orjson.dumps(after).decode()
-    assert [secret for secret in secrets if secret in told] == []
+    masked = orjson.dumps(after).decode()
+    assert [secret for secret in secrets if secret in masked] == []
     assert len(after) >= 3
 
 
 def mask(event, text):
-    """Masks an event by the papers' rounding, which never keeps a code, after calibrating on it and its opposites."""
+    """Mask an event by the rounding of the papers, which keeps no code, after calibration on it and on other events."""
     configuration = parse_configuration({**yaml.safe_load(text), "mechanism": {"rounding": "ceil"}})
     mechanism = build_mechanism(configuration, SECRET)
     masker = RecordMasker(build_plan(configuration), mechanism, SECRET)
@@ -92,12 +92,12 @@ def test_every_message_fits_its_schema(block):
     schema_validator(name).validate(orjson.loads(block.text))
 
 
-def test_every_json_block_is_an_event_a_message_or_an_answer():
+def test_every_json_block_is_an_event_a_message_or_a_response():
     known = {*EVENTS, "Rejections"}
     assert {block.heading for block in blocks("json") if not block.title.startswith("/readyz")} == known
 
 
-def test_the_answer_of_readyz_has_its_keys():
+def test_the_response_of_readyz_has_its_keys():
     (shown,) = [block for block in blocks("json") if block.title.startswith("/readyz")]
     assert list(orjson.loads(shown.text)) == ["ready", "reasons", "notes"]
 
@@ -108,7 +108,7 @@ def test_every_python_example_runs(block, capsys):
     assert capsys.readouterr().out
 
 
-def test_other_files_are_those_of_prometheus():
+def test_the_titled_files_are_those_of_prometheus():
     assert sorted(OTHER) == ["alerts.yml", "prometheus.yml"]
     (job,) = OTHER["prometheus.yml"]["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["localhost:9464", "localhost:9465"]}]

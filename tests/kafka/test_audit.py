@@ -11,7 +11,7 @@ from kafka_records import Record, write
 from workers import START, Setting, running, setting, value
 
 from stream_masker.cli import main
-from stream_masker.service.configuration.settings import mutable_settings
+from stream_masker.service.configuration.mutable_settings import mutable_settings
 
 RECORDS = 60
 BAD = RECORDS // 2

@@ -1,4 +1,4 @@
-"""The commands of the documentation that need a broker, run in order as a reader would run them."""
+"""The commands of the documentation that need a broker, in the order in which a reader runs them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOOLS = {
 
 @pytest.fixture
 def folder(tmp_path: Path, kafka: str) -> Iterator[Path]:
-    """A folder with the configuration; the topics that the commands make are removed at the end."""
+    """A folder with the configuration. The topics that the commands create are deleted at the end."""
     (tmp_path / "stream-masker.yaml").write_text(configuration_text())
     (tmp_path / "bin").mkdir()
     program(tmp_path, "stream-masker", f"{shlex.quote(sys.executable)} -P -m stream_masker")
@@ -45,18 +45,18 @@ def program(folder: Path, name: str, command: str) -> None:
 
 
 def walkthrough() -> list[Block]:
-    """The blocks that need a broker, those that start the processes first; the README repeats them."""
+    """The blocks that need a broker, first those that start the processes. The README repeats these."""
     needed = [block for block in blocks("sh") if block.needs_kafka and block.page != "README.md"]
     steps = [block for block in blocks("sh", page=STARTED) if block.heading[:2] in ("2.", "3.", "4.")]
     return [*steps, *(block for block in needed if block not in steps)]
 
 
-def test_they_run_in_order(folder: Path, kafka: str) -> None:
+def test_the_commands_run_in_order(folder: Path, kafka: str) -> None:
     worker, calibrator = free_ports(2)
     places = {"localhost:9092": kafka, "9465": str(worker), "localhost:9464": f"localhost:{calibrator}"}
     script = "".join(f"echo '== {block}' >&2\n{block.text}" for block in walkthrough())
-    for told, here in places.items():
-        script = script.replace(told, here)
+    for documented, actual in places.items():
+        script = script.replace(documented, actual)
     environment = {
         **os.environ,
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
@@ -71,7 +71,7 @@ def test_they_run_in_order(folder: Path, kafka: str) -> None:
 
 
 def run(script: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """Runs a script in a session of its own, which ends with it; the exit code, and all that was written."""
+    """Run a script in its own session, and end the session. Return the exit code and the output."""
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -90,6 +90,6 @@ def run(script: str, folder: Path, environment: dict[str, str]) -> tuple[int, st
 
 
 def test_the_readme_has_the_same_commands() -> None:
-    (told,) = blocks("sh", "Kafka in five minutes", "README.md")
+    (shown,) = blocks("sh", "Kafka in five minutes", "README.md")
     steps = [block.text for block in walkthrough() if block.page == STARTED]
-    assert told.text == "".join(steps)
+    assert shown.text == "".join(steps)

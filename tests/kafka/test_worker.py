@@ -29,7 +29,7 @@ from stream_masker.service.worker import run
 from stream_masker.service.worker.batch import BatchLimits, MessageBatch
 from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.client_properties import consumer_properties
-from stream_masker.service.worker.source import PartitionSource
+from stream_masker.service.worker.partition_source import PartitionSource
 
 BAD = {
     "not_json": b"{",
@@ -308,15 +308,15 @@ def test_a_member_of_an_earlier_generation_commits_nothing(here: Setting) -> Non
     wait(lambda: source.idle(0.1) or len(source.assigned) == 4, "the first assignment")
     source.resume()
     assert source.gather().records == 4
-    stale = source.group()
+    stale = source.commit_metadata()
     second = source_of(here)
     wait(lambda: (source.poll(), second.poll()) and len(second.assigned) == 2, "the second one's share")
-    assert source.group() is None
+    assert source.commit_metadata() is None
     source.gather()
     producer, output = producer_of(here), here.topics["output"]
     offsets = [TopicPartition(here.topics["input"], 0, 5)]
     assert write_one(producer, output, b"stale", offsets, stale) is TransactionOutcome.ABORTED
-    assert write_one(producer, output, b"fresh", offsets, source.group()) is TransactionOutcome.COMMITTED
+    assert write_one(producer, output, b"fresh", offsets, source.commit_metadata()) is TransactionOutcome.COMMITTED
     assert [record.value for record in here.read("output")] == [b"fresh"]
     source.close()
     second.close()

@@ -1,6 +1,6 @@
-"""The compiled reader's kernels run as plain Python, with every index into every array checked.
+"""The scanner's kernels as plain Python, with bounds checks on every array access.
 
-To be imported before anything of stream_masker, in a process of its own: numba's compiler is switched off in it.
+Import this module before stream_masker, in a separate process: it disables numba's compiler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 
 
 class Checked(np.ndarray):
-    """An array that refuses indices from the end, too."""
+    """An array that raises IndexError for negative indices too."""
 
     def __getitem__(self, index):
         return super().__getitem__(self._inside(index))
@@ -58,19 +58,19 @@ def checked(value):
     return value.view(Checked) if isinstance(value, np.ndarray) else value
 
 
-def machine():
-    """The module of machine instructions, loaded before anything imports it, with words that are checked."""
+def checked_intrinsics():
+    """The module of machine instructions with checked access to words, loaded before any other module imports it."""
     path = Path(find_spec("stream_masker").origin).parent / "core" / "kernels" / "intrinsics.py"
     spec = spec_from_file_location("stream_masker.core.kernels.intrinsics", path)
-    made = module_from_spec(spec)
-    spec.loader.exec_module(made)
-    made.word_at, made.put_word, made.lowest_bit = word_at, put_word, lowest_bit
-    return made
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.word_at, module.put_word, module.lowest_bit = word_at, put_word, lowest_bit
+    return module
 
 
 def replace_kernels():
-    """Puts checked kernels in the place of those that are called from Python."""
-    sys.modules["stream_masker.core.kernels.intrinsics"] = machine()
+    """Replace the kernels that Python calls with checked ones."""
+    sys.modules["stream_masker.core.kernels.intrinsics"] = checked_intrinsics()
     from stream_masker.pipeline.codec.scanner import codec, render_cache
 
     for module, names in (

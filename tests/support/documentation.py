@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 TOP = tuple(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))
 STARTED = "docs/getting-started.md"
-"""The page with the configuration that all commands of the documentation use."""
+"""The page that has the configuration for all commands of the documentation."""
 
 FENCE = re.compile(r'^( *)```(\w+)(?: title="([^"]*)")?\n(.*?)^\1```$', re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -25,12 +25,12 @@ KAFKA = re.compile(
 ELSEWHERE = re.compile(
     r"^(pip|python|git|mkdocs|pre-commit|pytest|STREAM_MASKER_FAULTS|\.ci/)|stream-masker demo", re.M
 )
-"""Commands that are run elsewhere, or not at all: installation, tests, benchmarks and the demonstration."""
+"""Commands that other tests run, or that no test runs: installation, tests, benchmarks and the demonstration."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its page relative to the top, the heading above it, its language, title and text."""
+    """A fenced block: the path of its page, the heading above it, its language, title and text."""
 
     page: str
     heading: str
@@ -51,17 +51,17 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page: those at the top and those of the site."""
+    """Every page: those at the top of the repository and those of the site."""
     return [*TOP, ROOT / ".ci" / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 def name_of(page: Path) -> str:
-    """The page's name relative to the top."""
+    """The path of the page, relative to the top of the repository."""
     return page.relative_to(ROOT).as_posix()
 
 
 def blocks(language: str, heading: str = "", page: str = "") -> list[Block]:
-    """The blocks of a language, below a heading and on a page where these are given."""
+    """The blocks of a language; if given, only those below a heading or on a page."""
     return [
         block
         for one in pages()
@@ -99,7 +99,7 @@ def spans() -> list[tuple[str, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as MkDocs makes them."""
+    """The anchors of a page's headings, as MkDocs generates them."""
     generated = set(re.findall(r"\{ #([\w-]+) \}", filled(page)))
     return generated | {slug(heading) for heading in HEADING.findall(FENCE.sub(_blank, filled(page)))}
 

@@ -1,4 +1,4 @@
-"""What the tests of the documentation compare it with: every import of the package that they need."""
+"""The objects of the package that the tests compare the documentation with."""
 
 from __future__ import annotations
 

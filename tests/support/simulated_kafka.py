@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.worker.commit_pipeline import PendingCommit
-from stream_masker.service.worker.source import MAX_RENEWALS
+from stream_masker.service.worker.partition_source import MAX_RENEWALS
 
 if TYPE_CHECKING:
     from worker_simulation import Simulation

@@ -22,8 +22,8 @@ from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, Mess
 from stream_masker.service.worker.commit_pipeline import PendingCommit
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
+from stream_masker.service.worker.partition_source import earliest_offsets
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import earliest_offsets
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
 LIMITS = BatchLimits(records=10, size=1000, delay=1)
@@ -103,7 +103,7 @@ class FakeSource:
             self.offset += 3
         return batch
 
-    def group(self) -> str | None:
+    def commit_metadata(self) -> str | None:
         return self.member
 
     def offsets(self, batch: MessageBatch) -> dict[int, int]:

@@ -26,8 +26,8 @@ from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
+from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import PartitionSource
 
 READS = 4_000
 """Reads after which a worker that has not ended makes no progress."""

@@ -13,7 +13,7 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
-from stream_masker.service.configuration.settings import mutable_settings
+from stream_masker.service.configuration.mutable_settings import mutable_settings
 
 
 @dataclass(frozen=True, slots=True)

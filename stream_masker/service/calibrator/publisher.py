@@ -34,7 +34,7 @@ DEFAULT_MESSAGE_BYTES = 1_048_588
 MESSAGE_OVERHEAD_BYTES = 4_096
 """The maximum size that a message's key and its batch add to its value, in bytes."""
 
-MAX_MESSAGE_BYTES = "max.message.bytes"
+PRODUCER_LIMIT_PROPERTY = "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def max_message_bytes(properties: Mapping[str, Any], topic: str) -> int:
     admin, resource = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
     try:
         futures = admin.describe_configs([resource], request_timeout=POLL_TIMEOUT_SECONDS)
-        return int(futures[resource].result(POLL_TIMEOUT_SECONDS)[MAX_MESSAGE_BYTES].value)
+        return int(futures[resource].result(POLL_TIMEOUT_SECONDS)[PRODUCER_LIMIT_PROPERTY].value)
     except (KafkaException, KeyError, TimeoutError, ValueError) as error:
-        log.debug("%s of %s is unknown (%s)", MAX_MESSAGE_BYTES, topic, type(error).__name__)
+        log.debug("%s of %s is unknown (%s)", PRODUCER_LIMIT_PROPERTY, topic, type(error).__name__)
         return DEFAULT_MESSAGE_BYTES

@@ -6,7 +6,7 @@ validate each value, and ``checks`` (with ``field_paths`` and ``pairing``) valid
 ``problems`` and ``wording`` write the error messages.
 
 ``build`` makes the pipeline's objects from a configuration, with ``matrices`` and ``secret`` for the files that it
-names. ``settings`` is the part that can change while the service runs and ``reload`` watches the file for it.
+names. ``mutable_settings`` is the part that can change while the service runs and ``reload`` watches the file for it.
 ``display`` prints a configuration without its secrets. To add a key, add a field to its section
 and regenerate the schema: ``python -m stream_masker.service.configuration > schemas/configuration.schema.json``.
 """

@@ -1,6 +1,7 @@
-"""The configuration model: every key with its default, unit and range, as frozen data.
+"""The sections of the configuration as frozen data: their keys with default, unit and range.
 
-The JSON Schema ``schemas/configuration.schema.json`` is generated from these classes. This module validates each value
+``attributes`` holds the sections of attributes and ``mechanisms`` those of mechanisms. The JSON Schema
+``schemas/configuration.schema.json`` is generated from all of these classes. This module validates each value
 on its own; ``checks`` validates values against each other.
 """
 

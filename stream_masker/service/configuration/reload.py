@@ -10,7 +10,11 @@ from pathlib import Path
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.settings import changes_needing_restart, mutable_settings, with_settings
+from stream_masker.service.configuration.mutable_settings import (
+    changes_needing_restart,
+    mutable_settings,
+    with_settings,
+)
 
 log = logging.getLogger(__name__)
 

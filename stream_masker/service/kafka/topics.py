@@ -28,7 +28,7 @@ WEEK_MS = 7 * 24 * 3600 * 1000
 MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 """The maximum size of a calibration block or statistics message; Kafka's default of 1 MiB is tight for big windows."""
 
-CLEANUP_POLICY, RETENTION_MS, MAX_BYTES = "cleanup.policy", "retention.ms", "max.message.bytes"
+CLEANUP_POLICY, RETENTION_MS, TOPIC_LIMIT_PROPERTY = "cleanup.policy", "retention.ms", "max.message.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_P
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
     names = configuration.topics
     kept = round(2_000 * configuration.calibration.window_age)
-    large_messages = {MAX_BYTES: str(MAX_SUMMARY_BYTES)}
+    large_messages = {TOPIC_LIMIT_PROPERTY: str(MAX_SUMMARY_BYTES)}
     counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **large_messages}
-    masked = {MAX_BYTES: str(max_masked_bytes(configuration))}
+    masked = {TOPIC_LIMIT_PROPERTY: str(max_masked_bytes(configuration))}
     return (
         RequiredTopic("input", names.input, partitions, {}),
         RequiredTopic("output", names.output, partitions, masked, at_least=partitions),

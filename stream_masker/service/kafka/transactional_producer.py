@@ -242,7 +242,8 @@ class TransactionalProducer:
                 failure = another
             else:
                 return True
-        return _check_too_large(failure.args[0])
+        _raise_unless_too_large(failure.args[0])
+        return False
 
     def _connected_client(self) -> ProducerClient:
         if self._client is None:
@@ -308,11 +309,10 @@ class TransactionalProducer:
             )
 
 
-def _check_too_large(error: KafkaError) -> bool:
-    """Return False if a message is too large. Raises TransactionStepError for any other error."""
-    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-        return False
-    raise TransactionStepError("produce", RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
+def _raise_unless_too_large(error: KafkaError) -> None:
+    """Raises TransactionStepError for any error except that of a message that is too large."""
+    if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+        raise TransactionStepError("produce", RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
 
 
 def _flush(client: ProducerClient, timeout: float) -> None:

@@ -3,7 +3,7 @@
 ``run`` builds a worker from a configuration. ``loop`` is its main loop, a thin shell around the state machine in
 ``states``. The loop's components:
 
-* Input: ``source`` reads the assigned partitions; ``batcher`` and ``micro_windows`` end a batch.
+* Input: ``partition_source`` reads the assigned partitions; ``batcher`` and ``micro_windows`` end a batch.
 * Masking: ``batch`` holds messages by partition, masks them, and writes the results to a transaction;
   ``statistics_consumer`` reads the published statistics and activates the newest version that fits.
 * Transactions: ``commit_pipeline`` alternates two producers, so that a batch is written while the one before commits.
@@ -11,5 +11,5 @@
   the heartbeat.
 * Metrics and readiness: ``report``.
 
-``partitions`` checks the topics before the start; ``client_properties`` derives the properties of the Kafka clients.
+``topic_checks`` checks the topics before the start; ``client_properties`` derives the properties of the Kafka clients.
 """

@@ -35,8 +35,8 @@ from stream_masker.service.worker.commit_pipeline import (
     PendingCommit,
 )
 from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import PartitionSource
 from stream_masker.service.worker.states import BatchAction, Event, Phase, State, transition
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
@@ -201,7 +201,7 @@ class Worker:
 
     def _authorize(self) -> Event:
         """Get the group metadata for the commit: only the member that the partitions are assigned to may commit."""
-        self._current.group = self._components.source.group()
+        self._current.group = self._components.source.commit_metadata()
         return Event.REFUSED if self._current.group is None else Event.AUTHORIZED
 
     def _abort(self) -> Event:

@@ -10,7 +10,7 @@ from stream_masker.service.kafka.transactional_producer import TransactionOutcom
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
-from stream_masker.service.worker.source import PartitionSource
+from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
 LAG_EVERY_SECONDS = 2.0

@@ -30,10 +30,10 @@ from stream_masker.service.worker.commit_pipeline import CommitPipeline
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
-from stream_masker.service.worker.partitions import PartitionCounts, find_partitions
+from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.source import PartitionSource
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
+from stream_masker.service.worker.topic_checks import PartitionCounts, find_partitions
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from stream_masker.service.configuration import load_schema, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, noise_levels
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
-from stream_masker.service.configuration.settings import mutable_settings, with_settings
+from stream_masker.service.configuration.mutable_settings import mutable_settings, with_settings
 
 FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "window", "window_age", "rollup_depth", "seed"}
 """Constructor parameters that come from other sections of the configuration."""

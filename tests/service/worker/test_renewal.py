@@ -9,7 +9,7 @@ from consumer import FakeClient, FakeMessage
 from stream_masker.errors import ServiceError
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import SizeTimeBatcher
-from stream_masker.service.worker.source import MAX_RENEWALS, RENEWAL_SECONDS, SEEK_ATTEMPTS, PartitionSource
+from stream_masker.service.worker.partition_source import MAX_RENEWALS, RENEWAL_SECONDS, SEEK_ATTEMPTS, PartitionSource
 
 
 def fenced() -> FakeMessage:
@@ -48,7 +48,7 @@ def test_a_new_client_replaces_a_fenced_one(clients: list[FakeClient], source: P
     clients[1].assign(0)
     clients[1].events = [FakeMessage(0, 0)]
     assert source.gather().next_offsets() == {0: 1}
-    assert source.group() == "metadata of two"
+    assert source.commit_metadata() == "metadata of two"
 
 
 def test_a_new_client_reads_what_the_old_one_cannot_seek_to(clients: list[FakeClient], source: PartitionSource) -> None:
@@ -78,7 +78,7 @@ def test_a_renewal_settles_the_pending_commit_and_drops_gathered_records(
     clients[0].events = [FakeMessage(0, 1)]
     source.read_ahead(lambda: False)
     source.renew()
-    assert (before.records, settled, source.assigned, source.group()) == (2, [{0, 1}], frozenset(), None)
+    assert (before.records, settled, source.assigned, source.commit_metadata()) == (2, [{0, 1}], frozenset(), None)
     clients[1].assign(0)
     assert source.gather().records == 0
 

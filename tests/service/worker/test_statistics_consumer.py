@@ -40,7 +40,7 @@ def statistics(version: int) -> Statistics:
         projection=0.0,
         rollup={"principal": {}},
         unknown={"principal": 0.0},
-        seen={"principal": ""},
+        observed={"principal": ""},
         novel={"principal": 0.0},
     )
 

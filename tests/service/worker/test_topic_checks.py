@@ -19,7 +19,7 @@ from stream_masker.service.worker.client_properties import (
     statistics_properties,
     transactional_ids,
 )
-from stream_masker.service.worker.partitions import PartitionCounts, check_partitions, find_partitions
+from stream_masker.service.worker.topic_checks import PartitionCounts, check_partitions, find_partitions
 
 TOPICS = TopicsSection()
 COUNTS = {

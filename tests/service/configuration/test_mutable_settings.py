@@ -9,7 +9,11 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.loading import load_configuration
-from stream_masker.service.configuration.settings import changes_needing_restart, mutable_settings, with_settings
+from stream_masker.service.configuration.mutable_settings import (
+    changes_needing_restart,
+    mutable_settings,
+    with_settings,
+)
 
 
 def test_settings_are_plain_data_and_round_trip(example):

@@ -10,7 +10,7 @@ from consumer import FakeClient, FakeMessage
 
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch
 from stream_masker.service.worker.batcher import SizeTimeBatcher
-from stream_masker.service.worker.source import (
+from stream_masker.service.worker.partition_source import (
     BROKER_REQUEST_SECONDS,
     READ_AHEAD_LIMIT_SECONDS,
     SEEK_ATTEMPTS,
@@ -89,7 +89,7 @@ def test_records_read_ahead_start_the_next_batch(client: FakeClient, source: Par
     client.events = [FakeMessage(0, i) for i in range(8)]
     batch = source.gather()
     source.read_ahead(lambda: False)
-    assert (offsets_of(batch), source.group(), len(client.events)) == ([0, 1, 2, 3], "metadata of one", 0)
+    assert (offsets_of(batch), source.commit_metadata(), len(client.events)) == ([0, 1, 2, 3], "metadata of one", 0)
     read = client.now
     assert (offsets_of(source.gather()), client.now) == ([4, 5, 6, 7], read)
 
@@ -106,7 +106,7 @@ def test_reading_ahead_ends_with_the_background_task(client: FakeClient, source:
 def test_reading_ahead_uses_small_reads(
     client: FakeClient, source: PartitionSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.worker.source.READ_AHEAD_RECORDS", 2)
+    monkeypatch.setattr("stream_masker.service.worker.partition_source.READ_AHEAD_RECORDS", 2)
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(4)]
     left: list[int] = []
@@ -139,7 +139,7 @@ def test_a_revocation_drops_records_read_ahead_and_forbids_the_commit_of_the_bat
     source.gather()
     client.events = [FakeMessage(0, 4), FakeMessage(1, 0), lambda: client.revoke(0), FakeMessage(1, 1)]
     source.read_ahead(lambda: not client.events)
-    assert source.group() is None
+    assert source.commit_metadata() is None
     assert {p: [m.offset() for m in messages] for p, messages in source.gather().partitions.items()} == {1: [0, 1]}
 
 
@@ -179,33 +179,33 @@ def test_the_records_of_a_lost_partition_are_dropped_and_its_member_may_not_comm
     client.assign(0)
     client.events = [FakeMessage(0, 4)]
     source.gather()
-    assert source.group() == "metadata of one"
+    assert source.commit_metadata() == "metadata of one"
     client.events = [FakeMessage(0, 5), lambda: client.lose(0)]
     assert source.gather().records == 0
-    assert source.group() is None
+    assert source.commit_metadata() is None
     client.member = "two"
     client.assign(0)
     assert source.gather().records == 0
-    assert source.group() == "metadata of two"
+    assert source.commit_metadata() == "metadata of two"
 
 
 def test_a_member_whose_id_has_changed_may_not_commit(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     source.gather()
     client.member = ""
-    assert source.group() is None
+    assert source.commit_metadata() is None
 
 
 def test_a_batch_with_a_revoked_partition_may_not_commit_although_it_is_reassigned(
     client: FakeClient, source: PartitionSource
 ) -> None:
     gathered(client, source)
-    assert source.group() == "metadata of one"
+    assert source.commit_metadata() == "metadata of one"
     client.revoke(1)
     client.assign(1)
-    assert source.group() is None
+    assert source.commit_metadata() is None
     source.gather()
-    assert source.group() == "metadata of one"
+    assert source.commit_metadata() == "metadata of one"
 
 
 def source_with_batch(client: FakeClient) -> tuple[PartitionSource, list[Any]]:
@@ -242,7 +242,7 @@ def test_a_batch_without_the_revoked_partition_may_commit(client: FakeClient, so
     client.events = [FakeMessage(0, 5)]
     source.gather()
     client.revoke(1)
-    assert source.group() == "metadata of one"
+    assert source.commit_metadata() == "metadata of one"
 
 
 @pytest.mark.parametrize("how", ["revoke", "lose"])

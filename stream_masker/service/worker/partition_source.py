@@ -195,7 +195,7 @@ class PartitionSource:
                 messages = batch.remove_from(partition, shortfall.start)
                 self._put_back(partition, messages, shortfall, self._clock())
 
-    def group(self) -> object | None:
+    def commit_metadata(self) -> object | None:
         """Return the group metadata that fences a commit of the last gathered batch (KIP-447).
 
         None if that batch must not be committed: a partition of it has been revoked since, or this client is no longer

@@ -13,10 +13,17 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import tree_distance
-from stream_masker.core.dtypes import Float64Array, Float64Cube, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Cube, Int32Array, Int64Array, Int64Matrix, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.rule import Candidates
+
+FIRST, INCLUDED, EXCLUDED_FIRST, EXCLUDED = range(4)
+"""The columns of ``ranges``.
+
+A region consists of ``INCLUDED`` candidates from rank ``FIRST`` on; ``EXCLUDED`` ranks from ``EXCLUDED_FIRST`` on are
+skipped.
+"""
 
 
 class CandidateTree(NamedTuple):
@@ -34,29 +41,6 @@ class CandidateTree(NamedTuple):
     low: Int32Array
     high: Int32Array
     positions: Int32Array
-
-
-class Regions(NamedTuple):
-    """The regions around one value, from the value upwards; scratch that kernels fill.
-
-    A region consists of ``included_count`` candidates from rank ``first`` on; ``excluded_count`` ranks from
-    ``excluded_first`` on are skipped.
-
-    * ``totals``: float64, the cumulative weights of the regions.
-    * ``first``, ``included_count``, ``excluded_first``, ``excluded_count``: int64.
-    """
-
-    totals: Float64Array
-    first: Int64Array
-    included_count: Int64Array
-    excluded_first: Int64Array
-    excluded_count: Int64Array
-
-    @classmethod
-    def of(cls, size: int) -> Regions:
-        """Return scratch for up to ``size`` regions."""
-        first, included_count, excluded_first, excluded_count = (np.empty(size, np.int64) for _ in range(4))
-        return cls(np.empty(size), first, included_count, excluded_first, excluded_count)
 
 
 class TreeExponential:
@@ -83,8 +67,9 @@ class TreeExponential:
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
         """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
-        regions = Regions.of(self._weights.shape[0] ** 2)
-        return draw_in_tree(codes, words[:, 0].copy(), words[:, 1].copy(), self._tree, self._weights, regions)
+        max_regions = self._weights.shape[0] ** 2
+        totals, ranges = np.empty(max_regions), np.empty((max_regions, 4), np.int64)
+        return draw_in_tree(codes, words[:, 0].copy(), words[:, 1].copy(), self._tree, self._weights, totals, ranges)
 
 
 @kernel
@@ -102,8 +87,11 @@ def weights_by_depths(kind: int, height: int, epsilon: float) -> Float64Cube:
 
 
 @part
-def fill_regions(a: int, tree: CandidateTree, weights: Float64Cube, regions: Regions) -> int:
-    """Fill the non-empty regions around the value a, and return their number."""
+def fill_regions(a: int, tree: CandidateTree, weights: Float64Cube, totals: Float64Array, ranges: Int64Matrix) -> int:
+    """Fill the non-empty regions around the value a, from the value upwards, and return their number.
+
+    ``totals``: the cumulative weights of the regions. ``ranges``: their ranks, see ``FIRST``.
+    """
     size = 0
     total = 0.0
     s = int64(a)
@@ -120,11 +108,11 @@ def fill_regions(a: int, tree: CandidateTree, weights: Float64Cube, regions: Reg
                 excluded_count = int64(tree.high[tree.offsets[child] + level - 1]) - excluded_first
             if count > excluded_count:
                 total += weights[common, tree.depth[a], common + level] * (count - excluded_count)
-                regions.totals[size] = total
-                regions.first[size] = first
-                regions.included_count[size] = count - excluded_count
-                regions.excluded_first[size] = excluded_first
-                regions.excluded_count[size] = excluded_count
+                totals[size] = total
+                ranges[size, FIRST] = first
+                ranges[size, INCLUDED] = count - excluded_count
+                ranges[size, EXCLUDED_FIRST] = excluded_first
+                ranges[size, EXCLUDED] = excluded_count
                 size += 1
         child = s
         s = int64(tree.parent[s])
@@ -147,19 +135,20 @@ def draw_in_tree(
     second_words: UInt64Array,
     tree: CandidateTree,
     weights: Float64Cube,
-    regions: Regions,
+    totals: Float64Array,
+    ranges: Int64Matrix,
 ) -> Int32Array:
     """Draw new positions for k values, (k,) int32; negative codes stay.
 
-    The first word of a value selects a region, the second one a candidate in it. ``regions`` is scratch.
+    The first word of a value selects a region, the second one a candidate in it. ``totals`` and ``ranges`` are scratch.
     """
     drawn = codes.copy()
     for k in range(codes.size):
         if codes[k] >= 0:
-            size = fill_regions(codes[k], tree, weights, regions)
-            i = region_above(regions.totals, size, uniform(first_words[k]) * regions.totals[size - 1])
-            rank = regions.first[i] + index_below(second_words[k], regions.included_count[i])
-            if rank >= regions.excluded_first[i]:
-                rank += regions.excluded_count[i]
+            size = fill_regions(codes[k], tree, weights, totals, ranges)
+            i = region_above(totals, size, uniform(first_words[k]) * totals[size - 1])
+            rank = ranges[i, FIRST] + index_below(second_words[k], ranges[i, INCLUDED])
+            if rank >= ranges[i, EXCLUDED_FIRST]:
+                rank += ranges[i, EXCLUDED]
             drawn[k] = tree.positions[rank]
     return drawn

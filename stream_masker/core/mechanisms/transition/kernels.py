@@ -71,15 +71,18 @@ def draw_in_parts(
     * ``keep``: (v,) float64, the probability to stay unchanged.
     * ``within``: (v,) float64, the probability to stay in the part low … high − 1 (int64).
     """
+    index_of = domain.index_of
+    values = domain.values
+    cumulative = domain.cumulative
     drawn = codes.copy()
     for k in range(codes.size):
         if codes[k] >= 0:
-            i = domain.index_of[codes[k]]
+            i = index_of[codes[k]]
             if i < 0:
-                drawn[k] = domain.values[draw_index(domain.cumulative, second[k])]
+                drawn[k] = values[draw_index(cumulative, second[k])]
             else:
-                new = draw_from_part(i, domain.values.size, keep[i], within[i], low[i], high[i], first[k], second[k])
-                drawn[k] = domain.values[new]
+                new = draw_from_part(i, values.size, keep[i], within[i], low[i], high[i], first[k], second[k])
+                drawn[k] = values[new]
     return drawn
 
 
@@ -92,10 +95,13 @@ def draw_by_share(
     retention: float,
 ) -> Int32Array:
     """Draw new values by the domain's shares; ``retention``: the probability to stay unchanged without a draw."""
+    index_of = domain.index_of
+    values = domain.values
+    cumulative = domain.cumulative
     drawn = codes.copy()
     for k in range(codes.size):
-        if codes[k] >= 0 and (domain.index_of[codes[k]] < 0 or uniform(first[k]) >= retention):
-            drawn[k] = domain.values[draw_index(domain.cumulative, second[k])]
+        if codes[k] >= 0 and (index_of[codes[k]] < 0 or uniform(first[k]) >= retention):
+            drawn[k] = values[draw_index(cumulative, second[k])]
     return drawn
 
 
@@ -108,12 +114,15 @@ def draw_by_rows(
     rows: Float64Matrix,
 ) -> Int32Array:
     """Draw new values by cumulative transition probabilities; ``rows``: (v, v) float64, one row for each value."""
+    index_of = domain.index_of
+    values = domain.values
+    cumulative = domain.cumulative
     drawn = codes.copy()
     for k in range(codes.size):
         if codes[k] >= 0:
-            i = domain.index_of[codes[k]]
+            i = index_of[codes[k]]
             if i < 0:
-                drawn[k] = domain.values[draw_index(domain.cumulative, second[k])]
+                drawn[k] = values[draw_index(cumulative, second[k])]
             else:
-                drawn[k] = domain.values[index_above(rows[i], uniform(first[k]))]
+                drawn[k] = values[index_above(rows[i], uniform(first[k]))]
     return drawn

@@ -1,4 +1,7 @@
-"""The selection of the fastest engine for a distance and its taxonomy. ``rule`` specifies what all engines do."""
+"""The selection of the fastest engine for replacements (2017: algorithms 1 to 3).
+
+The engine depends on the distance and its taxonomy. ``rule`` specifies what all engines do.
+"""
 
 from __future__ import annotations
 

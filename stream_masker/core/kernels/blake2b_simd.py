@@ -1,7 +1,7 @@
-"""BLAKE2b's compression (RFC 7693: section 3.2) of eight blocks side by side, in the processor's widest registers.
+"""The compression function of BLAKE2b (RFC 7693: section 3.2) for eight messages at a time.
 
-Written out because the compiler leaves a loop over lanes as it is. Arrays are contiguous: (words · 8,) uint64, the
-lanes of a word next to each other.
+It is generated as LLVM vector operations because the compiler does not vectorise a loop over lanes. A *lane* is one of
+the eight messages. Arrays are contiguous uint64; word w of lane i is at index 8 · w + i.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stream_masker.core.kernels.jit import intrinsic
 
 MESSAGE_LANES = 8
 ALIGN = 8
-"""Bytes at which arrays of words start."""
+"""Alignment of the arrays, in bytes."""
 
 VECTOR_INITIAL_STATE: tuple[int, ...] = (
     0x6A09E667F3BCC908,
@@ -55,7 +55,7 @@ COLUMNS_AND_DIAGONALS = (
     (2, 7, 8, 13),
     (3, 4, 9, 14),
 )
-"""Which words a round mixes, in order."""
+"""The words that each of the eight mixing steps of a round combines."""
 
 VECTOR = ir.VectorType(ir.IntType(64), MESSAGE_LANES)
 IrValues: TypeAlias = list[Any]
@@ -63,8 +63,10 @@ IrValues: TypeAlias = list[Any]
 
 @intrinsic
 def mix_last_blocks(_typing: Any, state: Any, words: Any, lengths: Any) -> Any:
-    """Takes the last block of eight messages into their states, (8 · 8,); words: (16 · 8,); lengths: (8,) bytes of each
-    message, its last block and all before included."""
+    """Updates the states of eight messages, (8 · 8,), with their last blocks.
+
+    words: (16 · 8,) the blocks. lengths: (8,) bytes of each message up to the end of its last block.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         h, m, t = (_Rows(context, builder, kind, value) for kind, value in zip(signature.args, arguments, strict=True))
@@ -75,7 +77,7 @@ def mix_last_blocks(_typing: Any, state: Any, words: Any, lengths: Any) -> Any:
 
 
 class _Rows:
-    """An array of words, a row of lanes each."""
+    """Generates loads and stores of the words of one array, all lanes at a time."""
 
     def __init__(self, context: Any, builder: Any, array: Any, value: Any) -> None:
         self._builder = builder
@@ -109,16 +111,16 @@ def _compress(builder: Any, state: _Rows, words: IrValues, length: Any) -> None:
 
 
 def _mix(builder: Any, v: IrValues, places: tuple[int, ...], x: Any, y: Any) -> None:
-    """RFC 7693: section 3.1."""
+    """The mixing function G (RFC 7693: section 3.1)."""
     a, b, c, d = places
     for word, first, second in ((x, 32, 24), (y, 16, 63)):
         v[a] = builder.add(builder.add(v[a], v[b]), word)
-        v[d] = _turned(builder, builder.xor(v[d], v[a]), first)
+        v[d] = _rotated(builder, builder.xor(v[d], v[a]), first)
         v[c] = builder.add(v[c], v[d])
-        v[b] = _turned(builder, builder.xor(v[b], v[c]), second)
+        v[b] = _rotated(builder, builder.xor(v[b], v[c]), second)
 
 
-def _turned(builder: Any, vector: Any, bits: int) -> Any:
-    """Rotated to the right."""
+def _rotated(builder: Any, vector: Any, bits: int) -> Any:
+    """Each lane, rotated to the right by so many bits."""
     right = builder.lshr(vector, _constant(bits))
     return builder.or_(right, builder.shl(vector, _constant(64 - bits)))

@@ -47,6 +47,7 @@ def _field_names(kinds: Any) -> tuple[Any, ...]:
     )
 
 
+@cache
 def fingerprint(kernel: Any) -> str:
     """SHA-256 of a kernel, of all kernels that it calls, directly or not, and of all values that they refer to.
 
@@ -110,6 +111,8 @@ def _content(value: Any, function: FunctionType) -> object:
         return type(value).__name__, repr(value)
     if isinstance(value, tuple):
         return type(value).__qualname__, getattr(value, "_fields", ()), [_content(item, function) for item in value]
+    if isinstance(value, np.dtype):
+        return "dtype", repr(value)
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, hashlib.sha256(value.tobytes()).digest()
     return _definition(value, function)
@@ -118,19 +121,19 @@ def _content(value: Any, function: FunctionType) -> object:
 def _definition(value: Any, function: FunctionType) -> object:
     """What machine code takes from a module, a class or a function."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-    if module.partition(".")[0] in LIBRARIES:
-        return module, getattr(value, "__name__", "")
+    if module.partition(".")[0] in LIBRARIES and hasattr(value, "__name__"):
+        return module, value.__name__
     if isinstance(value, type):
         return module, value.__qualname__, getattr(value, "_fields", ())
     if callable(value):
-        return module, _folder_content(Path(str(sys.modules[module].__file__)).parent)
+        return module, _folder_content(module)
     raise TypeError(f"{function.__module__}.{function.__qualname__} refers to {value!r}, which has no fingerprint")
 
 
 @cache
-def _folder_content(folder: Path) -> bytes:
-    """SHA-256 of the Python files in a folder: intrinsics write machine code with the functions beside them."""
+def _folder_content(module: str) -> bytes:
+    """SHA-256 of the Python files beside a module: intrinsics generate machine code with functions of these files."""
     digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.py")):
+    for file in sorted(Path(str(sys.modules[module].__file__)).parent.glob("*.py")):
         digest.update(file.read_bytes())
     return digest.digest()

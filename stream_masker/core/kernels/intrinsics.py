@@ -1,4 +1,4 @@
-"""Machine instructions that numba does not name, on words of bytes and of bits."""
+"""Machine instructions that numba does not offer: unaligned words, bit counts and prefetching."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stream_masker.core.kernels.jit import intrinsic
 
 if sys.byteorder != "little":
-    raise ImportError("the kernels read words of bytes as little-endian machines do")
+    raise ImportError("the kernels need a little-endian processor")
 
 READ, KEEP, DATA = 0, 3, 1
 """Arguments of ``llvm.prefetch``: for reading, with high locality, of data (not instructions)."""
@@ -26,17 +26,20 @@ IrType = TypeVar("IrType", bound=np.generic)
 
 
 def on_lines(size: int, kind: type[IrType], fill: int = 0) -> NDArray[IrType]:
-    """(size,) equal numbers from the start of a cache line on. NumPy, other than a kernel, puts many on large pages."""
+    """(size,) equal numbers, aligned to a cache line.
+
+    NumPy allocates large arrays on huge pages, which a kernel does not.
+    """
     spare = LINE_BYTES // np.dtype(kind).itemsize
-    room = np.empty(size + spare, kind)
-    start = -(room.ctypes.data // room.itemsize) % spare
-    room[:] = fill
-    return room[start : start + size]
+    memory = np.empty(size + spare, kind)
+    start = -(memory.ctypes.data // memory.itemsize) % spare
+    memory[:] = fill
+    return memory[start : start + size]
 
 
 @intrinsic
 def word_at(_typing: Any, data: Any, _at: Any) -> Any:
-    """The uint64 of the eight bytes that begin anywhere in an array of bytes, little-endian."""
+    """The 8 bytes ``data[at : at + 8]`` as a little-endian uint64. data: uint8; at: int64, with any alignment."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_word_of(context, builder, signature, arguments), align=1)
@@ -46,7 +49,7 @@ def word_at(_typing: Any, data: Any, _at: Any) -> Any:
 
 @intrinsic
 def put_word(_typing: Any, data: Any, _at: Any, _word: Any) -> Any:
-    """Writes a uint64 over the eight bytes that begin anywhere in an array of bytes, little-endian."""
+    """Writes a uint64 to the 8 bytes ``data[at : at + 8]``, little-endian. data: uint8; at: int64, any alignment."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store(arguments[2], _word_of(context, builder, signature, arguments)).align = 1
@@ -56,7 +59,7 @@ def put_word(_typing: Any, data: Any, _at: Any, _word: Any) -> Any:
 
 
 def _word_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """A pointer to the word at ``arguments[1]`` of the array ``arguments[0]``."""
+    """A pointer to the word at index ``arguments[1]`` of the array of bytes ``arguments[0]``."""
     start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
     return builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
 
@@ -73,7 +76,7 @@ def lowest_bit(_typing: Any, _word: Any) -> Any:
 
 @intrinsic
 def popcount(_typing: Any, _word: Any) -> Any:
-    """How many bits of a uint64 are set."""
+    """The number of set bits of a uint64; uint64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -83,7 +86,7 @@ def popcount(_typing: Any, _word: Any) -> Any:
 
 @intrinsic
 def highest_bit(_typing: Any, _word: Any) -> Any:
-    """The index, 0 … 63, of the highest set bit of a uint64 that is not 0."""
+    """The index, 0 … 63, of the highest set bit of a uint64 that is not 0; uint64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -94,7 +97,7 @@ def highest_bit(_typing: Any, _word: Any) -> Any:
 
 @intrinsic
 def prefetch(_typing: Any, array: Any, _index: Any) -> Any:
-    """Asks the cache for the line that holds ``array[index]``, of a contiguous one-dimensional array."""
+    """Prefetches the cache line of ``array[index]``. array: contiguous, one-dimensional; index: int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -105,7 +108,7 @@ def prefetch(_typing: Any, array: Any, _index: Any) -> Any:
 
 
 def prefetch_line(builder: Any, address: Any) -> None:
-    """Writes code that asks the cache for the line of an address."""
+    """Generates the prefetch of the cache line of an address."""
     byte = ir.IntType(8).as_pointer()
     numbers = [ir.Constant(ir.IntType(32), value) for value in (READ, KEEP, DATA)]
     kind = ir.FunctionType(ir.VoidType(), [byte, *(number.type for number in numbers)])

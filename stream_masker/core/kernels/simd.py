@@ -1,7 +1,7 @@
-"""Arithmetic on 32 numbers side by side, in the processor's widest registers, for numba kernels.
+"""Vector arithmetic on 32 numbers at a time, for kernels.
 
-Written out because loops over lanes whose arrays might overlap are left as they are by the compiler. All arrays are
-contiguous and one-dimensional; ``at`` is the index of the first lane.
+It is generated as LLVM vector operations because the compiler does not vectorise loops over arrays that may overlap.
+All arrays are contiguous and one-dimensional. A *lane* is one of the 32 numbers; ``at`` is the index of the first lane.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def add_product_lanes(
 
 @intrinsic
 def prefetch_lanes(_typing: Any, array: Any, _at: Any) -> Any:
-    """Asks the cache for all lines of the lanes."""
+    """Prefetches the cache lines of the lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -88,10 +88,10 @@ def prefetch_lanes(_typing: Any, array: Any, _at: Any) -> Any:
 
 
 class Vector:
-    """An array from and to which code moves lanes."""
+    """Generates loads and stores of lanes of one array."""
 
     def __init__(self, context: Any, builder: Any, array: Any, value: Any) -> None:
-        """``array``: its numba type; ``value``: what holds it in the code."""
+        """``array``: the numba type; ``value``: the LLVM value of the array."""
         self._context, self._builder = context, builder
         self._data = context.make_array(array)(context, builder, value).data
         self._align = array.dtype.bitwidth // 8
@@ -101,12 +101,12 @@ class Vector:
         return self._builder.load(self._pointer(at), align=self._align)
 
     def store(self, lanes: Any, at: Any) -> Any:
-        """Stores lanes; what a function without a result returns."""
+        """Stores lanes. Returns the result of an intrinsic that returns None."""
         self._builder.store(lanes, self._pointer(at), align=self._align)
         return self._context.get_dummy_value()
 
     def repeat(self, number: Any) -> Any:
-        """The same number in all lanes."""
+        """A vector with the same number in all lanes."""
         nothing, index = ir.Constant(self._type, ir.Undefined), ir.IntType(32)
         first = self._builder.insert_element(nothing, number, ir.Constant(index, 0))
         return self._builder.shuffle_vector(

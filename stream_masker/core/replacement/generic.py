@@ -1,7 +1,8 @@
-"""Replacements in any taxonomy, by any distance: levels of concepts around a value, walked outwards from |ε|.
+"""The replacement engine for any taxonomy and any distance: it sorts all candidates by their distance from the value.
 
-For a value a, the other candidates in the order of sd(c, a) fall into *levels* of equal distance. They are found once
-for a value and kept while there is room. The sign condition is tested only on the levels that are looked at.
+The other candidates, ordered by sd(c, a), form *levels* of equal distance. The levels of a value, and the distances
+from a reference, are computed once and cached while there is room. The search for an admissible candidate goes outwards
+from |ε| in both directions and tests the sign condition only on the levels that it visits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.random.draws import index_below
+from stream_masker.core.replacement.choice import Choice
 from stream_masker.core.replacement.rule import (
     NO_REFERENCE,
     SIGN_DROPPED,
@@ -30,14 +32,15 @@ from stream_masker.core.replacement.rule import (
 from stream_masker.errors import ParameterError
 
 CACHE_BYTES = 256 << 20
+"""Size of the cache by default."""
 
 CachedArrays = TypeVar("CachedArrays", bound=tuple[NDArray[Any], ...])
 
 
 class DistanceLevels(NamedTuple):
-    """The candidates around one value, itself left out, nearest first.
+    """The candidates around one value, without itself, nearest first.
 
-    order: (k,) int32 positions. distances: (l,) float64, ascending; level j is order[starts[j]:starts[j + 1]].
+    order: (k,) positions. distances: (l,) of the levels, ascending. Level j is ``order[starts[j] : starts[j + 1]]``.
     """
 
     order: Int32Array
@@ -46,21 +49,37 @@ class DistanceLevels(NamedTuple):
 
 
 class LevelGroup(NamedTuple):
-    """Values of a task that share their code a and reference r (``NO_REFERENCE`` where there is no sign condition)."""
+    """The rows of a task with the same value a and reference r; r is ``NO_REFERENCE`` if there is no sign condition."""
 
     a: int
     r: int
     rows: Int64Array
 
 
+class GroupRule(NamedTuple):
+    """What the rows of a group have in common.
+
+    signed: whether there is a sign condition. own_distance: of the value from the reference. keeps_value: whether the
+    value is itself a candidate. calibrated: the rounding.
+    """
+
+    signed: bool
+    own_distance: float
+    keeps_value: bool
+    calibrated: bool
+
+
 class GenericReplacer:
-    """The ``Replacer`` of distances that are not known to depend on depths alone, and of the logarithmic one in a
-    directed acyclic graph. A value that is not remembered costs a pass over its taxonomy."""
+    """The ``Replacer`` for distances that may depend on more than depths, and for the logarithmic distance in directed
+    acyclic graphs. A value that is not cached costs a pass over all concepts."""
 
     def __init__(
         self, distance: Distance, *, candidates: str, calibrated: bool, cache_bytes: int = CACHE_BYTES
     ) -> None:
-        """``candidates``: all or leaves; ``calibrated``: the rounding; ``cache_bytes``: for levels and distances."""
+        """``candidates``: all or leaves; ``calibrated``: the rounding; ``cache_bytes``: for levels and distances.
+
+        Raises ParameterError.
+        """
         if cache_bytes < 0:
             raise ParameterError(f"cache_bytes={cache_bytes} is not allowed: use 0 or more")
         self._distance = distance
@@ -70,6 +89,7 @@ class GenericReplacer:
         self._distances = ArrayCache(lambda r: (distance.to_all(r),), cache_bytes // 2)
 
     def replace(self, task: ReplacementTask) -> Replacement:
+        """Replaces every value of the task."""
         size = task.codes.size
         result = Replacement(task.codes.copy(), np.zeros(size), np.zeros(size, np.uint8))
         for a, same_code in groupby(groups(task), key=lambda group: group.a):
@@ -85,7 +105,7 @@ class GenericReplacer:
         to_reference = self._distances(group.r)[0] if signed else np.empty(0)
         own = float(to_reference[group.a]) if signed else 0.0
         rank = self._candidates.rank
-        rule = (signed, own, bool(rank[group.a + 1] > rank[group.a]), self._calibrated)
+        rule = GroupRule(signed, own, bool(rank[group.a + 1] > rank[group.a]), self._calibrated)
         words = (task.noise, task.rounding, task.ties)
         replace_rows(levels, to_reference, rule, group.rows, *words, result.codes, result.distances, result.flags)
 
@@ -99,10 +119,10 @@ class GenericReplacer:
 
 
 class ArrayCache(Generic[CachedArrays]):
-    """Tuples of arrays by position, the latest used kept while they fit into ``limit`` bytes."""
+    """A cache of tuples of arrays by position, at most ``limit`` bytes. It evicts the least recently used ones."""
 
     def __init__(self, make: Callable[[int], CachedArrays], limit: int) -> None:
-        """``make``: computes what is not there."""
+        """``make``: computes the arrays of a position that is not cached."""
         self._make = make
         self._limit = limit
         self._kept: OrderedDict[int, CachedArrays] = OrderedDict()
@@ -127,7 +147,7 @@ def _bytes(arrays: tuple[NDArray[Any], ...]) -> int:
 
 
 def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
-    """The values to replace by code and reference, ascending, so that each code comes once in a row."""
+    """The groups of a task, sorted by value and reference. Rows without a value or without noise are left out."""
     references = np.where(task.references == task.codes, NO_REFERENCE, task.references)
     rows = np.flatnonzero((task.codes >= 0) & (task.noise != 0.0))
     rows = rows[np.lexsort((references[rows], task.codes[rows]))]
@@ -138,10 +158,11 @@ def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
 
 
 @kernel
-def admitted(
+def find_admissible(
     levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, j: int, k: int
 ) -> tuple[int, int]:
-    """The admissible candidates on level j: their number up to k + 1, and the k-th of them or -1."""
+    """(number, position): the number of admissible candidates on level j, counted up to k + 1, and the position of the
+    one with index k, or -1."""
     found = 0
     for i in range(levels.starts[j], levels.starts[j + 1]):
         c = levels.order[i]
@@ -153,11 +174,11 @@ def admitted(
 
 
 @kernel
-def seek(levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, start: int, step: int) -> int:
-    """The first level from ``start`` on, by ``step``, that holds an admissible candidate; -1 for none."""
+def seek_level(levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, start: int, step: int) -> int:
+    """The first of the levels start, start + step, … with an admissible candidate; -1 if there is none."""
     j = start
     while 0 <= j < levels.distances.size:
-        if admitted(levels, to_reference, own, sign, j, 0)[0] > 0:
+        if find_admissible(levels, to_reference, own, sign, j, 0)[0] > 0:
             return j
         j += step
     return -1
@@ -167,19 +188,19 @@ def seek(levels: DistanceLevels, to_reference: Float64Array, own: float, sign: i
 def replace_row(
     levels: DistanceLevels,
     to_reference: Float64Array,
-    rule: tuple[bool, float, bool, bool],
+    rule: GroupRule,
     noise: float,
     rounding: np.uint64,
     tie: np.uint64,
-) -> tuple[int, float, int]:
-    """(a* or -1 for the value itself, its distance, flags) of one value."""
-    signed, own, stays, calibrated = rule
+) -> Choice:
+    """The replacement of one value; the candidate is a position."""
+    own = rule.own_distance
     target = abs(noise)
-    sign = (1 if noise > 0.0 else -1) if signed else 0
+    sign = (1 if noise > 0.0 else -1) if rule.signed else 0
     first = int64(np.searchsorted(levels.distances, target))
     dropped = 0
-    below = seek(levels, to_reference, own, sign, first - 1, -1)
-    above = seek(levels, to_reference, own, sign, first, 1)
+    below = seek_level(levels, to_reference, own, sign, first - 1, -1)
+    above = seek_level(levels, to_reference, own, sign, first, 1)
     if below < 0 and above < 0 and levels.order.size > 0:
         sign = 0
         dropped = SIGN_DROPPED
@@ -187,19 +208,20 @@ def replace_row(
         above = first if first < levels.distances.size else -1
     lo = levels.distances[below] if below >= 0 else -1.0
     hi = levels.distances[above] if above >= 0 else np.inf
-    level, flags = choose_level(target, lo, hi, stays, calibrated, rounding)
+    level, flags = choose_level(target, lo, hi, rule.keeps_value, rule.calibrated, rounding)
     if level == 0.0:
-        return int64(-1), 0.0, flags | dropped
+        return Choice(int64(-1), 0.0, flags | dropped)
     j = above if level == hi else below
-    size = admitted(levels, to_reference, own, sign, j, levels.order.size)[0]
-    return admitted(levels, to_reference, own, sign, j, index_below(tie, size))[1], level, flags | dropped
+    size = find_admissible(levels, to_reference, own, sign, j, levels.order.size)[0]
+    found = find_admissible(levels, to_reference, own, sign, j, index_below(tie, size))[1]
+    return Choice(found, level, flags | dropped)
 
 
 @kernel
 def replace_rows(
     levels: DistanceLevels,
     to_reference: Float64Array,
-    rule: tuple[bool, float, bool, bool],
+    rule: GroupRule,
     rows: Int64Array,
     noise: Float64Array,
     rounding: UInt64Array,
@@ -208,8 +230,9 @@ def replace_rows(
     distances: Float64Array,
     flags: UInt8Array,
 ) -> None:
-    """Replaces the values of one group, in place."""
+    """Replaces the values of one group, given by the rows of the task, in place."""
     for i in rows:
-        found, distances[i], flags[i] = replace_row(levels, to_reference, rule, noise[i], rounding[i], ties[i])
-        if found >= 0:
-            codes[i] = found
+        choice = replace_row(levels, to_reference, rule, noise[i], rounding[i], ties[i])
+        distances[i], flags[i] = choice.distance, choice.flags
+        if choice.candidate >= 0:
+            codes[i] = choice.candidate

@@ -1,17 +1,17 @@
-"""What a replacement is chosen from, and the contract of those who choose.
+"""The rule of a replacement, and the interface of the engines that apply it.
 
 The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is replaced by a candidate c ≠ a that is
-*admissible*: farther from r than a is where ε > 0, nearer where ε < 0.
+*admissible*: farther from r than a is if ε > 0, nearer if ε < 0.
 
 * ε = 0 keeps a. Without a reference, or with a = r, every candidate is admissible.
-* The admissible distances sd(c, a) are levels. ``ceil`` takes the least level ≥ |ε|, as the papers do.
-* ``calibrated`` (ours) takes the least level hi ≥ |ε| with probability p = (ε² − lo²) / (hi² − lo²), else the greatest
-  level lo < |ε|, so that E[sd²] = ε². Both are admissible levels. Where no admissible level lies below |ε|, lo = 0 is a
-  itself, which meets no sign condition and needs none; not so where a is no candidate: then hi is taken.
-* No level ≥ |ε|: the greatest level (counted as *truncated*), under either rounding.
-* No admissible candidate at all: the sign condition is dropped (counted as *unsigned*), and the rule starts anew.
-* No candidate but a: a stays (counted as truncated, to 0).
-* Of the candidates on the level, one uniformly at random (the papers leave it open).
+* The admissible distances sd(c, a) are *levels*. ``ceil`` takes the least level ≥ |ε|, as the papers do.
+* ``calibrated`` (not in the papers) takes the least level hi ≥ |ε| with probability p = (ε² − lo²) / (hi² − lo²), else
+  the greatest level lo < |ε|, so that E[sd²] = ε². If no admissible level is below |ε|, lo = 0 is a itself, which needs
+  to meet no sign condition. If, moreover, a is not a candidate, hi is taken.
+* If there is no level ≥ |ε|, both roundings take the greatest level; the value counts as *truncated*.
+* If no candidate is admissible, the sign condition is dropped, and the value counts as *unsigned*.
+* If a is the only candidate, a stays; the value counts as truncated, to 0.
+* Of the admissible candidates on the level one is drawn uniformly. The papers leave this open.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ NO_REFERENCE = -1
 class ReplacementTask:
     """k values to replace.
 
-    codes: (k,) int32 positions, ABSENT ones stay. references: (k,) int32 positions, ``NO_REFERENCE`` for none.
-    noise: (k,) float64 ε. rounding, ties: (k,) uint64 random words, for the choice of a level and of one of its ties.
+    codes: (k,) positions; negative ones (absent values) stay. references: (k,) positions, or ``NO_REFERENCE``.
+    noise: (k,) ε. rounding, ties: (k,) random words for the choice of the level, and of a candidate on it.
     """
 
     codes: Int32Array
@@ -56,13 +56,16 @@ class ReplacementTask:
     def of(
         cls, codes: Int32Array, references: Int32Array, noise: Float64Array, rounding: UInt64Array, ties: UInt64Array
     ) -> ReplacementTask:
-        """A task of copies: contiguous and writable arrays, for which the kernels are compiled once."""
+        """A task with copies of the arrays: contiguous and writable, so that kernels are compiled for one type only."""
         return cls(codes.copy(), references.copy(), noise.copy(), rounding.copy(), ties.copy())
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """codes: (k,) int32 a*; distances: (k,) float64 sd(a, a*); flags: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``."""
+    """The replacements of k values.
+
+    codes: (k,) new positions. distances: (k,) from the values. flags: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``.
+    """
 
     codes: Int32Array
     distances: Float64Array
@@ -81,8 +84,8 @@ class Replacement:
 
 
 class Replacer(Protocol):
-    """Chooses replacements in one taxonomy by one distance. Each value's replacement depends on nothing but its own
-    row of the task."""
+    """Replaces values in one taxonomy with one distance. The replacement of a value depends on its row of the task
+    alone."""
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replaces every value of the task."""
@@ -90,14 +93,17 @@ class Replacer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The concepts that may replace others. positions: ascending; rank: (m + 1,), candidates before each position."""
+    """The concepts that may replace values.
+
+    positions: ascending. rank: (m + 1,) the number of candidates before each position.
+    """
 
     positions: Int32Array
     rank: Int32Array
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, which: str) -> Candidates:
-        """``all`` concepts of the taxonomy or its ``leaves``. Raises ParameterError."""
+        """``which``: ``all`` concepts of the taxonomy, or its ``leaves``. Raises ParameterError."""
         eligible = _eligible(taxonomy, which)
         rank = np.concatenate((np.zeros(1, np.int32), np.cumsum(eligible, dtype=np.int32)))
         return cls(np.flatnonzero(eligible).astype(np.int32), rank)
@@ -110,7 +116,7 @@ def _eligible(taxonomy: Taxonomy, which: str) -> NDArray[np.bool_]:
 
 @kernel
 def is_admissible(sign: int, distance: float, own: float) -> bool:
-    """The sign condition: of a candidate ``distance`` from the reference, where the value is ``own``; none if 0."""
+    """Whether a candidate at a distance from the reference meets the sign condition. own: the distance of the value."""
     if sign == 0:
         return True
     return distance > own if sign > 0 else distance < own
@@ -120,10 +126,10 @@ def is_admissible(sign: int, distance: float, own: float) -> bool:
 def choose_level(
     target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
 ) -> tuple[float, int]:
-    """The level to take: (distance, flags); distance 0 keeps the value.
+    """(distance, flags) of the level to take; distance 0 keeps the value.
 
-    target: |ε| > 0; below: the greatest admissible level < target, -1 for none; above: the least ≥ target, inf for
-    none; stays: whether the value itself is a candidate.
+    target: |ε| > 0. below: the greatest admissible level < target, or -1. above: the least one ≥ target, or inf.
+    stays: whether the value itself is a candidate. word: the random word of the rounding.
     """
     if above == np.inf:
         return max(below, 0.0), TRUNCATED

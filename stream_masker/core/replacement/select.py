@@ -1,4 +1,7 @@
-"""Choosing replacements (2017: algorithms 1 to 3); the rule itself is written out in ``candidates``."""
+"""The selection of the fastest engine for replacements (2017: algorithms 1 to 3).
+
+The engine depends on the distance and its taxonomy. ``rule`` specifies what all engines do.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: st
 
 
 def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) -> tuple[Replacer, ...]:
-    """A ``Replacer`` for each distance; equal distances in equal taxonomies share one, and what it remembers."""
+    """A ``Replacer`` for each distance. Equal distances in equal taxonomies share one with its cache."""
     made: dict[tuple[type[Distance], Taxonomy], Replacer] = {}
     for distance in distances:
         key = type(distance), distance.taxonomy
@@ -36,8 +39,8 @@ def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) 
 
 
 def _kind(distance: Distance) -> type[BitsetTreeReplacer | TreeReplacer | DagReplacer | GenericReplacer]:
-    """Trees and Wu-Palmer have their own; an unknown distance, and the logarithmic one in a DAG, have not, nor has
-    a DAG of millions of concepts or hundreds of levels."""
+    """``GenericReplacer`` is left for unknown distances, for the logarithmic distance in graphs, and for graphs of
+    millions of concepts or hundreds of levels."""
     if type(distance) not in DISTANCES.values():
         return GenericReplacer
     if distance.taxonomy.is_tree:

@@ -26,13 +26,11 @@ from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
 from stream_masker.core.replacement.levels import first_links, is_beyond, level_of, slope, takes_upper
+from stream_masker.core.replacement.ranks import SPAN, RankRange, skip_ranges
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
 
 TREE_CONCEPT = np.dtype([("parent", np.int32), ("depth", np.int32), ("first_span", np.int32), ("padding", np.int32)])
 """A concept: its parent, -1 for the root; its depth, 1 for the root; the index of its first span."""
-
-SPAN = np.dtype([("first", np.int32), ("size", np.int32)])
-"""The candidates at one depth below a concept: the rank of the first, and their number."""
 
 TREE_STEP = np.dtype(
     [
@@ -49,13 +47,6 @@ it; the links of its next region that is not nearer than the target, and of the 
 
 ABOVE, BELOW = range(2)
 """Sides of a step: columns of ``AncestorWalk.levels``."""
-
-
-class RankRange(NamedTuple):
-    """Consecutive ranks of candidates."""
-
-    first: int
-    size: int
 
 
 class TreeArrays(NamedTuple):
@@ -109,10 +100,8 @@ class TreeReplacer:
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replaces every value of the task."""
-        steps, levels = np.empty(self._height, TREE_STEP), np.empty((self._height, 2))
-        walk = AncestorWalk(steps, levels)
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_in_tree(self._tree, walk, self._calibrated, *rows))
+        return Replacement(*replace_all_in_tree(self._tree, self._height, self._calibrated, *rows))
 
 
 def _tree_arrays(distance: Distance, eligible: Candidates) -> TreeArrays:
@@ -233,17 +222,6 @@ def advance(kind: int, walk: AncestorWalk, count: int, side: int, level: float) 
             else:
                 step.below -= 1
                 walk.levels[i, side] = level_of(kind, step.depth, step.below) if step.below >= step.least else -1.0
-
-
-@inlined
-def skip_ranges(first: int, one: RankRange, other: RankRange, index: int) -> int:
-    """The rank with an index among the ranks from ``first`` on that are in neither of two disjoint ranges."""
-    if one.first > other.first:
-        one, other = other, one
-    rank = first + index
-    if rank >= one.first:
-        rank += one.size
-    return rank + other.size if rank >= other.first else rank
 
 
 @inlined
@@ -392,7 +370,7 @@ def replace_in_tree(
 @kernel
 def replace_all_in_tree(
     tree: TreeArrays,
-    walk: AncestorWalk,
+    height: int,
     calibrated: bool,
     codes: Int32Array,
     references: Int32Array,
@@ -404,6 +382,7 @@ def replace_all_in_tree(
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
+    walk = AncestorWalk(np.empty(height, TREE_STEP), np.empty((height, 2), np.float64))
     for n in range(codes.size):
         a = int64(codes[n])
         if a >= 0 and noise[n] != 0.0:

@@ -39,8 +39,8 @@ from stream_masker.core.replacement.level_bitsets import (
     level_bitsets,
 )
 from stream_masker.core.replacement.levels import is_beyond, takes_upper
+from stream_masker.core.replacement.ranks import SPAN, RankRange, skip_ranges
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
-from stream_masker.core.replacement.tree import SPAN, RankRange, skip_ranges
 
 DEPTH, IS_CANDIDATE, PATH = 2, 3, 4
 """Columns of ``LevelTable.rows``; column ``PATH`` + d - 1 is the ancestor at depth d."""

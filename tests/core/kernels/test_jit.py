@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 KERNELS = '''
+import numpy as np
+
 from stream_masker.core.kernels.jit import kernel
 
-from tiny.constants import OFFSETS, STEP, Limits
+from tiny.constants import OFFSETS, ROW, STEP, Limits
 from tiny.machine.intrinsics import answer
 from tiny.parts import scaled
 
@@ -23,7 +25,9 @@ LIMITS = Limits(1, 2)
 @kernel
 def total(values, bounds):
     """The sum of scaled values."""
-    result = bounds.first
+    row = np.zeros(1, ROW)
+    row[0].depth = 7
+    result = bounds.first + row[0].links
     for value in values:
         result += scaled(value) + STEP
     return result + OFFSETS[0] + LIMITS.low + answer()
@@ -49,6 +53,7 @@ import numpy as np
 
 STEP = 0
 OFFSETS = np.array([0, 1])
+ROW = np.dtype([("links", np.int64), ("depth", np.int64)])
 
 
 class Limits(NamedTuple):
@@ -136,6 +141,7 @@ def test_unchanged_sources_are_loaded_from_disk(package, call):
         ("parts", "factor() * value", "factor() - value", 118),
         ("constants", "STEP = 0", "STEP = 1", 133),
         ("constants", "[0, 1]", "[5, 1]", 136),
+        ("constants", 'np.int64), ("depth"', 'np.int32), ("depth"', 131),
         ("constants", "low: int\n    high: int", "high: int\n    low: int", 132),
         ("constants", "first: int\n    last: int", "last: int\n    first: int", 134),
         ("machine/answers", "100", "200", 231),

@@ -66,7 +66,7 @@ class CandidateCache(NamedTuple):
     queries: array of ``QUERY``; a hash table with open addressing and linear probing. Its size is a power of two.
     statuses: the status of each level of each query.
     listed: a number n and n *places*, ascending: indices of the admissible members among the level's members; or -n and
-        n concepts in any order, which ``enumeration.sort_listed`` converts to places when one is drawn.
+        n concepts in any order, which ``near_set.sort_listed`` converts to places when one is drawn.
     max_groups: (1,) the groups of a value at most.
     used: (7,) how much of each array is filled.
     """

@@ -32,9 +32,9 @@ from stream_masker.core.replacement.dag.cache import (
     note_request,
     query_key,
 )
-from stream_masker.core.replacement.dag.enumeration import near_lists, near_set_size
 from stream_masker.core.replacement.dag.eviction import evict
 from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, build_graph, build_member_lists
+from stream_masker.core.replacement.dag.near_set import near_lists, near_set_size
 from stream_masker.core.replacement.dag.prefetch import PREFETCH_DISTANCE, prefetch_draws, prefetch_queries, sign_of
 from stream_masker.core.replacement.dag.pruning import compute_bounds
 from stream_masker.core.replacement.dag.query import Query, ReplacementArrays, TaskArrays

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int32Matrix, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS
-from stream_masker.core.kernels.intrinsics import on_lines
+from stream_masker.core.kernels.intrinsics import on_lines, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.rule import Candidates
@@ -203,6 +203,12 @@ def next_ancestor(graph: GraphArrays, at: int) -> tuple[int, int, int]:
         at = -entry
         entry = int64(graph.lines[at])
     return entry >> PATH_BITS, entry & PATH_MASK, at + 1
+
+
+@inlined
+def prefetch_concept(graph: GraphArrays, c: int) -> None:
+    """Prefetches the ancestor line of a concept."""
+    prefetch(graph.lines, ANCESTOR_LINE * int64(c))
 
 
 @kernel

@@ -22,8 +22,7 @@ from stream_masker.core.replacement.dag.cache import (
     locate,
     query_key,
 )
-from stream_masker.core.replacement.dag.enumeration import prefetch_concept
-from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists
+from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, prefetch_concept
 from stream_masker.core.replacement.dag.query import TaskArrays
 from stream_masker.core.replacement.dag.sampling import MIN_TRIES, max_tries, random_index
 from stream_masker.core.replacement.levels import takes_upper

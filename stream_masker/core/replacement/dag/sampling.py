@@ -28,14 +28,12 @@ from stream_masker.core.replacement.dag.cache import (
 )
 from stream_masker.core.replacement.dag.enumeration import (
     enumerate_level,
-    enumerate_near_set,
     is_admissible_member,
-    prefetch_concept,
     sift_members,
-    sort_listed,
     sweep_level,
 )
-from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER
+from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, prefetch_concept
+from stream_masker.core.replacement.dag.near_set import enumerate_near_set, sort_listed
 from stream_masker.core.replacement.dag.pruning import compute_bounds, is_level_prunable, is_list_prunable
 from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.dag.scratch import BOUNDED, STAGE, mark_query

@@ -16,7 +16,7 @@ from stream_masker.core.random.keys import checked_secret
 from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS, pseudonyms_of
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 
-DIGEST_BYTES: Final = 16
+PSEUDONYM_BYTES: Final = 16
 PERSON: Final = b"masker-pseudonym"
 
 
@@ -30,8 +30,8 @@ class Pseudonyms:
 
     def __init__(self, secret: bytes) -> None:
         key = checked_secret(secret)
-        self._start = hashlib.blake2b(digest_size=DIGEST_BYTES, key=key, person=PERSON).copy
-        self._state = keyed_state(key, PERSON, DIGEST_BYTES)
+        self._start = hashlib.blake2b(digest_size=PSEUDONYM_BYTES, key=key, person=PERSON).copy
+        self._state = keyed_state(key, PERSON, PSEUDONYM_BYTES)
         self._empty = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
 
     def of_bytes(self, value: bytes) -> str:

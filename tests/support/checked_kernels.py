@@ -1,4 +1,4 @@
-"""The compiled reader's kernels run as plain Python, with every index into every array checked.
+"""The scanner's kernels run as plain Python, with every index into every array checked.
 
 To be imported before anything of stream_masker, in a process of its own: numba's compiler is switched off in it.
 """

@@ -25,7 +25,7 @@ LIST_SEEN, CURRENT_ELEMENT = range(2)
 FRAME_FIELDS: Final = 8
 MAX_KEYS: Final = 1 << 14
 PLACEHOLDERS_EACH: Final = 16
-MAX_GROWTH: Final = 3
+MAX_OUT_GROWTH: Final = 3
 """The bytes written for each byte read are at most so many if null takes the place of dropped elements; else one."""
 
 SLACK: Final = 64
@@ -115,7 +115,7 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
 
 def growth_of(program: Program) -> int:
     """The maximum number of bytes that are written for each byte read."""
-    return MAX_GROWTH if program.states[:, NULLS_DROPPED].any() else 1
+    return MAX_OUT_GROWTH if program.states[:, NULLS_DROPPED].any() else 1
 
 
 def buffers_have_room(buffers: ScanBuffers, size: int) -> bool:

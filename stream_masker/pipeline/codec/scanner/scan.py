@@ -2,7 +2,7 @@
 
 A record that is not plainly well-formed, or that has anything that these kernels do not cover, is left undecided.
 Codes, labels and pseudonyms are placeholders in the written record, so it has at most as many bytes as the input
-(``MAX_GROWTH`` times as many if null takes the place of dropped elements). One check of the room for each record is
+(``MAX_OUT_GROWTH`` times as many if null takes the place of dropped elements). One check of the room for each record is
 therefore enough.
 """
 

@@ -18,7 +18,7 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 PlaceholderOf: TypeAlias = Callable[[JsonValue], int]
 """A function from a label or a copy to the kind and style of its placeholder."""
 
-Companions: TypeAlias = list[tuple[Sequence[Slot], PlaceholderOf]]
+CompanionSlots: TypeAlias = list[tuple[Sequence[Slot], PlaceholderOf]]
 """The labels and copies of one code."""
 
 
@@ -50,7 +50,7 @@ class AttributeExtractor(ABC):
     def column(self) -> ExtractedColumn:
         """The values of all records."""
 
-    def _value(self, found: Sequence[Slot], companions: Companions, number: int) -> int:
+    def _value(self, found: Sequence[Slot], companions: CompanionSlots, number: int) -> int:
         """The value of a code's first slot, as value ``number``. Further slots are copies."""
         if not found or (found[0][0][found[0][1]] is None and self.attribute.plan.missing == "keep"):
             self._require_optional()
@@ -87,7 +87,7 @@ class ScalarExtractor(AttributeExtractor):
         self._companions = [(matching_slots(path), placeholder) for path, placeholder in _companion_paths(attribute)]
 
     def extract(self, document: dict[str, Any]) -> None:
-        companions: Companions = [(find(document), placeholder) for find, placeholder in self._companions]
+        companions: CompanionSlots = [(find(document), placeholder) for find, placeholder in self._companions]
         self.values.append(self._value(self._find(document), companions, len(self.values)))
 
     def truncate(self, records: int) -> None:
@@ -128,9 +128,9 @@ class ArrayExtractor(AttributeExtractor):
 
     def _companions_by_element(
         self, document: dict[str, Any], further: Sequence[list[JsonValue]]
-    ) -> dict[int, Companions]:
+    ) -> dict[int, CompanionSlots]:
         """The labels and copies of each element; further lists that the attribute's own path selects hold copies."""
-        found: dict[int, Companions] = {}
+        found: dict[int, CompanionSlots] = {}
         for path, placeholder, elements in self._companion_lists(document, further):
             for k in range(len(elements)):
                 found.setdefault(k, []).append((path.inside(elements, k), placeholder))

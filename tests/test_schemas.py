@@ -14,7 +14,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import SemanticNoise
@@ -137,7 +137,7 @@ def statistics(version: int, numeric: bool = False):
     return made.with_model({"values": "eJwDAAAAAAE="}) if numeric else made
 
 
-TALLIES = (Tally(20, 3.5, 4.25, 1, 2), Tally(40, 3.5, 4.25, 0, 0))
+TALLIES = (Distortion(20, 3.5, 4.25, 1, 2), Distortion(40, 3.5, 4.25, 0, 0))
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def messages() -> dict[str, list[bytes]]:
         statistics_version=1,
         original=counts(1),
         masked=counts(2),
-        tallies=TALLIES,
+        distortions=TALLIES,
         rejected={"missing": 1},
     )
     return {

@@ -50,8 +50,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """The effect of masking on one attribute of a batch, as sums, so that tallies of batches can be added.
+class Distortion:
+    """The effect of masking on one attribute of a batch, as sums, so that distortions of batches can be added.
 
     values: the number of masked values. squared_distance: Σ sd(a, a*)². squared_noise: Σ ε². truncated: the number of
     replacements without an admissible concept at distance |ε| or more. unsigned: the number of replacements without the
@@ -64,8 +64,8 @@ class Tally:
     truncated: int = 0
     unsigned: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: Distortion) -> Distortion:
+        return Distortion(
             self.values + other.values,
             self.squared_distance + other.squared_distance,
             self.squared_noise + other.squared_noise,
@@ -76,8 +76,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    """A masked batch: ``columns`` and ``numeric`` have the shapes of the input, and each column has a ``Tally``."""
+    """A masked batch: ``columns`` and ``numeric`` have the input's shapes; each column has a ``Distortion``."""
 
     columns: tuple[Column, ...]
-    tallies: tuple[Tally, ...]
+    distortions: tuple[Distortion, ...]
     numeric: NDArray[np.float64] | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import check_same_attributes, mean_distance
 from stream_masker.core.numeric import NumericStatistics
@@ -94,25 +94,25 @@ class Utility:
 def utility(
     original: Statistics,
     masked: Statistics,
-    tallies: Sequence[Tally],
+    distortions: Sequence[Distortion],
     alpha: float | Mapping[str, float],
     distances: Sequence[Distance],
 ) -> Utility:
     """The utility metrics of a window, from its original and masked statistics.
 
-    ``tallies``, ``distances``: one per attribute, in their order. ``alpha``: the noise level, of all attributes or of
-    each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a
-    tally, a distance or a noise level.
+    ``distortions``, ``distances``: one per attribute, in their order. ``alpha``: the noise level, of all attributes or
+    of each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a
+    distortion, a distance or a noise level.
     """
     check_same_attributes(masked, original, distances)
     names = original.attributes
-    if len(tallies) != len(names):
-        raise ParameterError(f"there are {len(names)} attributes and {len(tallies)} tallies")
+    if len(distortions) != len(names):
+        raise ParameterError(f"there are {len(names)} attributes and {len(distortions)} distortions")
     growth = {a: 1.0 + level for a, level in _levels(alpha, names).items()}
     return Utility(
         attributes={
-            a: _attribute_utility(a, original, masked, tally, growth[a], d)
-            for a, tally, d in zip(names, tallies, distances, strict=True)
+            a: _attribute_utility(a, original, masked, distortion, growth[a], d)
+            for a, distortion, d in zip(names, distortions, distances, strict=True)
         },
         pairs={
             (names[i], names[j]): _pair_utility(i, j, original, masked, math.sqrt(growth[names[i]] * growth[names[j]]))
@@ -166,14 +166,14 @@ def _levels(alpha: float | Mapping[str, float], names: Sequence[str]) -> dict[st
 
 
 def _attribute_utility(
-    attribute: str, original: Statistics, masked: Statistics, tally: Tally, growth: float, d: Distance
+    attribute: str, original: Statistics, masked: Statistics, distortion: Distortion, growth: float, d: Distance
 ) -> AttributeUtility:
     return AttributeUtility(
         mean_distance=mean_distance(attribute, masked, original, d),
         variance=masked.variance[attribute],
         variance_error=abs(masked.variance[attribute] - growth * original.variance[attribute]),
-        rmse_actual=_root_mean(tally.squared_distance, tally.values),
-        rmse_target=_root_mean(tally.squared_noise, tally.values),
+        rmse_actual=_root_mean(distortion.squared_distance, distortion.values),
+        rmse_target=_root_mean(distortion.squared_noise, distortion.values),
     )
 
 

@@ -118,17 +118,20 @@ def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: by
     masked = mask_whole(mechanism, batch, secret)
     before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, masked.columns), distances)
     means = zip(before.means, after.means, distances, strict=True)
-    tallies = dict(zip(names, masked.tallies, strict=True))
+    distortions = dict(zip(names, masked.distortions, strict=True))
     pairs = list(combinations(names, 2))
     return SwappingRow(
         method=method,
         k=k,
         mean_distance=dict(zip(names, (_distance(a, b, d) for a, b, d in means), strict=True)),
         variance_error=_errors(names, before.variances, after.variances),
-        rmse={a: math.sqrt(tally.squared_distance / max(1, tally.values)) for a, tally in tallies.items()},
+        rmse={
+            a: math.sqrt(distortion.squared_distance / max(1, distortion.values))
+            for a, distortion in distortions.items()
+        },
         correlation=dict(zip(pairs, after.correlations, strict=True)),
         correlation_error=_errors(pairs, before.correlations, after.correlations),
-        kept={a: tally.truncated / max(1, tally.values) for a, tally in tallies.items()},
+        kept={a: distortion.truncated / max(1, distortion.values) for a, distortion in distortions.items()},
         risk=record_linkage(batch, masked.columns, distances).risk,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Tally
+from stream_masker.core.batch import Batch, Distortion
 from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.options import REFERENCES
@@ -120,8 +120,8 @@ def _utility(
         version=1,
         numeric=mechanism.numeric_attributes,
     )
-    tallies = [sum(column, Tally()) for column in zip(*(done.tallies for done in masked), strict=True)]
-    return utility(original, statistics, tallies, alpha, mechanism.distances)
+    distortions = [sum(column, Distortion()) for column in zip(*(done.distortions for done in masked), strict=True)]
+    return utility(original, statistics, distortions, alpha, mechanism.distances)
 
 
 def _counts(batches: Sequence[Batch], distances: Sequence[Distance]) -> Counts:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
@@ -135,8 +135,8 @@ class RecordMasker:
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
         """Masks records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
 
-        Partitions that are masked together share their tallies and numbers of values without a concept, which are in
-        the first of their blocks. Raises ParameterError for a mechanism that masks groups, and the errors of ``mask``.
+        Partitions that are masked together share their distortions and numbers of values without a concept, which are
+        in the first of their blocks. Raises ParameterError for a mechanism that masks groups, and the errors of ``mask``.
         """
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
@@ -271,7 +271,7 @@ class RecordMasker:
     def _mask_batch(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
         batch = decoded.batch
         if not batch.size:
-            return MaskedBatch(batch.columns, (Tally(),) * len(batch.columns), batch.numeric)
+            return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns), batch.numeric)
         masked = self._mechanism.mask_batch(batch, self._keys(runs, decoded))
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
@@ -308,7 +308,7 @@ class RecordMasker:
             statistics_version=run.statistics_version,
             original=count_batch(counted.batch, self._sizes, counted.unknown, counted.lost),
             masked=count_batch(masked, self._sizes),
-            tallies=counted.masked.tallies,
+            distortions=counted.masked.distortions,
             rejected=_by_reason(counted.rejected.values()),
         )
 
@@ -353,13 +353,13 @@ def _split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
 
 def _merge_blocks(blocks: Sequence[Block]) -> Block:
     """One block for consecutive records that have a block each."""
-    columns = zip(*(block.tallies for block in blocks), strict=True)
+    columns = zip(*(block.distortions for block in blocks), strict=True)
     return replace(
         blocks[0],
         last_offset=blocks[-1].last_offset,
         timestamp=max(block.timestamp for block in blocks),
         original=merge(block.original for block in blocks),
         masked=merge(block.masked for block in blocks),
-        tallies=tuple(sum(column, Tally()) for column in columns),
+        distortions=tuple(sum(column, Distortion()) for column in columns),
         rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
     )

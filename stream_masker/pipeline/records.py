@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts
 
 Header: TypeAlias = tuple[str, bytes | None]
@@ -122,7 +122,7 @@ RecordOutcome: TypeAlias = Masked | Rejected
 class Block:
     """The counts of consecutive records of one partition. They do not tell which value replaced which.
 
-    original, masked: the counts before and after masking; tallies: one for each attribute; rejected: the number of
+    original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch.
     """
 
@@ -134,7 +134,7 @@ class Block:
     statistics_version: int
     original: Counts
     masked: Counts
-    tallies: tuple[Tally, ...]
+    distortions: tuple[Distortion, ...]
     rejected: Mapping[str, int]
 
 

@@ -276,13 +276,13 @@ def test_masking_does_not_modify_the_batch(calibrated, records, keys):
 def test_tallies_equal_the_distortion(calibrated, records, keys):
     batch = calibrated.encode(records)
     masked = calibrated.mask_batch(batch, FieldKeys(SEED, keys))
-    for column, after, tally, d in zip(
-        batch.columns, masked.columns, masked.tallies, calibrated.distances, strict=True
+    for column, after, distortion, d in zip(
+        batch.columns, masked.columns, masked.distortions, calibrated.distances, strict=True
     ):
         there = column.codes >= 0
-        assert tally.values == there.sum()
+        assert distortion.values == there.sum()
         distances = d.pairs(column.codes[there], after.codes[there])
-        assert tally.squared_distance == pytest.approx((distances**2).sum())
+        assert distortion.squared_distance == pytest.approx((distances**2).sum())
 
 
 def test_an_empty_batch_has_an_empty_mask(calibrated):
@@ -290,7 +290,7 @@ def test_an_empty_batch_has_an_empty_mask(calibrated):
     empty = Batch(0, (Column(np.empty(0, np.int32)), Column(np.empty(0, np.int32), np.zeros(1, np.int64))))
     masked = calibrated.mask_batch(empty, PositionKeys(SEED, "t", 0, np.empty(0, np.int64)))
     assert [column.codes.size for column in masked.columns] == [0, 0]
-    assert [tally.values for tally in masked.tallies] == [0, 0]
+    assert [distortion.values for distortion in masked.distortions] == [0, 0]
 
 
 @pytest.mark.parametrize("bad", [{"principal": "a secret"}, {"secondary": ["c0", "a secret"]}])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import (
@@ -25,7 +25,7 @@ D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
 
 A, B = ["a1", "a1", "a2", "b1", "a1"], ["b1", "b1", "b2", "a1", "b2"]
 MASKED_A, MASKED_B = ["a2", "b1", "a", "b1", "b2"], ["b2", "b1", "b", "a2", "b1"]
-TALLIES = (Tally(values=5, squared_distance=0.8, squared_noise=0.45), Tally(values=4, squared_distance=1.0))
+TALLIES = (Distortion(values=5, squared_distance=0.8, squared_noise=0.45), Distortion(values=4, squared_distance=1.0))
 
 
 def statistics(*columns, names=("p", "q")):
@@ -95,7 +95,7 @@ def test_different_noise_levels_use_their_geometric_mean():
 
 
 def test_unmasked_data_without_noise_is_perfect():
-    perfect = utility(ORIGINAL, ORIGINAL, (Tally(), Tally()), 0.0, [D, D])
+    perfect = utility(ORIGINAL, ORIGINAL, (Distortion(), Distortion()), 0.0, [D, D])
     assert all(measures.mean_distance == measures.variance_error == 0.0 for measures in perfect.attributes.values())
     assert all(measures.rmse_actual == measures.rmse_target == 0.0 for measures in perfect.attributes.values())
     assert perfect.pairs["p", "q"].covariance_error == perfect.pairs["p", "q"].correlation_error == 0.0
@@ -108,7 +108,7 @@ def test_utility_is_json_serialisable():
 
 
 def test_invalid_arguments_are_refused():
-    with pytest.raises(ParameterError, match="2 attributes and 1 tallies"):
+    with pytest.raises(ParameterError, match="2 attributes and 1 distortions"):
         utility(ORIGINAL, MASKED, TALLIES[:1], 0.3, [D, D])
     with pytest.raises(ParameterError, match="no level for q"):
         utility(ORIGINAL, MASKED, TALLIES, {"p": 0.3}, [D, D])

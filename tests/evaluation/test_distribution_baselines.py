@@ -45,7 +45,7 @@ def measured(name, **parameters):
     made.restore(made.snapshot_of(before))
     masked = made.mask_batch(batch, PositionKeys(b"s", "t", 0, np.arange(SIZE)))
     after = compute_statistics(count_batch(Batch(SIZE, masked.columns), sizes), ("a", "b"), made.distances, version=1)
-    return utility(before, after, masked.tallies, {"a": 1.0, "b": 1.0}, made.distances), before
+    return utility(before, after, masked.distortions, {"a": 1.0, "b": 1.0}, made.distances), before
 
 
 def measures(name, **parameters):

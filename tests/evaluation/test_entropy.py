@@ -125,7 +125,7 @@ def test_arrays_and_absent_values_are_refused():
     mechanism, batch, masked = masked_bank()
     absent = Batch(batch.size, (Column(np.full(batch.size, -1, np.int32)), *batch.columns[1:]))
     array = MaskedBatch(
-        (Column(batch.columns[0].codes, np.arange(batch.size + 1)), *masked.columns[1:]), masked.tallies
+        (Column(batch.columns[0].codes, np.arange(batch.size + 1)), *masked.columns[1:]), masked.distortions
     )
     with pytest.raises(ParameterError, match=r"^entropies need every value to be present and in the window$"):
         value_indices(mechanism, absent.columns)

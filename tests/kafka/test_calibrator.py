@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_records import Topics, mock_broker, read_all
 from support.processes import Processes, terminate
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
@@ -157,9 +157,9 @@ class Worker:
         first = self.next
         self.next += RECORDS
         counts, masked = self.counts(), self.counts()
-        tallies = (Tally(RECORDS, 5.0, 4.0), Tally(RECORDS, 6.0, 5.0))
+        distortions = (Distortion(RECORDS, 5.0, 4.0), Distortion(RECORDS, 6.0, 5.0))
         now = int(time.time() * 1000)
-        return Block("discharges", 0, first, first + RECORDS - 1, now, 1, counts, masked, tallies, {})
+        return Block("discharges", 0, first, first + RECORDS - 1, now, 1, counts, masked, distortions, {})
 
     def counts(self) -> Counts:
         skewed = self.random.dirichlet(np.ones(CONCEPTS))

@@ -14,7 +14,7 @@ from kafka_records import Record, write
 from prometheus_client import CollectorRegistry
 from workers import Setting, setting
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.records import Block
@@ -50,9 +50,9 @@ def write_blocks(here: Setting) -> None:
 
 
 def block(number: int) -> Block:
-    first, tallies = number * RECORDS, (Tally(RECORDS, 5.0, 4.0), Tally(RECORDS, 6.0, 5.0))
+    first, distortions = number * RECORDS, (Distortion(RECORDS, 5.0, 4.0), Distortion(RECORDS, 6.0, 5.0))
     both = counts(2 * number), counts(2 * number + 1)
-    return Block("discharges", 0, first, first + RECORDS - 1, time.time_ns() // 1_000_000, 1, *both, tallies, {})
+    return Block("discharges", 0, first, first + RECORDS - 1, time.time_ns() // 1_000_000, 1, *both, distortions, {})
 
 
 def counts(seed: int, concepts: int = 91) -> Counts:

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import StatisticsError
@@ -101,7 +101,7 @@ class FixedMechanism:
         assert len(keys) == batch.size
         columns = tuple(_masked(column, table) for column, table in zip(batch.columns, self._tables, strict=True))
         numbers = None if batch.numeric is None else batch.numeric + 1
-        return MaskedBatch(columns, tuple(Tally(values=int((c.codes >= 0).sum())) for c in columns), numbers)
+        return MaskedBatch(columns, tuple(Distortion(values=int((c.codes >= 0).sum())) for c in columns), numbers)
 
 
 def _table(pairs: Mapping[str, str], taxonomy: Any) -> np.ndarray:

@@ -68,7 +68,7 @@ def test_every_discharge_is_masked_or_rejected(hospital):
         else:
             check(hospital, row, orjson.loads(outcome.value))
     assert sum(block.masked.records + sum(block.rejected.values()) for block in result.blocks) == MASKED
-    assert sum(block.tallies[0].values for block in result.blocks) == sum(
+    assert sum(block.distortions[0].values for block in result.blocks) == sum(
         isinstance(o, Masked) for o in result.outcomes
     )
 

@@ -163,7 +163,7 @@ def test_blocks_count_what_went_in_and_what_came_out(bench):
     assert block.original.given == (3, 4)
     assert counted(on_bench, block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
     assert counted(on_bench, block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
-    assert [tally.values for tally in block.tallies] == [2, 3]
+    assert [distortion.values for distortion in block.distortions] == [2, 3]
 
 
 def counted(on_bench, counts):
@@ -189,7 +189,7 @@ def test_a_block_of_nothing_masked_is_a_block(bench):
     (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
     assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
     assert counted(on_bench, block.original) == [{}, {}]
-    assert [tally.values for tally in block.tallies] == [0, 0]
+    assert [distortion.values for distortion in block.distortions] == [0, 0]
     assert on_bench.mechanism.seen == []
 
 
@@ -270,7 +270,7 @@ def test_a_defect_costs_only_the_record_that_it_strikes(bench, caplog, defect):
     assert result.outcomes[1] == Rejected(1, "internal_error")
     (block,) = result.blocks
     assert (block.first_offset, block.last_offset, block.rejected) == (0, 2, {"internal_error": 1})
-    assert (block.original.records, block.tallies[0].values) == (2, 2)
+    assert (block.original.records, block.distortions[0].values) == (2, 2)
     assert "topic discharges, partition 3, offset 1" in caplog.text
     assert "SECRET" not in caplog.text
     assert "E03" not in caplog.text

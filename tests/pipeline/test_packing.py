@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.random.keys import PositionKeys
@@ -73,7 +73,7 @@ def test_each_partition_has_blocks_of_its_own_and_their_sums_are_the_same(masker
     expected, found = apart(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
     for partition, result in found.items():
         [block], [alone] = result.blocks, expected[partition].blocks
-        unsummed = {"tallies": (), "original": None, "masked": None}
+        unsummed = {"distortions": (), "original": None, "masked": None}
         assert replace(block, **unsummed) == replace(alone, **unsummed)
         for side in ("original", "masked"):
             one, other = getattr(block, side), getattr(alone, side)
@@ -84,7 +84,7 @@ def test_each_partition_has_blocks_of_its_own_and_their_sums_are_the_same(masker
     assert merge(b.original for b in blocks).given == merge(b.original for b in others).given
     assert merge(b.original for b in blocks).unknown == merge(b.original for b in others).unknown
     for j in range(2):
-        one, other = (sum((b.tallies[j] for b in some), Tally()) for some in (blocks, others))
+        one, other = (sum((b.distortions[j] for b in some), Distortion()) for some in (blocks, others))
         assert (one.values, one.truncated, one.unsigned) == (other.values, other.truncated, other.unsigned)
         assert one.squared_distance == pytest.approx(other.squared_distance)
         assert one.squared_noise == pytest.approx(other.squared_noise)

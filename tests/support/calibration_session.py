@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from prometheus_client import CollectorRegistry
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
@@ -76,8 +76,8 @@ def counts(codes: list[int]) -> Counts:
 
 def block(first: int, codes: list[int] | None = None) -> Block:
     given = counts(codes if codes is not None else [(first + k) % 7 for k in range(10)])
-    tallies = (Tally(10, 2.5, 0.9), Tally(10, 1.0, 0.4))
-    return Block("discharges", 0, first, first + 9, 0, 1, given, given, tallies, {})
+    distortions = (Distortion(10, 2.5, 0.9), Distortion(10, 1.0, 0.4))
+    return Block("discharges", 0, first, first + 9, 0, 1, given, given, distortions, {})
 
 
 def published(bench: SessionBench) -> StatisticsMessage:

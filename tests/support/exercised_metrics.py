@@ -14,7 +14,7 @@ import yaml
 from confluent_kafka import KafkaError, TopicPartition
 from prometheus_client import CollectorRegistry
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.reasons import Reason
@@ -83,7 +83,7 @@ def worker_metrics() -> RecordingMetrics:
         rejected=Counter({Reason.UNKNOWN_CODE.value: 1}),
         blocks=2,
         blocks_left_out=1,
-        tallies=dict.fromkeys(NOMINAL, Tally(8, 1.0, 1.0, truncated=2, unsigned=1)),
+        distortions=dict.fromkeys(NOMINAL, Distortion(8, 1.0, 1.0, truncated=2, unsigned=1)),
     )
     for outcome in (TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED):
         report.batch(outcome, counts, 0.3)
@@ -160,9 +160,9 @@ def publish_versions(components: CalibratorComponents, metrics: Metrics) -> None
 
 def block(offset: int) -> Block:
     first = offset * RECORDS
-    tallies = (Tally(RECORDS, 2.5, 0.9), Tally(RECORDS, 1.0, 0.4))
+    distortions = (Distortion(RECORDS, 2.5, 0.9), Distortion(RECORDS, 1.0, 0.4))
     both = counts(2 * offset), counts(2 * offset + 1)
-    return Block("discharges", 0, first, first + RECORDS - 1, 0, 1, *both, tallies, {})
+    return Block("discharges", 0, first, first + RECORDS - 1, 0, 1, *both, distortions, {})
 
 
 def counts(seed: int) -> Counts:

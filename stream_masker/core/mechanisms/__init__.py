@@ -4,7 +4,7 @@
 * ``method_card``: what each mechanism declares about itself, for the method guide.
 * ``options``: validation of parameters that several mechanisms share.
 * ``encoding``, ``numeric_encoding``: records to columns of positions and numbers, and back.
-* ``distortion``: the tally of mechanisms without noise.
+* ``distortion``: the distortion of mechanisms without noise.
 
 The mechanisms:
 

@@ -1,16 +1,16 @@
-"""The tally of mechanisms that add no noise."""
+"""The distortion of mechanisms that add no noise."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
 
 
-def distortion_tally(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Tally:
-    """Return the tally of one attribute's values; its ``squared_noise`` is 0.
+def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:
+    """Return the distortion of one attribute's values; its ``squared_noise`` is 0.
 
     * ``before``, ``after``: (k,) int32 positions.
     * ``truncated``: the number of values that the mechanism could not mask.
@@ -18,4 +18,4 @@ def distortion_tally(before: Int32Array, after: Int32Array, d: Distance, *, trun
     changed = before != after
     distances = d.pairs(before[changed], after[changed])
     present = int(np.count_nonzero(before >= 0))
-    return Tally(values=present, squared_distance=float((distances**2).sum()), truncated=truncated)
+    return Distortion(values=present, squared_distance=float((distances**2).sum()), truncated=truncated)

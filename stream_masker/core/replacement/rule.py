@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.ontology import Taxonomy
@@ -71,10 +71,10 @@ class Replacement:
     distances: Float64Array
     flags: NDArray[np.uint8]
 
-    def tally(self, task: ReplacementTask) -> Tally:
+    def distortion(self, task: ReplacementTask) -> Distortion:
         """The sums over the values that are there."""
         there = task.codes >= 0
-        return Tally(
+        return Distortion(
             values=int(there.sum()),
             squared_distance=float((self.distances**2).sum()),
             squared_noise=float((task.noise[there] ** 2).sum()),

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.pipeline.records import Rejected
 
@@ -54,7 +54,7 @@ def slice_batch(batch: Batch, start: int, end: int) -> Batch:
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
     """(start, end, slice) of the ``size`` records, for each block; usually there is one block.
 
-    Tallies and numbers of unknown values are known for all records together only. They are counted in the first
+    Distortions and numbers of unknown values are known for all records together only. They are counted in the first
     block, which leaves the sums over all blocks correct. A single record is never split.
     """
     blocks = _number_of_blocks(counted)
@@ -74,13 +74,15 @@ def _number_of_blocks(counted: CountedRecords) -> int:
 
 
 def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecords:
-    """The records ``start`` to ``end`` (exclusive). Only a slice from 0 has tallies and numbers of unknown values."""
+    """The records ``start`` to ``end`` (exclusive). Only a slice from 0 has distortions and unknown values."""
     first, last = np.searchsorted(counted.indices, [start, end]).tolist()
-    tallies = counted.masked.tallies if start == 0 else (Tally(),) * len(counted.masked.tallies)
+    distortions = counted.masked.distortions if start == 0 else (Distortion(),) * len(counted.masked.distortions)
     return CountedRecords(
         slice_batch(counted.batch, first, last),
         MaskedBatch(
-            _slice_columns(counted.masked.columns, first, last), tallies, _slice_numbers(counted.masked, first, last)
+            _slice_columns(counted.masked.columns, first, last),
+            distortions,
+            _slice_numbers(counted.masked, first, last),
         ),
         counted.indices[first:last] - start,
         {index - start: one for index, one in counted.rejected.items() if start <= index < end},

@@ -236,7 +236,7 @@ class VersionPlanner:
         return tuple(self.subject.distances.values())
 
     def _utility(self, original: Statistics, masked: Statistics, window: Window) -> Utility:
-        return utility(original, masked, window.tallies, self.subject.alpha, self._distances)
+        return utility(original, masked, window.distortions, self.subject.alpha, self._distances)
 
     def _publish(
         self,

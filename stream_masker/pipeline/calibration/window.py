@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from operator import add
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.records import Block
@@ -94,10 +94,10 @@ class Window:
         return merge(entry.block.masked for entry in self.entries)
 
     @property
-    def tallies(self) -> tuple[Tally, ...]:
-        """The tally of each attribute."""
-        columns = zip(*(entry.block.tallies for entry in self.entries), strict=True)
-        return tuple(reduce(add, column, Tally()) for column in columns)
+    def distortions(self) -> tuple[Distortion, ...]:
+        """The distortion of each attribute."""
+        columns = zip(*(entry.block.distortions for entry in self.entries), strict=True)
+        return tuple(reduce(add, column, Distortion()) for column in columns)
 
 
 class WindowLog:

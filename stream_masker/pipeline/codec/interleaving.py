@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 
@@ -80,4 +80,4 @@ def _reorder(column: Column, order: Int64Array) -> Column:
 def _select(masked: MaskedBatch, records: Int64Array) -> MaskedBatch:
     columns = tuple(_reorder(column, records) for column in masked.columns)
     numeric = None if masked.numeric is None else masked.numeric[records]
-    return MaskedBatch(columns, (Tally(),) * len(columns), numeric)
+    return MaskedBatch(columns, (Distortion(),) * len(columns), numeric)

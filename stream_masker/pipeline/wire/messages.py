@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
@@ -72,15 +72,15 @@ def _numeric(block: Block, names: Sequence[str]) -> JsonObject:
 
 
 def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
-    tally = block.tallies[j]
+    distortion = block.distortions[j]
     return {
         "given": block.original.given[j],
         "unknown": block.original.unknown[j],
-        "values": tally.values,
-        "squared_distance": tally.squared_distance,
-        "squared_noise": tally.squared_noise,
-        "truncated": tally.truncated,
-        "unsigned": tally.unsigned,
+        "values": distortion.values,
+        "squared_distance": distortion.squared_distance,
+        "squared_noise": distortion.squared_noise,
+        "truncated": distortion.truncated,
+        "unsigned": distortion.unsigned,
         "original": _concepts(block.original.values[j], taxonomy),
         "masked": _concepts(block.masked.values[j], taxonomy),
     }
@@ -139,7 +139,7 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()
         statistics_version=reader.integer("statistics_version"),
         original=original,
         masked=masked,
-        tallies=tuple(_tally(attribute) for attribute in attributes),
+        distortions=tuple(_distortion(attribute) for attribute in attributes),
         rejected=reader.integers_by_name("rejected"),
     )
 
@@ -156,8 +156,8 @@ def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments 
     return moments
 
 
-def _tally(attribute: MessageReader) -> Tally:
-    return Tally(
+def _distortion(attribute: MessageReader) -> Distortion:
+    return Distortion(
         values=attribute.integer("values"),
         squared_distance=attribute.number("squared_distance"),
         squared_noise=attribute.number("squared_noise"),

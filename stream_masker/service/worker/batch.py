@@ -12,7 +12,7 @@ from itertools import compress, groupby, pairwise
 from operator import methodcaller
 from typing import NamedTuple, Protocol
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.groups import GroupTooSmallError
@@ -232,14 +232,14 @@ def mask_batch(
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """The numbers of records and blocks in a transaction; ``tallies``: by attribute."""
+    """The numbers of records and blocks in a transaction; ``distortions``: by attribute."""
 
     masked: int = 0
     tombstones: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -303,8 +303,8 @@ class TransactionWriter:
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, [(value, block_key(block), 0, [])]))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out
-        for attribute, tally in zip(outputs.taxonomies, block.tallies, strict=True):
-            self._written.tallies[attribute] = self._written.tallies.get(attribute, Tally()) + tally
+        for attribute, distortion in zip(outputs.taxonomies, block.distortions, strict=True):
+            self._written.distortions[attribute] = self._written.distortions.get(attribute, Distortion()) + distortion
 
 
 def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:

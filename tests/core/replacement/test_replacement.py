@@ -138,7 +138,7 @@ def test_no_noise_and_no_value_stay(kind, calibrated):
     absent = task(WIDE, "b1", "root", [0.5, -0.5])
     absent.codes[:] = -1
     assert chosen.replace(absent).codes.tolist() == [-1, -1]
-    assert chosen.replace(absent).tally(absent).values == 0
+    assert chosen.replace(absent).distortion(absent).values == 0
 
 
 @KINDS
@@ -174,10 +174,10 @@ def test_tallies_add_up_what_was_done():
     given = task(WIDE, "l00", "root", [0.3, -0.1, 0.99, 0.0])
     given.codes[1] = -1
     result = replacer(WuPalmer(WIDE)).replace(given)
-    tally = result.tally(given)
-    assert (tally.values, tally.truncated, tally.unsigned) == (3, 1, 2)
-    assert tally.squared_noise == pytest.approx(0.3**2 + 0.99**2)
-    assert tally.squared_distance == pytest.approx((result.distances**2).sum())
+    distortion = result.distortion(given)
+    assert (distortion.values, distortion.truncated, distortion.unsigned) == (3, 1, 2)
+    assert distortion.squared_noise == pytest.approx(0.3**2 + 0.99**2)
+    assert distortion.squared_distance == pytest.approx((result.distances**2).sum())
 
 
 class Halved(WuPalmer):

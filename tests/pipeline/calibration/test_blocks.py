@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.statistics.counts import count_batch, merge
 from stream_masker.pipeline.calibration import blocks
 from stream_masker.pipeline.calibration.blocks import CountedRecords, split_into_blocks
@@ -26,10 +26,10 @@ def counted(records=40, rejected=(3, 17)):
         codes = rng.integers(0, 50, n).astype(np.int32), rng.integers(0, 50, offsets[-1]).astype(np.int32)
         return Column(codes[0]), Column(codes[1], offsets)
 
-    tallies = (Tally(n, 1.5, 2.5, 3, 4), Tally(int(offsets[-1]), 0.5, 0.25, 1, 0))
+    distortions = (Distortion(n, 1.5, 2.5, 3, 4), Distortion(int(offsets[-1]), 0.5, 0.25, 1, 0))
     refused = {index: Rejected(100 + index, "missing") for index in rejected}
     places = np.array(indices, dtype=np.int64)
-    return CountedRecords(Batch(n, columns()), MaskedBatch(columns(), tallies), places, refused, [5, 6], [2, 3])
+    return CountedRecords(Batch(n, columns()), MaskedBatch(columns(), distortions), places, refused, [5, 6], [2, 3])
 
 
 def test_what_fits_is_not_cut():
@@ -47,8 +47,8 @@ def test_parts_are_consecutive_and_add_up(monkeypatch, size):
     assert parts[-1][1] == 40
     for side in (lambda part: part.batch, lambda part: Batch(part.batch.size, part.masked.columns)):
         check_counts(merge(count_batch(side(part), SIZES) for _, _, part in parts), count_batch(side(whole), SIZES))
-    totals = [sum((part.masked.tallies[j] for _, _, part in parts), Tally()) for j in range(2)]
-    assert totals == list(whole.masked.tallies)
+    totals = [sum((part.masked.distortions[j] for _, _, part in parts), Distortion()) for j in range(2)]
+    assert totals == list(whole.masked.distortions)
     assert sum(len(part.rejected) for _, _, part in parts) == 2
     assert [sum(part.unknown[j] for _, _, part in parts) for j in range(2)] == [5, 6]
     assert [sum(part.lost[j] for _, _, part in parts) for j in range(2)] == [2, 3]

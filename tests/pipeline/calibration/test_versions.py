@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import mechanism
@@ -59,8 +59,8 @@ MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
 
 
 def entry(offset: int, original: Counts, masked: Counts = MASKED) -> Entry:
-    tallies = (Tally(5, 0.5, 0.25, 1, 0), Tally(5, 0.75, 0.5, 0, 2))
-    return Entry(offset, 0, Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, tallies, {}))
+    distortions = (Distortion(5, 0.5, 0.25, 1, 0), Distortion(5, 0.75, 0.5, 0, 2))
+    return Entry(offset, 0, Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, distortions, {}))
 
 
 def window(*entries: Entry) -> Window:
@@ -144,9 +144,9 @@ def test_a_pinned_baseline_is_the_version_of_that_number() -> None:
 def test_utility_compares_the_masked_window_with_the_original_one() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     masked = compute_statistics(merge([MASKED, MASKED]), ("one", "two"), DISTANCES, version=1)
-    tallies = (Tally(10, 1.0, 0.5, 2, 0), Tally(10, 1.5, 1.0, 0, 4))
+    distortions = (Distortion(10, 1.0, 0.5, 2, 0), Distortion(10, 1.5, 1.0, 0, 4))
     assert same(done.masked, masked)
-    assert done.utility == utility(done.statistics, masked, tallies, SUBJECT.alpha, DISTANCES)
+    assert done.utility == utility(done.statistics, masked, distortions, SUBJECT.alpha, DISTANCES)
     assert done.report.utility == done.utility.to_dict()
 
 

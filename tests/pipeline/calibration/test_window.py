@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window, WindowLog, window_of
@@ -37,7 +37,7 @@ def block(first_offset: int, records: int, timestamp: int = 0, *, partition: int
         statistics_version=1,
         original=counts(records, value),
         masked=counts(records, value + 1),
-        tallies=(Tally(records, 0.5, 0.25),),
+        distortions=(Distortion(records, 0.5, 0.25),),
         rejected={},
     )
 
@@ -127,7 +127,7 @@ def test_counts_and_tallies_of_the_window_are_the_sums_of_its_blocks() -> None:
     assert window.original.values[0].keys.tolist() == [4, 6]
     assert window.original.values[0].counts.tolist() == [15, 5]
     assert window.masked.values[0].keys.tolist() == [5, 7]
-    assert window.tallies == (Tally(20, 1.5, 0.75),)
+    assert window.distortions == (Distortion(20, 1.5, 0.75),)
 
 
 def test_the_first_cut_needs_min_records_only_and_later_ones_every_records() -> None:

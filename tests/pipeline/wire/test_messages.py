@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
@@ -75,7 +75,7 @@ def block(taxonomies: dict[str, Taxonomy]) -> Block:
         statistics_version=4,
         original=original,
         masked=masked,
-        tallies=(Tally(7, 0.1 + 0.2, 1e-300, 2, 1), Tally(7, 0.5, 0.25), Tally()),
+        distortions=(Distortion(7, 0.1 + 0.2, 1e-300, 2, 1), Distortion(7, 0.5, 0.25), Distortion()),
         rejected={"not_json": 3},
     )
 
@@ -93,7 +93,7 @@ def test_a_block_comes_back_as_it_was(block: Block, taxonomies: dict[str, Taxono
         "last_offset",
         "timestamp",
         "statistics_version",
-        "tallies",
+        "distortions",
         "rejected",
     )
     assert [getattr(back, name) for name in plain] == [getattr(block, name) for name in plain]

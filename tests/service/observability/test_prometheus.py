@@ -15,7 +15,7 @@ import prometheus
 import pytest
 from prometheus_client import CollectorRegistry
 
-from stream_masker.core.batch import Batch, Column, Tally
+from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
 from stream_masker.core.numeric import NumericStatistics
@@ -45,8 +45,8 @@ from stream_masker.service.worker.report import WorkerReport
 NAMES = ("principal", "secondary")
 ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))
 TALLIES = (
-    Tally(values=5, squared_distance=0.8, squared_noise=0.45, truncated=2, unsigned=1),
-    Tally(values=5, squared_distance=1.2, squared_noise=0.9, truncated=0, unsigned=3),
+    Distortion(values=5, squared_distance=0.8, squared_noise=0.45, truncated=2, unsigned=1),
+    Distortion(values=5, squared_distance=1.2, squared_noise=0.9, truncated=0, unsigned=3),
 )
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]
 D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
@@ -72,9 +72,9 @@ def worker() -> Metrics:
     for name, level in ALPHA.items():
         metrics.set("alpha", level, attribute=name)
     rejected = Counter({Reason.UNKNOWN_CODE.value: 3, Reason.NOT_JSON.value: 1})
-    tallies = dict(zip(NAMES, TALLIES, strict=True))
+    distortions = dict(zip(NAMES, TALLIES, strict=True))
     written = TransactionCounts(
-        masked=990, tombstones=6, rejected=rejected, blocks=2, blocks_left_out=1, tallies=tallies
+        masked=990, tombstones=6, rejected=rejected, blocks=2, blocks_left_out=1, distortions=distortions
     )
     report.batch(TransactionOutcome.COMMITTED, written, 0.31)
     report.batch(TransactionOutcome.ABORTED, written, 1.2)

@@ -7,7 +7,7 @@ import orjson
 import pytest
 from results import result_of
 
-from stream_masker.core.batch import Tally
+from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
@@ -224,7 +224,7 @@ def masked(offset: int, value: bytes | None = b"{}") -> Masked:
     return Masked(offset, value, b"k", [("v", b"1")], 99 + offset)
 
 
-def block(first: int, tally: Tally) -> Block:
+def block(first: int, distortion: Distortion) -> Block:
     counts = Counts(
         records=1,
         values=(SparseCounts(np.array([1], dtype=np.int64), np.array([1], dtype=np.int64)),),
@@ -232,7 +232,7 @@ def block(first: int, tally: Tally) -> Block:
         given=(1,),
         unknown=(0,),
     )
-    return Block("in", 3, first, first, 5, 1, counts, counts, (tally,), {})
+    return Block("in", 3, first, first, 5, 1, counts, counts, (distortion,), {})
 
 
 class Sent:
@@ -317,14 +317,14 @@ def test_rejections_of_all_kinds_are_in_the_order_of_their_records() -> None:
 
 
 def test_blocks_go_to_one_partition_with_their_key_and_their_tallies_are_summed() -> None:
-    sent, written = write([], [block(4, Tally(truncated=2, unsigned=1)), block(9, Tally(truncated=3))])
+    sent, written = write([], [block(4, Distortion(truncated=2, unsigned=1)), block(9, Distortion(truncated=3))])
     assert [(m[2], m[3]) for m in sent.to("blocks")] == [(b"in:3:4", 0), (b"in:3:9", 0)]
     assert orjson.loads(sent.to("blocks")[0][1])["configuration"] == "0123456789abcdef"
     assert written.blocks == 2
-    assert written.tallies == {"principal": Tally(truncated=5, unsigned=1)}
+    assert written.distortions == {"principal": Distortion(truncated=5, unsigned=1)}
 
 
 def test_a_block_that_is_too_large_is_left_out_and_counted() -> None:
-    sent, written = write([masked(0)], [block(4, Tally())], limit=100)
+    sent, written = write([masked(0)], [block(4, Distortion())], limit=100)
     assert (sent.to("blocks"), written.blocks, written.blocks_left_out) == ([], 0, 1)
     assert written.masked == 1

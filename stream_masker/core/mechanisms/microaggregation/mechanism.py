@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.anonymity import class_sizes
-from stream_masker.core.batch import Batch, Column, MaskedBatch, Tally
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
-from stream_masker.core.mechanisms.distortion import distortion_tally
+from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
@@ -148,7 +148,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         model = self._prepared_statistics()
         self._check(batch, keys)
         if not batch.size:
-            return MaskedBatch(_copied_columns(batch), (Tally(),) * len(batch.columns), batch.numeric)
+            return MaskedBatch(_copied_columns(batch), (Distortion(),) * len(batch.columns), batch.numeric)
         draft = _DraftBatch.of(batch, keys, len(self._numeric_kinds))
         for rows, columns, numbers in presence_patterns(batch):
             if columns or numbers:
@@ -157,8 +157,8 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
             if column.is_array:
                 self._mask_elements(model, draft, j)
         self._verify(draft)
-        tallies = (draft.tally(j, d) for j, d in enumerate(self._distances))
-        return MaskedBatch(draft.columns, tuple(tallies), draft.numbers if self._numeric_kinds else None)
+        distortions = (draft.distortion(j, d) for j, d in enumerate(self._distances))
+        return MaskedBatch(draft.columns, tuple(distortions), draft.numbers if self._numeric_kinds else None)
 
     def _mask_rows(
         self, model: _WindowModel, draft: _DraftBatch, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
@@ -311,8 +311,8 @@ class _DraftBatch:
         self.codes[j][indices] = model.means[j]
         self.truncated[j] += len(indices)
 
-    def tally(self, j: int, d: Distance) -> Tally:
-        return distortion_tally(self.batch.columns[j].codes, self.codes[j], d, truncated=self.truncated[j])
+    def distortion(self, j: int, d: Distance) -> Distortion:
+        return distortion_of(self.batch.columns[j].codes, self.codes[j], d, truncated=self.truncated[j])
 
 
 def _checked_k(k: int, window: int) -> int:

@@ -167,7 +167,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         replacements = [replacer.replace(task) for replacer, task in zip(self._replacers, tasks, strict=True)]
         return MaskedBatch(
             tuple(Column(d.codes, column.offsets) for d, column in zip(replacements, batch.columns, strict=True)),
-            tuple(d.tally(task) for d, task in zip(replacements, tasks, strict=True)),
+            tuple(d.distortion(task) for d, task in zip(replacements, tasks, strict=True)),
             prepared.numeric.mask(batch, keys) if prepared.numeric else None,
         )
 

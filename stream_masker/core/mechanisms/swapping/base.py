@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.distortion import distortion_tally
+from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_range
 from stream_masker.core.mechanisms.windowed import Prepared, WindowedMechanism
 from stream_masker.core.random.keys import Keys
@@ -91,7 +91,7 @@ class Swapping(WindowedMechanism[Prepared]):
     would mask nothing. Each array keeps its length.
 
     All randomness comes from the random words of the group's records. A value without a partner stays unchanged and is
-    counted as ``truncated`` in the tally. There is no noise: ``squared_noise`` is 0.
+    counted as ``truncated`` in the distortion. There is no noise: ``squared_noise`` is 0.
 
     The statistics only serve drift and utility. Masking depends on the group alone, but waits for the first statistics.
     """
@@ -159,5 +159,5 @@ def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int
 def _masked_batch(batch: Batch, swapped: Sequence[SwappedColumn], distances: Sequence[Distance]) -> MaskedBatch:
     columns = tuple(Column(after.codes, before.offsets) for after, before in zip(swapped, batch.columns, strict=True))
     swaps = zip(batch.columns, swapped, distances, strict=True)
-    tallies = (distortion_tally(before.codes, after.codes, d, truncated=after.unswapped) for before, after, d in swaps)
-    return MaskedBatch(columns, tuple(tallies))
+    distortions = (distortion_of(before.codes, after.codes, d, truncated=after.unswapped) for before, after, d in swaps)
+    return MaskedBatch(columns, tuple(distortions))

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
-from stream_masker.core.mechanisms.distortion import distortion_tally
+from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.transition.transitions import Transition
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.random.keys import Keys
@@ -43,8 +43,8 @@ class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDraw
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
 
-        There is no noise, so the tallies' ``squared_noise`` is 0. Raises StatisticsError before the first statistics,
-        and ParameterError if the batch has other attributes, or another size than the keys.
+        There is no noise, so the distortions' ``squared_noise`` is 0. Raises StatisticsError before the first
+        statistics, and ParameterError if the batch has other attributes, or another size than the keys.
         """
         drawers = self._prepared_statistics()
         self._check(batch, keys)
@@ -53,7 +53,7 @@ class DrawingMechanism(WindowedMechanism[tuple[AnyDrawer, ...]], Generic[AnyDraw
         after = [drawer.draw(codes, two) for drawer, codes, two in zip(drawers, before, words, strict=True)]
         return MaskedBatch(
             tuple(Column(codes, column.offsets) for codes, column in zip(after, batch.columns, strict=True)),
-            tuple(distortion_tally(old, new, d) for old, new, d in zip(before, after, self._distances, strict=True)),
+            tuple(distortion_of(old, new, d) for old, new, d in zip(before, after, self._distances, strict=True)),
         )
 
 

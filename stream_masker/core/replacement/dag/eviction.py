@@ -28,7 +28,11 @@ from stream_masker.core.replacement.dag.cache import (
 
 @kernel
 def evict(cache: CandidateCache) -> None:
-    """Removes the queries that were not requested again. Clears the cache if more than half of it stays filled."""
+    """Removes the queries that were not requested again.
+
+    Clears the whole cache if that does not make room, or leaves more than half of it filled. Only a full clear frees
+    levels and groups.
+    """
     kept = requested_queries(cache)
     places = move_statuses(cache, kept)
     move_lists(cache, places)

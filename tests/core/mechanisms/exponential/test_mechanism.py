@@ -82,7 +82,7 @@ def masked_codes(mechanism, codes):
 @pytest.mark.parametrize("tau", [TREE, GRAPH])
 def test_a_larger_epsilon_keeps_values_nearer(tau):
     codes = np.random.default_rng(1).integers(0, len(tau), 5000).astype(np.int32)
-    distances = [masked_codes(made(tau, epsilon=e), codes).tallies[0].squared_distance for e in (0.01, 5, 20, 100)]
+    distances = [masked_codes(made(tau, epsilon=e), codes).distortions[0].squared_distance for e in (0.01, 5, 20, 100)]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < distances[0] / 5
 

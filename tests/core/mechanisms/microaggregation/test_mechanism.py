@@ -139,8 +139,8 @@ def test_rare_values_become_the_windows_means_and_are_counted(with_absent_values
     means = made.statistics.model["marginality"]
     assert row["code"] == means["code"]["mean"]
     assert row["age"] == round(made.statistics.numeric.mean[0])
-    assert masked.tallies[0].truncated >= 1
-    assert masked.tallies[0].values == 101
+    assert masked.distortions[0].truncated >= 1
+    assert masked.distortions[0].values == 101
 
 
 def test_array_elements_form_their_own_groups():
@@ -273,5 +273,5 @@ def test_tallies_use_the_papers_distance():
     masked = made.mask_batch(batch, FieldKeys(SEED, KEYS))
     d = LogTaxonomic(TAU)
     squares = d.pairs(batch.columns[0].codes, masked.columns[0].codes) ** 2
-    assert masked.tallies[0].squared_distance == pytest.approx(squares.sum())
-    assert masked.tallies[0].truncated == 0
+    assert masked.distortions[0].squared_distance == pytest.approx(squares.sum())
+    assert masked.distortions[0].truncated == 0

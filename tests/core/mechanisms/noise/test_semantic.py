@@ -174,7 +174,7 @@ def test_uncorrelated_noise_uses_svar_and_correlated_noise_sdvar():
     batch = Batch(n, tuple(Column(np.full(n, TREE.position("l00"), np.int32)) for _ in range(2)))
     for correlated in (False, True):
         noise = calibrated(correlated=correlated, alpha=0.5)
-        found = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).tallies[0].squared_noise / n
+        found = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).distortions[0].squared_noise / n
         variances = np.diag(noise.statistics.covariance)[0], noise.statistics.variance["a"]
         assert abs(variances[0] / variances[1] - 1) > 0.15
         assert found == pytest.approx(0.5 * variances[0 if correlated else 1], rel=0.05)
@@ -184,9 +184,9 @@ def test_each_attribute_has_its_own_alpha():
     n = 20_000
     batch = Batch(n, tuple(Column(np.full(n, TREE.position("l00"), np.int32)) for _ in range(2)))
     noise = calibrated(alpha={"a": 0.1, "b": 2.0})
-    tallies = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).tallies
+    distortions = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(n))).distortions
     expected = np.array([0.1, 2.0]) * np.diag(noise.statistics.covariance)
-    assert [tally.squared_noise / n for tally in tallies] == pytest.approx(expected.tolist(), rel=0.05)
+    assert [distortion.squared_noise / n for distortion in distortions] == pytest.approx(expected.tolist(), rel=0.05)
 
 
 def test_a_record_can_have_its_own_alpha():
@@ -360,8 +360,8 @@ def test_real_discharges_keep_their_correlation_and_get_the_requested_noise(real
         after = compute_statistics(
             count_batch(Batch(batch.size, masked.columns), [len(tau)] * 2), names, distances, version=1
         )
-        tally = masked.tallies[0]
-        ratio[rounding] = np.sqrt(tally.squared_distance / tally.squared_noise)
+        distortion = masked.distortions[0]
+        ratio[rounding] = np.sqrt(distortion.squared_distance / distortion.squared_noise)
         assert abs(after.correlation[0, 1] - original.correlation[0, 1]) < 0.12
     assert ratio["calibrated"] == pytest.approx(1.0, abs=0.02)
     assert 1.2 < ratio["ceil"] < 2.0

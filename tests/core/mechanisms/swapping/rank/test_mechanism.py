@@ -109,7 +109,7 @@ def test_no_element_swaps_within_its_own_record(group, name):
     assert all(
         owner_of[c] != o for c, o in zip(masked_batch.columns[1].codes[moved].tolist(), owners[moved], strict=True)
     )
-    assert masked_batch.tallies[1].truncated == np.count_nonzero(~moved)
+    assert masked_batch.distortions[1].truncated == np.count_nonzero(~moved)
 
 
 def test_array_elements_are_separate_attributes_in_algorithm_3(tau):
@@ -133,7 +133,7 @@ def test_elements_at_rare_array_indices_are_swapped(tau):
     masked_batch = mechanism.mask_batch(mechanism.encode(records), keys(20))
     masked_lists = mechanism.decode(mechanism.encode(records), masked_batch)
     moved = set(masked_lists[4]["b"]) - set(records[4]["b"])
-    assert len(moved) >= 10 - masked_batch.tallies[1].truncated
+    assert len(moved) >= 10 - masked_batch.distortions[1].truncated
     assert len(moved) >= 6
 
 
@@ -148,11 +148,13 @@ def test_many_distinct_values_swap_in_parts(name, tau, monkeypatch):
     whole = mechanism.mask_batch(batch, keys(150))
     monkeypatch.setattr(rank_swapping_records, "MAX_DISTINCT", 12)
     parts = mechanism.mask_batch(batch, keys(150))
-    for before, once, after, tally in zip(batch.columns, whole.columns, parts.columns, parts.tallies, strict=True):
+    for before, once, after, distortion in zip(
+        batch.columns, whole.columns, parts.columns, parts.distortions, strict=True
+    ):
         assert (once.codes != after.codes).any()
         np.testing.assert_array_equal(np.sort(before.codes), np.sort(after.codes))
-        assert tally.truncated < 0.2 * tally.values
-        assert (before.codes != after.codes).sum() > 0.3 * tally.values
+        assert distortion.truncated < 0.2 * distortion.values
+        assert (before.codes != after.codes).sum() > 0.3 * distortion.values
 
 
 def test_parts_contain_consecutive_values(tau, monkeypatch):
@@ -216,8 +218,8 @@ def test_values_without_a_partner_are_counted(tau):
     records = two_scalars(tau, 41)
     mechanism = calibrated(VARIANTS["algorithm 2"]({"a": tau, "b": tau}, k=1), records)
     masked_batch = masked(mechanism, mechanism.encode(records))
-    assert all(tally.truncated >= 1 for tally in masked_batch.tallies)
-    assert all(tally.truncated < 41 for tally in masked_batch.tallies)
+    assert all(distortion.truncated >= 1 for distortion in masked_batch.distortions)
+    assert all(distortion.truncated < 41 for distortion in masked_batch.distortions)
 
 
 def test_an_interval_can_be_a_share_of_the_group(tau):

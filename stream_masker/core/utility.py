@@ -101,8 +101,8 @@ def utility(
     """The utility metrics of a window, from its original and masked statistics.
 
     ``distortions``, ``distances``: one per attribute, in their order. ``alpha``: the noise level, of all attributes or
-    of each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks a
-    distortion, a distance or a noise level.
+    of each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks
+    a distortion, a distance or a noise level.
     """
     check_same_attributes(masked, original, distances)
     names = original.attributes

@@ -136,7 +136,7 @@ class RecordMasker:
         """Masks records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
 
         Partitions that are masked together share their distortions and numbers of values without a concept, which are
-        in the first of their blocks. Raises ParameterError for a mechanism that masks groups, and the errors of ``mask``.
+        in the first of their blocks. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
         """
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")

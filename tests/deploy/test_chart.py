@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import pytest
 import yaml
-from support.documentation import ROOT
+from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration
 
@@ -96,6 +96,20 @@ def test_pods_meet_the_restricted_level_and_mount_no_token(values):
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert "memory" in container["resources"]["limits"]
         assert all("hostPath" not in volume for volume in pod["volumes"])
+
+
+def test_documented_values_render():
+    (block,) = [block for block in blocks("yaml") if block.page == "docs/kubernetes.md"]
+    assert ("Deployment", "release-stream-masker-worker") in rendered(yaml.safe_load(block.text), example=False)
+
+
+def test_documented_commands_name_the_chart_and_its_values():
+    commands = [line for block in blocks("sh") for line in block.text.splitlines() if line.startswith("helm install")]
+    assert commands
+    for command in commands:
+        words = command.split()
+        assert (ROOT / words[3] / "Chart.yaml").exists()
+        assert words[4:] == ["-f", "values.yaml"]
 
 
 def test_lint_finds_nothing():

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from hashlib import sha256
 
+import kubernetes_validate
 import pytest
 import yaml
 from support.documentation import ROOT, blocks
@@ -74,11 +75,10 @@ def pod_templates(objects):
 
 @pytest.mark.parametrize("values", cases(), ids=lambda values: ",".join(map(json.dumps, values.values()))[:60])
 def test_objects_meet_the_schemas_of_kubernetes(values):
-    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     objects = rendered(values)
     for (kind, _), one in objects.items():
         if kind not in CUSTOM:
-            validate.validate(one, "1.33", strict=True)
+            kubernetes_validate.validate(one, "1.33", strict=True)
     assert {"Deployment", "ConfigMap", "Job", "PodDisruptionBudget"} <= {kind for kind, _ in objects}
 
 

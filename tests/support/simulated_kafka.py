@@ -146,7 +146,7 @@ def named(partitions: Iterable[int]) -> list[TopicPartition]:
 
 
 class SimulatedConsumer:
-    """A consumer whose group rebalances at random within ``consume``, and removes it now and then without notice.
+    """A consumer whose group rebalances at random within ``consume``, and removes it sometimes without notice.
 
     ``reassigned``: the partitions assigned in the present ``consume``, which returns no older messages of them.
     """
@@ -286,6 +286,11 @@ class SimulatedPipeline:
         self.lost: set[int] = set()
         self.stuck = self.aborting = self.closed = False
         self.overlaps = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no transaction is being committed or aborted."""
+        return self.pending is None and not self.aborting
 
     def fails(self, chance: float) -> bool:
         return self.simulation.faulty and self.random.random() < chance

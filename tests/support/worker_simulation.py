@@ -136,7 +136,7 @@ class Simulation:
             self.stop.set()
 
     def run(self) -> None:
-        """Run the worker to its end; then nothing is open, and everything holds."""
+        """Run the worker to its end, and check that nothing is open and that every record was processed once."""
         self.worker.run()
         assert self.pipeline.closed
         assert self.pipeline.pending is self.pipeline.open_transaction is None

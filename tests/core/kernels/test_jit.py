@@ -159,7 +159,7 @@ def test_unchanged_sources_are_loaded_from_disk(package, call):
         ("kernels", "result = bounds.first", "result = 7", 138),
     ],
 )
-def test_a_change_of_meaning_in_any_file_compiles_the_kernel_again(package, call, name, old, new, result):
+def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name, old, new, result):
     assert call() == (131, 1)
     edit(package / f"{name}.py", old, new)
     assert call() == (result, 1)
@@ -192,7 +192,7 @@ def test_a_kernel_that_a_read_only_folder_lacks_is_compiled_and_not_written(pack
     assert call(READ_ONLY) == (131, 1)
 
 
-def test_a_value_without_a_fingerprint_is_refused(package, call):
+def test_rejects_a_value_without_a_fingerprint(package, call):
     edit(package / "kernels.py", "LIMITS = Limits(1, 2)", "LIMITS = Limits(1, 2)\nresult = object()\n")
     edit(package / "kernels.py", "return result +", "return answer.result if False else result +")
     with pytest.raises(subprocess.CalledProcessError) as failure:

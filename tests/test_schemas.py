@@ -182,7 +182,6 @@ SETTINGS = {
     "attributes": {"one": {"alpha": 0.3, "unknown": "reject"}, "two": {"alpha": {"path": "alpha", "default": 0.3}}},
     "mechanism": {"reference": "mean", "correlated": True, "pairs": [["one", "two"]]},
     "fields": {"keep": ["age"], "unlisted": "drop"},
-    "noise_key": "position",
     "message": {"key": "drop", "headers": []},
 }
 

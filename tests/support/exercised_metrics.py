@@ -111,6 +111,7 @@ def write_configuration(folder: Path) -> Configuration:
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": {**nominal, **numeric},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "calibration": {"every_records": 2 * RECORDS, "min_records": RECORDS},
     }
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))

@@ -141,6 +141,7 @@ def setting(bootstrap: str, folder: Path) -> Setting:
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": attributes,
         "fields": {"keep": ["id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"reference": "mean"},
         "secret": {"file": "secret"},
         "http": {"port": 0},

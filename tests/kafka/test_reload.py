@@ -10,9 +10,9 @@ import pytest
 import yaml
 from kafka_records import Record
 from processes import Processes
+from sealed_topics import opened_version
 from workers import Setting, get, http_port, setting, wait
 
-from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import load_configuration
 
 STEP = 400
@@ -47,7 +47,8 @@ def masked_under(record: Record) -> tuple[int, str]:
 
 
 def versions(here: Setting) -> list[int]:
-    return [decode_statistics(record.value).version for record in here.read("statistics") if record.value]
+    found = [record for record in here.read("statistics") if record.value]
+    return [opened_version(load_configuration(here.path, {}), record).version for record in found]
 
 
 def test_workers_apply_valid_settings_with_the_next_version(here: Setting) -> None:

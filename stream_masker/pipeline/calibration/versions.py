@@ -5,6 +5,7 @@ Pure decisions, without I/O: ``History`` holds the versions on the topic, ``Vers
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,7 +63,7 @@ class History:
     newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
     that fits and was computed from blocks; baseline: the pinned version, or the first one that fits and was not
     computed from a sample; versions: all numbers on the topic; chunks: the number of chunks of versions that have
-    several; refused: how many versions did not fit.
+    several; refused: how many versions did not fit; unauthentic: how many messages were not authentic, by cause.
     """
 
     subject: Subject
@@ -74,6 +75,7 @@ class History:
     versions: set[int] = field(default_factory=set)
     chunks: dict[int, int] = field(default_factory=dict)
     refused: int = 0
+    unauthentic: Counter[str] = field(default_factory=Counter)
 
     def add(self, message: StatisticsMessage, *, chunks: int = 0) -> None:
         """Adds the next version. A version that is not newer than all others changes nothing."""

@@ -14,26 +14,36 @@ from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
 from stream_masker.service.configuration.mutable_settings import mutable_settings
+from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratorComponents:
-    """The objects that outlive a session; ``new_mechanism`` returns a new mechanism without statistics."""
+    """The objects that outlive a session; ``new_mechanism`` returns a new mechanism without statistics.
+
+    ``blocks``, ``versions``: they open the messages of the calibration and the statistics topic.
+    """
 
     configuration: Configuration
     subject: Subject
     settings: CalibrationSettings
     publisher: StatisticsPublisher
+    blocks: MessageOpener
+    versions: MessageOpener
     new_mechanism: Callable[[], Mechanism]
 
 
 def build_components(configuration: Configuration) -> CalibratorComponents:
     """Build the components; loads the ontologies. Raises ConfigurationError."""
+    topics = configuration.topics
     return CalibratorComponents(
         configuration=configuration,
         subject=build_subject(configuration),
         settings=build_settings(configuration),
         publisher=StatisticsPublisher(configuration),
+        blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
+        versions=MessageOpener(topic_seal(configuration, topics.statistics)),
         new_mechanism=partial(build_mechanism, configuration),
     )
 

@@ -74,6 +74,12 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
     counter(
         "statistics_refused_total", "Published statistics that the process could not use.", processes=BOTH_PROCESSES
     ),
+    counter(
+        "messages_refused_total",
+        "Messages of an internal topic that are not authentic: plain, unknown_key or forged.",
+        ("topic", "cause"),
+        processes=BOTH_PROCESSES,
+    ),
     gauge("statistics_version", "Statistics version in use; 0 if there is none.", processes=BOTH_PROCESSES),
     gauge(
         "statistics_age_seconds",

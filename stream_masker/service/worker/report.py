@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
@@ -34,6 +35,12 @@ class WorkerReport:
         """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
+        for cause in RefusalCause:
+            self._metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
+
+    def refused_message(self, cause: RefusalCause) -> None:
+        """Count a message of the statistics topic that is not authentic."""
+        self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
 
     def statistics(self, active: ActiveStatistics, consumer: StatisticsConsumer) -> None:
         """Report the active statistics, or why there are none."""

@@ -23,6 +23,7 @@ def components(tmp_path: Path) -> CalibratorComponents:
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "internal_topics": {"encryption": False},
         "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
@@ -43,6 +44,7 @@ def configuration(tmp_path: Path) -> Configuration:
         "attributes": {"one": {"path": "one", "ontology": "letters"}},
         "mechanism": {"reference": "mean"},
         "fields": {"unlisted": "drop"},
+        "internal_topics": {"encryption": False},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(tmp_path / "stream-masker.yaml", {})

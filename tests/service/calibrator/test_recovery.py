@@ -64,7 +64,7 @@ class FakeMessage:
 
 
 def read_back(bench: SessionBench, *messages: tuple[bytes | None, bytes | None]) -> History:
-    reader = HistoryReader(History(bench.components.subject))
+    reader = HistoryReader(History(bench.components.subject), bench.components.versions)
     for key, value in messages:
         reader.take(FakeMessage(key, value))
     return reader.history

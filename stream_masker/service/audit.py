@@ -162,8 +162,8 @@ class Auditor:
         return derived[0]
 
     def _masking_for(self, version: int) -> Masking:
-        """Return the masking objects for the version's settings."""
-        return self._masking.under(self._version(version).settings)
+        """Return the masking objects for the version's settings, which the given configuration may have tightened."""
+        return self._masking.under(self._version(version).settings, allow_looser=True)
 
     def _read_version(self, version: int) -> StatisticsMessage:
         """Read a statistics version. Raises StatisticsError if the topic does not contain it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import Drift, drift_between
@@ -32,6 +32,19 @@ from stream_masker.pipeline.wire.messages import (
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
+
+
+MAX_VERSION_JUMP: Final = 1_000_000
+"""How far a version may be above the newest one. It limits what one wrong number can do: all later versions would be
+older, and the calibrator would remove those before it."""
+
+
+def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
+    """Whether a version is too far above the newest known one (0: none is known, and any number is allowed).
+
+    The baseline stays on the topic for ever. A version may be far above it if nothing else is left.
+    """
+    return newest > 0 and version - newest > MAX_VERSION_JUMP and newest != baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +91,11 @@ class History:
     unauthentic: Counter[str] = field(default_factory=Counter)
 
     def add(self, message: StatisticsMessage, *, chunks: int = 0) -> None:
-        """Adds the next version. A version that is not newer than all others changes nothing."""
+        """Adds the next version. A version that is not newer than all others, or is a jump, changes nothing."""
         if message.version <= self.newest:
+            return
+        if is_jump(message.version, self.newest, message.baseline):
+            self.refused += 1
             return
         if not message.fits(self.subject.mechanism, self.subject.taxonomies):
             self.refuse(message.version, chunks=chunks)
@@ -96,9 +112,10 @@ class History:
         return self.baseline is None and message.source not in SAMPLED
 
     def refuse(self, version: int, *, chunks: int = 0) -> None:
-        """Adds the number of a version that cannot be used."""
+        """Adds the number of a version that cannot be used, unless it is a jump."""
         self.refused += 1
-        self._reserve(version, chunks)
+        if not is_jump(version, self.newest):
+            self._reserve(version, chunks)
 
     def _reserve(self, version: int, chunks: int) -> None:
         self.versions.add(version)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ConfigurationError, StatisticsError, StreamMaskerError
+from stream_masker.pipeline.calibration.versions import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
 from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
@@ -168,17 +169,20 @@ class ActiveStatistics:
 
     def consider(self, published: Iterable[PublishedVersion]) -> bool:
         """Activate the newest version that fits; ``published``: newest first. Return whether one was activated."""
-        for candidate in published:
+        candidates = list(published)
+        older = [candidate.version for candidate in candidates[1:]] + [0]
+        for candidate, next_older in zip(candidates, older, strict=False):
             if candidate.version <= self.version:
                 return False
-            if self._accept(candidate):
+            if self._accept(candidate, self.version or next_older):
                 return True
         return False
 
-    def _accept(self, candidate: PublishedVersion) -> bool:
+    def _accept(self, candidate: PublishedVersion, newest: int) -> bool:
+        """Activate a version if it fits; ``newest``: the newest version before it, 0 if none is known."""
         try:
             message = decode_statistics(candidate.value)
-            self._check(candidate, message)
+            self._check(candidate, message, newest)
             masking = self._masking_under(message.settings)
             masking.mechanism.restore(message.snapshot)
         except (ConfigurationError, StatisticsError) as error:
@@ -198,9 +202,11 @@ class ActiveStatistics:
         log.error("statistics %s", self.refused)
         return False
 
-    def _check(self, candidate: PublishedVersion, message: StatisticsMessage) -> None:
+    def _check(self, candidate: PublishedVersion, message: StatisticsMessage, newest: int) -> None:
         if candidate.version != message.version or message.statistics.version != message.version:
             raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
+        if is_jump(message.version, newest, message.baseline):
+            raise StatisticsError(f"it is more than {MAX_VERSION_JUMP:,} versions above version {newest}")
         name = self._own.mechanism.name
         if message.mechanism != name:
             raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")

@@ -152,6 +152,29 @@ def test_the_newest_version_that_fits_becomes_active(active: ActiveStatistics) -
     assert active.version == 5
 
 
+FAR = 1_000_000
+"""The farthest a version may be above the newest one."""
+
+
+def test_a_version_far_above_the_active_one_is_refused(active: ActiveStatistics) -> None:
+    active.consider(published(message(3)))
+    assert not active.consider(published(message(3 + FAR + 1)))
+    assert (active.version, active.refusals) == (3, 1)
+    assert active.refused == "version 1000004 was refused: it is more than 1,000,000 versions above version 3"
+    assert active.consider(published(message(3 + FAR)))
+
+
+def test_at_the_start_a_version_far_above_the_others_is_refused(active: ActiveStatistics) -> None:
+    assert active.consider(published(message(7), message(8), message(8 + FAR + 1, baseline=7)))
+    assert active.version == 8
+
+
+@pytest.mark.parametrize("versions", [[5 * FAR], [2, 5 * FAR], [2, 5 * FAR, 5 * FAR + 1]])
+def test_at_the_start_a_version_may_be_far_above_its_baseline(active: ActiveStatistics, versions: list[int]) -> None:
+    assert active.consider(published(*(message(version, baseline=2) for version in versions)))
+    assert active.version == max(versions)
+
+
 def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> None:
     active.consider([BAD["another taxonomy"]])
     active.consider(published(message(10)))

@@ -11,8 +11,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
-from stream_masker.service.configuration.loosening import check_not_looser
-from stream_masker.service.configuration.mutable_settings import with_settings
+from stream_masker.service.configuration.mutable_settings import check_not_looser, with_settings
 from stream_masker.service.configuration.secret import read_secret
 
 

@@ -14,7 +14,7 @@ from calibration_session import ONTOLOGY, SessionBench, block
 from stream_masker.pipeline.calibration.versions import History, StatisticsMessage
 from stream_masker.pipeline.wire.chunks import Chunk, split_message
 from stream_masker.pipeline.wire.messages import block_key, encode_block, encode_statistics
-from stream_masker.pipeline.wire.sealing import MAGIC, RefusalCause, TopicSeal, key_id
+from stream_masker.pipeline.wire.sealing import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
 from stream_masker.service.audit import complete_versions
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.recovery import HistoryReader
@@ -105,7 +105,7 @@ def forgeries(message: StatisticsMessage, configuration: Configuration, seal: To
         "plain": [Chunk(b"%d" % HUGE, raw)],
         "plain chunks": chunks,
         "sealed with another secret": [Chunk(b"%d" % HUGE, other)],
-        "with our key id": [Chunk(b"%d" % HUGE, MAGIC + key_id(SECRET) + other[12:])],
+        "with our key id": [Chunk(b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + other[12:])],
         "a genuine version under another key": [Chunk(b"%d" % HUGE, copied)],
         "a genuine version as a chunk": [Chunk(b"%d:0" % message.version, copied), Chunk(b"%d:0" % HUGE, copied)],
         "a message of another topic": [Chunk(b"%d" % HUGE, elsewhere)],

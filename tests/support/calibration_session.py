@@ -59,7 +59,9 @@ class SessionBench:
         metrics = Metrics(self.registry, "calibrator")
         initialise_counters(metrics)
         history = History(components.subject, components.settings.baseline)
-        planner = VersionPlanner(components.subject, components.new_mechanism(), history, components.settings)
+        planner = VersionPlanner(
+            components.subject, components.new_mechanism(), history, components.settings, components.publication
+        )
         self.session = CalibrationSession(self.components, metrics, planner, WindowLog(components.settings))
 
     def deliver(self, offset: int, block: Block | bytes) -> None:

@@ -114,6 +114,7 @@ def write_configuration(folder: Path) -> Configuration:
         "attributes": {**nominal, **numeric},
         "fields": {"unlisted": "drop"},
         "internal_topics": {"encryption": False},
+        "publication": {"min_records": 1, "epsilon": 0.5},
         "calibration": {"every_records": 2 * RECORDS, "min_records": RECORDS},
     }
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import Drift, drift_between
+from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -19,6 +19,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.messages import (
@@ -33,6 +34,9 @@ from stream_masker.pipeline.wire.messages import (
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
 
+
+EXACT: Final = PublicationSettings(min_records=1)
+"""Publish everything, exactly."""
 
 MAX_VERSION_JUMP: Final = 1_000_000
 """How far a version may be above the newest one. It limits what one wrong number can do: all later versions would be
@@ -148,6 +152,7 @@ class History:
 class Publish:
     """The next version, to be published together with its report.
 
+    statistics, report, previous, baseline, utility, masked: what people may see, as ``Publication`` derives it.
     expired: versions to remove at the same time; removal: the messages that remove them.
     """
 
@@ -170,8 +175,17 @@ class VersionPlanner:
     discarded.
     """
 
-    def __init__(self, subject: Subject, mechanism: Mechanism, history: History, settings: CalibrationSettings) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        mechanism: Mechanism,
+        history: History,
+        settings: CalibrationSettings,
+        limits: PublicationSettings = EXACT,
+    ) -> None:
+        """``limits``: of what is published to people."""
         self.subject = subject
+        self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
@@ -267,25 +281,27 @@ class VersionPlanner:
         masked: Statistics | None = None,
     ) -> Publish:
         message = self._message(statistics, now, source, blocks)
-        previous = self._drift(statistics, self.history.latest)
-        baseline = self._drift(statistics, self.history.baseline)
+        shown = self.shown(statistics)
+        previous = self._drift(shown, self.history.latest)
+        baseline = self._drift(shown, self.history.baseline)
+        utility = None if kept is None else self._publication.utility(kept, statistics.records)
         expired = self.history.expired(self.settings.keep_versions - 1)
         return Publish(
             message=message,
-            statistics=statistics,
+            statistics=shown,
             report=DriftReport(
                 version=message.version,
                 published=now,
                 previous=None if previous is None else previous.to_dict(),
                 baseline=None if baseline is None else baseline.to_dict(),
-                utility=None if kept is None else kept.to_dict(),
+                utility=None if utility is None else utility.to_dict(),
                 records=statistics.records,
                 blocks=0 if blocks is None else blocks.count,
             ),
             previous=previous,
             baseline=baseline,
-            utility=kept,
-            masked=masked,
+            utility=utility,
+            masked=None if masked is None else self.shown(masked),
             expired=expired,
             removal=self.history.removal(expired),
         )
@@ -307,5 +323,11 @@ class VersionPlanner:
             settings=self.subject.settings,
         )
 
-    def _drift(self, statistics: Statistics, other: StatisticsMessage | None) -> Drift | None:
-        return None if other is None else drift_between(statistics, other.statistics, self._distances)
+    def shown(self, statistics: Statistics) -> Statistics:
+        """The statistics that may be published to people."""
+        return self._publication.statistics(statistics)
+
+    def _drift(self, shown: Statistics, other: StatisticsMessage | None) -> Drift | None:
+        if other is None:
+            return None
+        return self._publication.drift(shown, self.shown(other.statistics), self._distances)

@@ -1,6 +1,6 @@
 """Sealed messages: encryption and authentication of the internal topics, a layer around the bytes of a message.
 
-An envelope is ``MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the message encrypted with
+An envelope is ``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32 bytes), and the message encrypted with
 AES-256-GCM, which ends with the tag of 16 bytes. Every message has a cipher key and a nonce of its own, derived from
 the topic's key and the salt, so no nonce is ever used twice with one key: two messages would need equal salts of 256
 random bits. The associated data are the topic and the message's key. A message is therefore valid under its own key
@@ -21,17 +21,17 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from stream_masker.core.random.keys import checked_secret
 from stream_masker.errors import StatisticsError
 
-MAGIC: Final = b"\x00SM\x01"
+SEAL_MAGIC: Final = b"\x00SM\x01"
 """The first bytes of an envelope: no JSON text starts with them. The last byte is the version of the format."""
 
 KEY_ID_BYTES: Final = 8
 SALT_BYTES: Final = 32
 TAG_BYTES: Final = 16
 
-SEAL_BYTES: Final = len(MAGIC) + KEY_ID_BYTES + SALT_BYTES + TAG_BYTES
+SEAL_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES + SALT_BYTES + TAG_BYTES
 """The number of bytes that an envelope adds to a message."""
 
-_HEADER_BYTES: Final = len(MAGIC) + KEY_ID_BYTES
+_HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
 _CIPHER_KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 
@@ -82,7 +82,7 @@ class TopicSeal:
         self.accept_plain = accept_plain or not secrets
         self._bound = len(topic.encode()).to_bytes(4, "little") + topic.encode()
         self._keys = {key_id(secret): _topic_key(secret, topic) for secret in secrets}
-        self._header = MAGIC + key_id(secrets[0]) if secrets else b""
+        self._header = SEAL_MAGIC + key_id(secrets[0]) if secrets else b""
 
     @property
     def key_ids(self) -> list[str]:
@@ -99,15 +99,15 @@ class TopicSeal:
         if not self._header:
             return message
         salt = os.urandom(SALT_BYTES)
-        cipher, nonce = _cipher(self._keys[self._header[len(MAGIC) :]], salt)
+        cipher, nonce = _cipher(self._keys[self._header[len(SEAL_MAGIC) :]], salt)
         return self._header + salt + cipher.encrypt(nonce, message, self._associated(self._header, key))
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """The inverse of ``seal``. Raises SealError for a message that is not authentic."""
-        if not sealed.startswith(MAGIC):
+        if not sealed.startswith(SEAL_MAGIC):
             return self._plain(sealed)
         header, rest = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES:]
-        topic_key = self._keys.get(header[len(MAGIC) :])
+        topic_key = self._keys.get(header[len(SEAL_MAGIC) :])
         if topic_key is None:
             raise SealError(RefusalCause.UNKNOWN_KEY)
         cipher, nonce = _cipher(topic_key, rest[:SALT_BYTES])

@@ -72,7 +72,9 @@ class CalibrationSession:
         for cause, messages in history.unauthentic.items():
             metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         start, since = resume_from(consumer, topics.calibration, history.windowed)
-        planner = VersionPlanner(components.subject, components.new_mechanism(), history, components.settings)
+        planner = VersionPlanner(
+            components.subject, components.new_mechanism(), history, components.settings, components.publication
+        )
         session = cls(
             components, metrics, planner, WindowLog(components.settings, since=since, first=history.latest is None)
         )
@@ -84,7 +86,7 @@ class CalibrationSession:
         """Set the metrics of the recovered state, and log it."""
         latest, window = self.history.latest, self._window_log.window()
         if latest is not None:
-            set_window_metrics(self._metrics, latest.statistics)
+            set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
         version = "none" if latest is None else latest.version
         log.info(
             "resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
@@ -183,5 +185,6 @@ class CalibrationSession:
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
         set_version_metrics(self._metrics, publish)
+        self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.loosening import check_not_looser
 from stream_masker.service.configuration.mutable_settings import (
     changes_needing_restart,
+    check_not_looser,
     mutable_settings,
     with_settings,
 )

@@ -6,6 +6,7 @@ import logging
 import os
 import stat
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from stream_masker.errors import ConfigurationError
@@ -78,8 +79,14 @@ def _from_file(key: str, path: Path) -> bytes:
     except OSError as error:
         raise ConfigurationError(f"{key}: {path} cannot be read: {error.strerror}") from None
     if mode & stat.S_IROTH:
-        log.warning("%s: every user can read %s; restrict its permissions (chmod o-r)", key, path)
+        _warn_once(key, path)
     return raw
+
+
+@cache
+def _warn_once(key: str, path: Path) -> None:
+    """Log that every user can read a file, once for each, although several parts of a process read it."""
+    log.warning("%s: every user can read %s; restrict its permissions (chmod o-r)", key, path)
 
 
 def _from_environment(key: str, name: str, environ: Mapping[str, str]) -> bytes:

@@ -114,10 +114,17 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("psd_projection", "Frobenius norm of the change that makes the covariance matrix PSD; 0 if none."),
     calibrator_counter("psd_projections_total", "Statistics versions whose covariance matrix was projected to be PSD."),
     calibrator_gauge(
-        "unknown_share", "Share of the window's values that are not known concepts, in [0, 1].", ATTRIBUTE_LABEL
+        "unknown_share",
+        "Share of the window's values that are not known concepts, in [0, 1]; 0 below publication.min_records.",
+        ATTRIBUTE_LABEL,
     ),
     calibrator_gauge(
-        "novel_share", "Share of the window's values that no earlier window held, in [0, 1].", ATTRIBUTE_LABEL
+        "novel_share",
+        "Share of the window's values that no earlier window held, in [0, 1]; 0 below publication.min_records.",
+        ATTRIBUTE_LABEL,
+    ),
+    calibrator_counter(
+        "publication_epsilon_total", "Privacy budget spent by published counts, over all versions since the start."
     ),
 )
 

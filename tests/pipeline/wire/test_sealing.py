@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.pipeline.wire import sealing
 from stream_masker.pipeline.wire.sealing import (
-    MAGIC,
     SALT_BYTES,
     SEAL_BYTES,
+    SEAL_MAGIC,
     RefusalCause,
     SealError,
     TopicSeal,
@@ -76,7 +76,7 @@ def test_a_message_of_another_secret_is_refused() -> None:
 
 def test_a_key_id_of_ours_does_not_make_a_message_authentic() -> None:
     forged = bytearray(TopicSeal(SEAL.topic, [OTHER]).seal(b"7", MESSAGE))
-    forged[len(MAGIC) : len(MAGIC) + 8] = key_id(SECRET)
+    forged[len(SEAL_MAGIC) : len(SEAL_MAGIC) + 8] = key_id(SECRET)
     assert refusal(SEAL, b"7", bytes(forged)) is RefusalCause.FORGED
 
 

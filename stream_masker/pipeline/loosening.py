@@ -1,51 +1,21 @@
-"""Comparison of two treatments of fields and messages: does one let more of a record through than the other?
-
-A statistics version may change the settings of a running worker, but never loosen what the worker's own file says about
-fields, message keys and headers.
-"""
+"""Comparison of two field policies: does one let more of a record through than the other?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fields import Action
-from stream_masker.pipeline.paths import Path, compile_path
-from stream_masker.service.configuration.model import Configuration, FieldsSection
+from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.plan import FieldPolicy
 
-Entry: TypeAlias = tuple[Path, Action]
-
-KEY_STRICTNESS: Final = ("keep", "pseudonymize", "drop")
-"""The treatments of the message key, from the loosest to the strictest."""
+PolicyEntry: TypeAlias = tuple[Path, Action]
 
 
-def check_not_looser(own: Configuration, other: Configuration) -> None:
-    """Raise ConfigurationError if ``other`` lets fields, keys or headers through that ``own`` does not."""
-    if looser := loosened_keys(own, other):
-        raise ConfigurationError(
-            f"settings: {', '.join(looser)} would let more through than this process's own file: "
-            "change the file and restart"
-        )
-
-
-def loosened_keys(own: Configuration, other: Configuration) -> list[str]:
-    """Return the keys of ``other`` that let more through than ``own``, such as ``fields.keep``.
+def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
+    """Yield the keys of ``fields`` by which ``other`` lets more through than ``own``.
 
     A change that cannot be compared, for example between a filter and an index of one list, counts as looser.
-    """
-    return [*_loosened_fields(own.fields, other.fields), *_loosened_message(own, other)]
-
-
-def _loosened_message(own: Configuration, other: Configuration) -> Iterator[str]:
-    if KEY_STRICTNESS.index(other.message.key) < KEY_STRICTNESS.index(own.message.key):
-        yield "message.key"
-    if set(other.message.headers) - set(own.message.headers):
-        yield "message.headers"
-
-
-def _loosened_fields(own: FieldsSection, other: FieldsSection) -> Iterator[str]:
-    """Yield the keys of ``fields`` that are looser.
 
     The longest path that selects a value decides. It suffices to compare both policies at the paths that only one of
     them has: of two paths that decide for one value, the longer one is compared with the strictest (or loosest) action
@@ -60,21 +30,21 @@ def _loosened_fields(own: FieldsSection, other: FieldsSection) -> Iterator[str]:
         yield "fields.drop or fields.pseudonymize"
 
 
-def _entries(fields: FieldsSection) -> Iterator[Entry]:
+def _entries(fields: FieldPolicy) -> Iterator[PolicyEntry]:
     """Yield the paths of a policy with their actions, and the fields that filters keep."""
     listed = (
         (fields.keep, Action.KEEP),
         (fields.pseudonymize, Action.PSEUDONYMIZE),
         (fields.drop, Action.DROP),
     )
-    for texts, action in listed:
-        for path in map(compile_path, texts):
+    for paths, action in listed:
+        for path in paths:
             yield path, action
             if action is not Action.DROP:
                 yield from ((compared, Action.KEEP) for compared in path.parent.filter_fields())
 
 
-def _bound(entries: set[Entry], unlisted: str, path: Path, pick: Callable[[Iterable[Action]], Action]) -> Action:
+def _bound(entries: set[PolicyEntry], unlisted: str, path: Path, pick: Callable[[Iterable[Action]], Action]) -> Action:
     """Return the strictest (``max``) or loosest (``min``) action that a policy may have at a path."""
     around = [(other, action) for other, action in entries if _may_contain(other, path)]
     certain = [len(other.steps) for other, _ in around if other.steps == path.steps[: len(other.steps)]]
@@ -83,7 +53,7 @@ def _bound(entries: set[Entry], unlisted: str, path: Path, pick: Callable[[Itera
     return pick([*inherited, *_strongest_by_path(longest).values()])
 
 
-def _strongest_by_path(entries: Iterable[Entry]) -> dict[Path, Action]:
+def _strongest_by_path(entries: Iterable[PolicyEntry]) -> dict[Path, Action]:
     """Return the action of each path; if it has several, the greatest."""
     strongest: dict[Path, Action] = {}
     for path, action in entries:

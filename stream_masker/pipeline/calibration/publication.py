@@ -88,6 +88,17 @@ class Publication:
         """The utility of a window of this number of records, rounded."""
         return self._coarsened(exact, records)
 
+    def mean(self, exact: Statistics, name: str) -> str | None:
+        """sMean of an attribute, if enough records are in its class, or below it if it is above the classes; or None.
+
+        The class of a concept is its ancestor at the depth of the roll-up.
+        """
+        tau, concept = self.taxonomies[name], exact.mean[name]
+        around = tau.ancestors_of(concept).keys()
+        classes = self._counts(exact, name).classes
+        related = (count for c, count in classes.items() if c in around or concept in tau.ancestors_of(c))
+        return concept if math.fsum(related) >= self.settings.min_records else None
+
     @property
     def _is_exact(self) -> bool:
         return self.settings.min_records == 1 and self.settings.epsilon is None

@@ -151,6 +151,26 @@ def test_an_attribute_that_few_records_have_is_counted_by_its_own_values() -> No
     assert SHOWN.statistics(exact).rollup["two"] == {"root": 1.0}
 
 
+def mean_of(codes: list[str], other: list[str]) -> str | None:
+    return SHOWN.mean(statistics([[a, b] for a, b in zip(codes, other, strict=True)]), "one")
+
+
+def test_smean_is_shown_if_its_class_has_enough_records() -> None:
+    many = CODES[: 2 * LEAVES] * 10
+    assert mean_of(["c00"] * 60 + ["c10"] * 40, many) == "c00"
+    assert mean_of(["c00"] * 19, many[:19]) is None
+    assert mean_of(["c00"] * 20, many[:20]) == "c00"
+
+
+def test_smean_above_the_classes_has_the_records_below_it() -> None:
+    every = CODES * 4
+    exact = statistics([[code, code] for code in every])
+    assert SHOWN.mean(replace(exact, mean={"one": "root", "two": "root"}), "one") == "root"
+    assert SHOWN.mean(replace(exact, mean={"one": "c4", "two": "root"}), "one") == "c4"
+    few = statistics([[code, code] for code in CODES[:19]])
+    assert SHOWN.mean(replace(few, mean={"one": "root", "two": "root"}), "one") is None
+
+
 def test_without_limits_everything_is_exact() -> None:
     exact = statistics(window(1))
     assert EXACT.statistics(exact) is exact

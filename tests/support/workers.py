@@ -26,6 +26,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
@@ -174,8 +175,8 @@ def write_one(
     return outcome
 
 
-def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
-    """Return the key and value of a statistics message for a sample of events."""
+def sample_version(configuration: Configuration, version: int, **changes: Any) -> StatisticsMessage:
+    """Return the statistics of a sample of events."""
     masking = Masking(configuration)
     counts = masking.masker.count([value(number) for number in range(300)]).counts
     fields = {
@@ -189,8 +190,14 @@ def statistics_record(configuration: Configuration, version: int, **changes: Any
         "baseline": 1,
         "snapshot": masking.mechanism.snapshot_of(masking.mechanism.compute(counts, version=version)),
     }
-    message = StatisticsMessage(**{**fields, **changes})
-    return {"key": message.key, "value": encode_statistics(message)}
+    return StatisticsMessage(**{**fields, **changes})
+
+
+def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
+    """Return the key and the sealed value of a statistics message for a sample of events."""
+    message = sample_version(configuration, version, **changes)
+    seal = topic_seal(configuration, configuration.topics.statistics)
+    return {"key": message.key, "value": seal.seal(message.key, encode_statistics(message))}
 
 
 class Running:

@@ -177,6 +177,7 @@ def content(tmp_path) -> dict[str, Any]:
         "attributes": {"one": {"path": "one", "ontology": "letters"}},
         "mechanism": {"reference": "mean"},
         "fields": {"keep": ["age"], "unlisted": "drop"},
+        "noise_key": "position",
         "secret": {"file": "secret"},
     }
 

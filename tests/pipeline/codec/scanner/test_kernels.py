@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stream_masker.pipeline.codec.scanner import buffers, intern_table, render_cache
+from stream_masker.pipeline.codec.scanner import buffers, intern_table
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Inputs
@@ -144,7 +144,6 @@ def records_of_many(chance):
 @pytest.mark.parametrize("limits", [(6, 7, 4096), (12, 19, 3), (8, 9, 64)])
 def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
     monkeypatch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << limits[1])
-    monkeypatch.setattr(render_cache, "RENDER_MAX_SLOTS", 1 << limits[1])
     monkeypatch.setattr(
         many.masker._codec.scanner._interned, "table", intern_table.no_texts(1 << limits[0], 1 << 10, limits[2])
     )

@@ -117,7 +117,7 @@ def test_a_text_that_the_mapping_file_takes_is_avoided(bench):
 
 @pytest.mark.parametrize("style", STYLES, ids=str)
 @pytest.mark.parametrize("name", ["icd10", "icd9"])
-def test_every_text_leads_back_to_its_own_concept(request, name, style):
+def test_every_written_text_is_found_again_as_its_concept(request, name, style):
     on_bench = request.getfixturevalue(name)
     concepts = on_bench.plan.attributes[0].concepts
     texts = [orjson.loads(text) for text in Codes(concepts, style).texts(range(len(on_bench.taxonomy)))]

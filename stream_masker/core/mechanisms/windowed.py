@@ -5,26 +5,42 @@ It encodes and decodes records, keeps the window, computes statistics, and write
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+
+import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
+from stream_masker.core.risk.assessment import assess
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
+from stream_masker.core.validation import whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
 NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
+
+UNKNOWN_COUNTS = (
+    "the counts of the window are not known: a snapshot does not hold them; calibrate, or give them with the statistics"
+)
+
+MAX_DRAWS = 1_000_000
+MAX_REPEATS = 1000
 
 DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
 """The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
@@ -78,6 +94,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
         self._statistics: Statistics | None = None
+        self._counts: Counts | None = None
         self._prepared: Prepared | None = None
 
     @property
@@ -126,8 +143,18 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""
         version = self._statistics.version + 1 if self._statistics else 1
-        self._use(self.compute(self._window.counts(), version=version))
+        counts = self._window.counts()
+        self._use(self.compute(counts, version=version), counts)
         return self.statistics
+
+    def with_statistics(self, statistics: Statistics, counts: Counts) -> Self:
+        """Return a mechanism with the same parameters and other statistics in force; ``counts``: those of their window.
+
+        Raises StatisticsError if the statistics cannot be used for masking.
+        """
+        other = copy.copy(self)
+        other._use(statistics, counts)
+        return other
 
     def compute(self, counts: Counts, *, version: int) -> Statistics:
         """Compute the statistics of the counts, without changing those in force.
@@ -148,6 +175,45 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         ).with_model(self._model(counts))
         self._prepare(statistics)
         return statistics
+
+    def channel(self, attribute: str, value: str) -> dict[str, float]:
+        if attribute not in self._attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        self._prepared_statistics()
+        j, tau = self._attributes.index(attribute), self._taxonomies[attribute]
+        own = tau.position(value)
+        channel = self.attribute_channel(j, np.array([own], np.int32), self._counts)
+        row = {own: 0.0, **channel.classes.spread(channel.rows[0])}
+        return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
+
+    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
+        self._prepared_statistics()
+        if self._counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return assess(
+            self,
+            self._counts,
+            draws=whole_number("draws", draws, 1, MAX_DRAWS),
+            repeats=whole_number("repeats", repeats, 1, MAX_REPEATS),
+        )
+
+    @abstractmethod
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values of attribute j.
+
+        * ``values``: (n,) int32, ascending positions.
+        * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
+        """
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of the masks of some attributes, given their values.
+
+        The default holds if the masks of a record are independent, and each depends on its own value alone. A mechanism
+        that masks groups has none: None.
+
+        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each.
+        """
+        return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
@@ -192,7 +258,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
         return {}
 
-    def _use(self, statistics: Statistics) -> None:
+    def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
         names = statistics.numeric.names if statistics.numeric else ()
@@ -200,6 +266,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise StatisticsError(f"the statistics have the numeric attributes {names}, not {self.numeric_attributes}")
         self._prepared = self._prepare(statistics)
         self._statistics = statistics
+        self._counts = counts
 
     def _prepared_statistics(self) -> Prepared:
         """Return what was prepared from the statistics in force. Raises StatisticsError if there are none."""

@@ -23,7 +23,8 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
+from stream_masker.core.risk.floor import MAX_CHECKED_VALUES, check_channel, required_change
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -161,7 +162,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
         ``Statistics.observed`` includes the concepts observed in the statistics in force. Counts that differ little
         from those of the previous call take less time (``IncrementalStatistics``). Raises StatisticsError if an
-        attribute has no value, or if masking with these statistics would not change anything.
+        attribute has no value, or if masking with these statistics would change too little.
         """
         statistics = compute_statistics(
             counts,
@@ -173,7 +174,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             numeric=self.numeric_attributes,
             incremental=self._incremental,
         ).with_model(self._model(counts))
-        self._prepare(statistics)
+        self.with_statistics(statistics, counts)._check_masking(counts)
         return statistics
 
     def channel(self, attribute: str, value: str) -> dict[str, float]:
@@ -204,6 +205,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         * ``values``: (n,) int32, ascending positions.
         * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
         """
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return a lower bound, cheaper than the channel, of the share of attribute j's values that masking changes."""
+        return 0.0
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of the masks of some attributes, given their values.
@@ -257,6 +262,18 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _model(self, counts: Counts) -> Mapping[str, Any]:
         """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
         return {}
+
+    def _check_masking(self, counts: Counts) -> None:
+        """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``).
+
+        A mechanism that masks groups is not checked: its channel is only an estimate. Neither is an attribute with a
+        single value, which an attacker knows without masks.
+        """
+        for j, name in enumerate(() if self.needs_group else self._attributes):
+            values, prior = value_law(counts.values[j])
+            cheap = values.size > MAX_CHECKED_VALUES and self.changed_at_least(j, counts) >= required_change(prior)
+            if values.size > 1 and not cheap:
+                check_channel(name, self.attribute_channel(j, values, counts), prior)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:

@@ -85,7 +85,8 @@ def _merged(
     class_of[shared] = anchors.size + inverse
     representatives = np.concatenate((anchors, shared[first])).astype(np.int32)
     used = class_of >= 0
-    totals = np.bincount(class_of[used], weights[used], representatives.size)
+    totals = np.zeros(representatives.size)
+    np.add.at(totals, class_of[used], weights[used])
     return OutputClasses(class_of, weights, totals, representatives)
 
 

@@ -92,7 +92,7 @@ class RecordLaw:
             rows[_choose(generator, cumulative, size)]
             for (rows, _), cumulative in zip(self._parts, self._cumulative, strict=True)
         ]
-        return np.concatenate(drawn, axis=1)
+        return np.asarray(np.concatenate(drawn, axis=1))
 
     def draw_with(self, generator: np.random.Generator, j: int, value: int) -> Int32Array:
         """(p,) int32: draw a record with a value of attribute j."""
@@ -103,12 +103,12 @@ class RecordLaw:
             if chosen.size:
                 record = rows[chosen[_choose(generator, np.cumsum(weights[chosen]), 1)[0]]].copy()
         record[j] = value
-        return record
+        return np.asarray(record)
 
 
 def _choose(generator: np.random.Generator, cumulative: Float64Array, size: int) -> Int64Array:
     found = np.searchsorted(cumulative, generator.random(size) * cumulative[-1], side="right")
-    return np.minimum(found, cumulative.size - 1)
+    return np.asarray(np.minimum(found, cumulative.size - 1))
 
 
 def _value_rows(counts: Counts, j: int) -> tuple[Int32Matrix, Float64Array]:

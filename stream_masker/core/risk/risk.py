@@ -104,7 +104,7 @@ class Risk:
     def of(cls, attributes: Mapping[str, AttributeRisk], **records: Any) -> Risk:
         """Return the risk of the given attributes; ``records``: the figures of records."""
         columns = {field: {name: getattr(r, field) for name, r in attributes.items()} for field in FIELDS}
-        return cls(**columns, **records)
+        return cls(**{**columns, **records})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by name; an infinite ε stays a float."""

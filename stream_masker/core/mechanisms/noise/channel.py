@@ -130,9 +130,8 @@ def paired_references(values: Int32Array, counts: Counts, j: int, partner: int, 
 def _surroundings(d: Distance, anchors: Int32Array, classes: OutputClasses) -> Surroundings:
     distances = d.between(anchors, classes.representatives)
     grid, levels = np.unique(np.append(0.0, distances), return_inverse=True)
-    return Surroundings(
-        distances, levels[1:].reshape(distances.shape).astype(np.int32), classes.totals, np.ascontiguousarray(grid)
-    )
+    indices: Int32Array = levels[1:].reshape(distances.shape).astype(np.int32)
+    return Surroundings(distances, indices, classes.totals, np.ascontiguousarray(grid))
 
 
 def _situations(given: References, anchors: Int32Array, around: Surroundings) -> SituationTable:

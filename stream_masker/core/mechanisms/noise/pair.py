@@ -40,7 +40,6 @@ class PairMasks:
     def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
         classes = [c.classes.class_of[k] for c, k in zip((self.first, self.second), masked, strict=True)]
         result = np.zeros(self.situations[0].size)
-        pieces = [Pieces(np.zeros((6, 3), np.int64), np.zeros((6, 2))) for _ in range(2)]
         first, second = self.first, self.second
         fill_likelihoods(
             first.around,
@@ -53,7 +52,8 @@ class PairMasks:
             int(classes[1]),
             self.moments,
             first.calibrated,
-            *pieces,
+            Pieces.empty(),
+            Pieces.empty(),
             result,
         )
         return result
@@ -64,12 +64,9 @@ def rectangle(moments: Float64Array4D, same: int, m: int, first: Pieces, i: int,
     """Return a moment over the rectangle of a piece of the first and a piece of the second noise."""
     lo, hi = first.bounds[i, 1], first.bounds[i, 2]
     left, right = second.bounds[j, 1], second.bounds[j, 2]
-    return (
-        moments[same, m, hi, right]
-        - moments[same, m, lo, right]
-        - moments[same, m, hi, left]
-        + moments[same, m, lo, left]
-    )
+    upper: float = moments[same, m, hi, right] - moments[same, m, lo, right]
+    lower: float = moments[same, m, hi, left] - moments[same, m, lo, left]
+    return upper - lower
 
 
 @kernel

@@ -107,7 +107,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``numeric``: the numeric attributes.
-        * ``alpha``: α in (0, 10], for all attributes or for each.
+        * ``alpha``: α in [0.01, 10], for all attributes or for each.
         * ``correlated``: whether the noise of all attributes is drawn jointly.
         * ``reference``: ``mean``, ``pair`` or ``root``.
         * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
@@ -166,7 +166,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         """Mask encoded records; ``keys`` gives the random words of each record.
 
         Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, an alpha outside (0, 10], or arrays that cannot be masked together.
+        another size than the keys, an alpha outside [0.01, 10], or arrays that cannot be masked together.
         """
         prepared = self._prepared_statistics()
         self._check(batch, keys)
@@ -190,6 +190,13 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return NoiseChannel.of(
             given, self._distances[j], self._candidate_weights(j), self._law(j), calibrated=self._calibrated
         ).channel(values)
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return E[min(ε², 1)]: a value moves to a level l ≤ 1 with probability min(ε² / l², 1) or more."""
+        if not self._calibrated:
+            return 1.0
+        law, farthest = self._law(j), np.ones(1)
+        return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
@@ -321,9 +328,9 @@ def _check_alpha(batch: Batch) -> None:
         return
     if batch.alpha.shape != (batch.size,):
         raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
-    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha > 0) & (batch.alpha <= options.MAX_ALPHA))
+    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
     if wrong.any():
-        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in (0, {options.MAX_ALPHA:g}]")
+        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
 
 
 def _positive_semidefinite(matrix: Float64Array) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from stream_masker.core.dtypes import (
     Float64Array,
     Float64Cube,
@@ -61,7 +63,7 @@ def admits(around: Surroundings, table: SituationTable, s: int, sign: int, k: in
         return True
     r = table.references[s]
     own, other = around.distances[r, a], around.distances[r, k]
-    return other > own if sign == 1 else other < own
+    return bool(other > own if sign == 1 else other < own)
 
 
 @kernel
@@ -145,6 +147,11 @@ class Pieces(NamedTuple):
 
     bounds: Int64Matrix
     factors: Float64Matrix
+
+    @classmethod
+    def empty(cls) -> Pieces:
+        """Return pieces to be filled."""
+        return cls(np.zeros((6, 3), np.int64), np.zeros((6, 2)))
 
 
 @part

@@ -173,7 +173,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             previous=self._statistics,
             numeric=self.numeric_attributes,
             incremental=self._incremental,
-        ).with_model(self._model(counts))
+        )
+        statistics = statistics.with_model(self._model(counts, statistics))
         self.with_statistics(statistics, counts)._check_masking(counts)
         return statistics
 
@@ -259,8 +260,11 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _prepare(self, statistics: Statistics) -> Prepared:
         """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
-        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``).
+
+        ``statistics``: those of the window, without a model.
+        """
         return {}
 
     def _check_masking(self, counts: Counts) -> None:

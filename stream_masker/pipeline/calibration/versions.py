@@ -5,12 +5,13 @@ Pure decisions, without I/O: ``History`` holds the versions on the topic, ``Vers
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import Drift, drift_between
+from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -18,6 +19,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.messages import (
@@ -31,6 +33,22 @@ from stream_masker.pipeline.wire.messages import (
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
+
+
+EXACT: Final = PublicationSettings(min_records=1)
+"""Publish everything, exactly."""
+
+MAX_VERSION_JUMP: Final = 1_000_000
+"""How far a version may be above the newest one. It limits what one wrong number can do: all later versions would be
+older, and the calibrator would remove those before it."""
+
+
+def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
+    """Whether a version is too far above the newest known one (0: none is known, and any number is allowed).
+
+    The baseline stays on the topic for ever. A version may be far above it if nothing else is left.
+    """
+    return newest > 0 and version - newest > MAX_VERSION_JUMP and newest != baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,7 @@ class History:
     newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
     that fits and was computed from blocks; baseline: the pinned version, or the first one that fits and was not
     computed from a sample; versions: all numbers on the topic; chunks: the number of chunks of versions that have
-    several; refused: how many versions did not fit.
+    several; refused: how many versions did not fit; unauthentic: how many messages were not authentic, by cause.
     """
 
     subject: Subject
@@ -74,10 +92,14 @@ class History:
     versions: set[int] = field(default_factory=set)
     chunks: dict[int, int] = field(default_factory=dict)
     refused: int = 0
+    unauthentic: Counter[str] = field(default_factory=Counter)
 
     def add(self, message: StatisticsMessage, *, chunks: int = 0) -> None:
-        """Adds the next version. A version that is not newer than all others changes nothing."""
+        """Adds the next version. A version that is not newer than all others, or is a jump, changes nothing."""
         if message.version <= self.newest:
+            return
+        if is_jump(message.version, self.newest, message.baseline):
+            self.refused += 1
             return
         if not message.fits(self.subject.mechanism, self.subject.taxonomies):
             self.refuse(message.version, chunks=chunks)
@@ -94,9 +116,10 @@ class History:
         return self.baseline is None and message.source not in SAMPLED
 
     def refuse(self, version: int, *, chunks: int = 0) -> None:
-        """Adds the number of a version that cannot be used."""
+        """Adds the number of a version that cannot be used, unless it is a jump."""
         self.refused += 1
-        self._reserve(version, chunks)
+        if not is_jump(version, self.newest):
+            self._reserve(version, chunks)
 
     def _reserve(self, version: int, chunks: int) -> None:
         self.versions.add(version)
@@ -129,6 +152,7 @@ class History:
 class Publish:
     """The next version, to be published together with its report.
 
+    statistics, report, previous, baseline, utility, masked: what people may see, as ``Publication`` derives it.
     expired: versions to remove at the same time; removal: the messages that remove them.
     """
 
@@ -151,8 +175,17 @@ class VersionPlanner:
     discarded.
     """
 
-    def __init__(self, subject: Subject, mechanism: Mechanism, history: History, settings: CalibrationSettings) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        mechanism: Mechanism,
+        history: History,
+        settings: CalibrationSettings,
+        limits: PublicationSettings = EXACT,
+    ) -> None:
+        """``limits``: of what is published to people."""
         self.subject = subject
+        self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
@@ -248,25 +281,27 @@ class VersionPlanner:
         masked: Statistics | None = None,
     ) -> Publish:
         message = self._message(statistics, now, source, blocks)
-        previous = self._drift(statistics, self.history.latest)
-        baseline = self._drift(statistics, self.history.baseline)
+        shown = self.shown(statistics)
+        previous = self._drift(shown, self.history.latest)
+        baseline = self._drift(shown, self.history.baseline)
+        utility = None if kept is None else self._publication.utility(kept, statistics.records)
         expired = self.history.expired(self.settings.keep_versions - 1)
         return Publish(
             message=message,
-            statistics=statistics,
+            statistics=shown,
             report=DriftReport(
                 version=message.version,
                 published=now,
                 previous=None if previous is None else previous.to_dict(),
                 baseline=None if baseline is None else baseline.to_dict(),
-                utility=None if kept is None else kept.to_dict(),
+                utility=None if utility is None else utility.to_dict(),
                 records=statistics.records,
                 blocks=0 if blocks is None else blocks.count,
             ),
             previous=previous,
             baseline=baseline,
-            utility=kept,
-            masked=masked,
+            utility=utility,
+            masked=None if masked is None else self.shown(masked),
             expired=expired,
             removal=self.history.removal(expired),
         )
@@ -288,5 +323,11 @@ class VersionPlanner:
             settings=self.subject.settings,
         )
 
-    def _drift(self, statistics: Statistics, other: StatisticsMessage | None) -> Drift | None:
-        return None if other is None else drift_between(statistics, other.statistics, self._distances)
+    def shown(self, statistics: Statistics) -> Statistics:
+        """The statistics that may be published to people."""
+        return self._publication.statistics(statistics)
+
+    def _drift(self, shown: Statistics, other: StatisticsMessage | None) -> Drift | None:
+        if other is None:
+            return None
+        return self._publication.drift(shown, self.shown(other.statistics), self._distances)

@@ -46,8 +46,9 @@ def publish_snapshot(
     components = build_components(configuration)
     require_topics(configuration)
     components.publisher.open()
+    history = read_published_history(components)
     planner = VersionPlanner(
-        components.subject, components.new_mechanism(), read_published_history(components), components.settings
+        components.subject, components.new_mechanism(), history, components.settings, components.publication
     )
     publish = planner.on_snapshot(snapshot, now_milliseconds(), source)
     components.publisher.publish(publish)

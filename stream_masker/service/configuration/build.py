@@ -53,7 +53,7 @@ def build_plan(configuration: Configuration) -> Plan:
             for name, a in configuration.nominal.items()
         ),
         numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
-        fields=_field_policy(configuration),
+        fields=field_policy(configuration),
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
@@ -210,7 +210,8 @@ def _concept_map(configuration: Configuration, name: str, ontology: Ontology, ta
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
 
 
-def _field_policy(configuration: Configuration) -> FieldPolicy:
+def field_policy(configuration: Configuration) -> FieldPolicy:
+    """Return the treatment of fields that are not attributes."""
     fields = configuration.fields
     return FieldPolicy(
         unlisted=fields.unlisted,

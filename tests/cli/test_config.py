@@ -19,6 +19,7 @@ attributes:
   principal: {path: p.code, ontology: small}
   secondary: {path: "s[*].code", ontology: small}
 fields: {unlisted: drop}
+noise_key: position
 kafka: {properties: {sasl.password: hunter2hunter2}}
 secret: {file: secret}
 """

@@ -31,6 +31,7 @@ def config(tmp_path):
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}},
         "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"rounding": "ceil"},
         "calibration": {"window_records": 50, "min_records": 10},
         "secret": {"file": "secret"},

@@ -192,6 +192,7 @@ def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> 
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "internal_topics": {"secret": {"file": "secret"}},
         "calibration": {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
         | {"keep_versions": 3},

@@ -39,6 +39,7 @@ def config(tmp_path, kafka, topics):
         "ontologies": {"icd": {"source": str(data_file("icd9cm-diagnoses.csv.gz"))}},
         "attributes": {"principal": {"path": "diag_1", **attribute}, "secondary": {"path": "diag_2", **attribute}},
         "fields": {"keep": ["encounter_id", "age"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"reference": "pair", "rounding": "ceil"},
         "calibration": {"window_records": WINDOW, "every_records": 15_000, "every_seconds": 2, "min_records": 1_000},
         "worker": {"batch_records": 4_000},

@@ -179,7 +179,7 @@ RUNS = 2500
 
 
 def assert_similar(ours: Counter, literal: Counter):
-    """Assert that the frequencies of each outcome differ by no more than chance allows."""
+    """Assert that the frequencies of each outcome do not differ significantly."""
     assert len(literal) > 2
     for outcome in ours | literal:
         a, b = ours[outcome], literal[outcome]

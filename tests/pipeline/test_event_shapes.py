@@ -1,4 +1,4 @@
-"""Whole events of the shapes that the documentation shows: flat, nested, and FHIR R4."""
+"""Complete events in the shapes of the documentation: flat, nested, and FHIR R4."""
 
 from __future__ import annotations
 

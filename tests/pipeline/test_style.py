@@ -138,7 +138,7 @@ def plain(bench):
 
 
 @given(original=st.sampled_from(CODES), low=st.booleans(), dotless=st.booleans())
-def test_a_written_code_leads_back_to_its_concept(plain, original, low, dotless):
+def test_a_written_code_is_found_again_as_its_concept(plain, original, low, dotless):
     text = original.replace(".", "") if dotless else original
     masked = plain.one({"code": text.lower() if low else text})["code"]
     concepts = plain.plan.attributes[0].concepts

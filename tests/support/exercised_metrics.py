@@ -113,6 +113,7 @@ def write_configuration(folder: Path) -> Configuration:
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": {**nominal, **numeric},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "internal_topics": {"encryption": False},
         "publication": {"min_records": 1, "epsilon": 0.5},
         "calibration": {"every_records": 2 * RECORDS, "min_records": RECORDS},

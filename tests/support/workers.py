@@ -148,6 +148,7 @@ def setting(bootstrap: str, folder: Path) -> Setting:
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": attributes,
         "fields": {"keep": ["id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"reference": "mean"},
         "secret": {"file": "secret"},
         "http": {"port": 0},
@@ -274,3 +275,8 @@ def http_port(processes: Processes, name: str) -> int:
     """Return the HTTP port of a process, from its log."""
     wait(lambda: "http://127.0.0.1:" in processes.log(name), "the log line with the port")
     return int(re.search(r"http://127\.0\.0\.1:(\d+)", processes.log(name))[1])
+
+
+def ids(records: list[Record]) -> list[int]:
+    """Return the ids of the events, without tombstones."""
+    return [record.json["id"] for record in records if record.value is not None]

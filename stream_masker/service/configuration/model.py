@@ -305,9 +305,9 @@ class Configuration(Section):
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
-        default="position",
-        description="The key that determines a record's noise: `position` (topic, partition and offset), or the path "
-        "of a field.",
+        description="The key that determines the noise of a value together with the value itself: `position` (topic, "
+        "partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a "
+        "field such as `patient.id` (equal codes of a patient have the same noise). Required.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,

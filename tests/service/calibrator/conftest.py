@@ -23,6 +23,7 @@ def components(tmp_path: Path) -> CalibratorComponents:
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "internal_topics": {"encryption": False},
         "publication": {"min_records": 1},
         "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
@@ -45,6 +46,7 @@ def configuration(tmp_path: Path) -> Configuration:
         "attributes": {"one": {"path": "one", "ontology": "letters"}},
         "mechanism": {"reference": "mean"},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "internal_topics": {"encryption": False},
         "publication": {"min_records": 1},
     }

@@ -96,11 +96,14 @@ def test_required_keys():
     with pytest.raises(ConfigurationError) as raised:
         parse_configuration({"attributes": {"a": {}}, "fields": {}})
     assert str(raised.value).splitlines() == [
-        "configuration: the configuration has 4 problems",
+        "configuration: the configuration has 5 problems",
         "  attributes.a.path: required: use text that is not empty",
         f"  attributes.a.ontology: required: {NAME}",
         "  fields.unlisted: required: use keep or drop",
         "  ontologies: required: use a mapping",
+        "  noise_key: required:",
+        "    position: fresh noise for each record; repeated records of a person can be averaged",
+        "    patient.id, or another field: one mask for equal codes of a person; averaging them gains nothing",
     ]
 
 

@@ -14,6 +14,7 @@ DATA = {
     "ontologies": {"small": {"source": "ontology.csv"}},
     "attributes": {name: {"path": name, "ontology": "small", "alpha": 0.3} for name in ("first", "second")},
     "fields": {"keep": ["id"], "unlisted": "drop"},
+    "noise_key": "position",
     "mechanism": {"reference": "mean"},
 }
 

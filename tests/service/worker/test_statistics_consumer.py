@@ -217,7 +217,7 @@ def test_statistics_of_another_configuration_are_logged_and_used(
     assert "under another configuration (ffffffffffffffff)" in caplog.text
 
 
-def test_versions_are_taken_newest_first_and_once() -> None:
+def test_versions_are_returned_once_newest_first() -> None:
     buffer = VersionBuffer(PLAIN)
     for version in (2, 10, 9):
         buffer.add(b"%d" % version, b"v%d" % version)
@@ -242,7 +242,7 @@ def test_only_the_newest_versions_are_buffered() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40])
-def test_a_key_that_is_no_version_is_ignored(key: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_that_is_not_a_version_is_ignored(key: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     buffer = VersionBuffer(PLAIN)
     buffer.add(key, b"x")
     assert buffer.take() == []
@@ -258,7 +258,7 @@ BIG = bytes(range(256)) * 40
 PIECES = split_message(7, BIG, 4_096)
 
 
-def test_a_version_in_parts_is_taken_when_it_is_complete(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_chunked_version_is_returned_when_it_is_complete(caplog: pytest.LogCaptureFixture) -> None:
     buffer = VersionBuffer(PLAIN)
     add(buffer, PIECES[:-1])
     assert buffer.take() == []
@@ -279,7 +279,7 @@ def test_an_incomplete_version_waits_and_is_logged_once(caplog: pytest.LogCaptur
     assert buffer.take() == [PublishedVersion(7, BIG)]
 
 
-def test_a_version_with_parts_of_another_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_version_with_chunks_of_another_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     buffer = VersionBuffer(PLAIN)
     buffer.add(b"6", b"x")
     add(buffer, [Chunk(b"7:0", b"y" * 4_096), *PIECES[1:]])
@@ -287,7 +287,7 @@ def test_a_version_with_parts_of_another_is_ignored(caplog: pytest.LogCaptureFix
     assert "ignoring statistics version 7: a chunk is missing, or is not the one that was written" in caplog.text
 
 
-def test_tombstones_remove_a_version_in_parts() -> None:
+def test_tombstones_remove_a_chunked_version() -> None:
     buffer = VersionBuffer(PLAIN)
     add(buffer, [*PIECES, Chunk(b"7", None)])
     assert buffer.take() == []
@@ -295,7 +295,7 @@ def test_tombstones_remove_a_version_in_parts() -> None:
     assert buffer.take() == []
 
 
-def test_of_large_versions_only_the_newest_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_large_versions_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics_consumer, "BUFFERED_BYTES", 3 * len(BIG))
     buffer = VersionBuffer(PLAIN)
     for version in range(1, 9):

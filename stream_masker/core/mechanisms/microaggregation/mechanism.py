@@ -18,13 +18,12 @@ from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
-from stream_masker.core.mechanisms.noise.numeric import numeric_words
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
+from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_number_words, draw_words
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
@@ -149,7 +148,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         self._check(batch, keys)
         if not batch.size:
             return MaskedBatch(_copied_columns(batch), (Distortion(),) * len(batch.columns), batch.numeric)
-        draft = _DraftBatch.of(batch, keys, len(self._numeric_kinds))
+        draft = _DraftBatch.of(batch, keys)
         for rows, columns, numbers in presence_patterns(batch):
             if columns or numbers:
                 self._mask_rows(model, draft, rows, columns, numbers)
@@ -220,7 +219,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         if 0 < batch.size < self._k:
             raise ParameterError(f"k={self._k} needs {self._k} records or more to mask together, not {batch.size}")
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
         return {
             "marginality": {
@@ -271,14 +270,15 @@ class _DraftBatch:
     truncated: list[int]
 
     @classmethod
-    def of(cls, batch: Batch, keys: Keys, q: int) -> _DraftBatch:
+    def of(cls, batch: Batch, keys: Keys) -> _DraftBatch:
+        numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
         return cls(
             batch,
             [column.codes.copy() for column in batch.columns],
-            np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy(),
+            numbers,
             keys.words(TIE_LANE)[:, 0].copy(),
             draw_words(keys, batch),
-            list(numeric_words(keys, q)),
+            draw_number_words(keys, numbers),
             np.zeros(batch.size, np.bool_),
             [0] * len(batch.columns),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
 from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, NominalNoise, values_per_record
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
@@ -22,6 +23,7 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
 from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask
 from stream_masker.core.replacement.select import replacers
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
@@ -174,6 +176,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
     def _prepare(self, statistics: Statistics) -> _PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
         self._check_statistics(statistics)
+        statistics = noise_statistics(statistics)
+        self._check_statistics(statistics)
         variances = [statistics.variance[name] for name in self._attributes]
         noise = NominalNoise(
             sigma=statistics.covariance if self._correlated else np.diag(variances),
@@ -182,6 +186,16 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             laplace=self._laplace,
         )
         return _PreparedNoise(noise, self._means(statistics), self._numeric_noise_of(statistics))
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        return held_moments(statistics, self._held_candidate(statistics))
+
+    def _held_candidate(self, statistics: Statistics) -> Statistics | None:
+        """The statistics in force, unless a mean that masking refers to has changed since."""
+        previous = self._statistics
+        if previous is None or (self._reference == "mean" and previous.mean != statistics.mean):
+            return None
+        return previous
 
     def _numeric_noise_of(self, statistics: Statistics) -> NumericNoise | None:
         if statistics.numeric is None:

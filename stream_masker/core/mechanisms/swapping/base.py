@@ -116,7 +116,9 @@ class Swapping(WindowedMechanism[Prepared]):
                 batch, [SwappedColumn.unchanged(column.codes) for column in batch.columns], self._distances
             )
         self._check_size(batch.size)
-        values = [SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch), strict=True)]
+        values = [
+            SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch, distinct=True), strict=True)
+        ]
         return _masked_batch(batch, self._swap_columns(batch, values), self._distances)
 
     @abstractmethod

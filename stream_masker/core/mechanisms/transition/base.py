@@ -23,7 +23,7 @@ from stream_masker.core.random.layout import WordLayout, draw_words
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
-CHOICE_WORDS = WordLayout(width=2, first=1 << 60, streams=(1 << 60) + (1 << 59))
+CHOICE_WORDS = WordLayout(width=2, first=6)
 """Two random words per value."""
 
 

@@ -1,4 +1,4 @@
-"""Codes, their labels and their copies: what is read, what is refused, and what is written in their places."""
+"""Codes with their labels and copies: extraction, rejections, and replacement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ARRAY = {"a": {"path": "d[*].code", "label": "d[*].text"}}
         ),
     ],
 )
-def test_no_code_where_one_is_due(bench, path, wrap, code, reason):
+def test_rejects_a_value_that_is_not_a_code(bench, path, wrap, code, reason):
     assert bench({"a": {"path": path}}).one(wrap(code)) == (reason, path)
 
 
@@ -89,7 +89,7 @@ def test_missing_attributes(bench, path, record):
     ],
 )
 @pytest.mark.parametrize("missing", ["reject", "keep"])
-def test_another_shape_than_the_path_needs(bench, path, record, missing):
+def test_rejects_a_record_whose_shape_does_not_fit_the_path(bench, path, record, missing):
     assert bench({"a": {"path": path, "missing": missing}}).one(record) == ("wrong_shape", path)
 
 
@@ -103,7 +103,7 @@ def test_another_shape_than_the_path_needs(bench, path, record, missing):
         {"list": "I10"},
     ],
 )
-def test_labels_and_copies_of_another_shape(bench, other):
+def test_rejects_labels_and_copies_of_another_shape(bench, other):
     reason, field = bench(COPIED).one({"d": {"code": "I10"}, **other})
     assert reason == "wrong_shape"
     assert field in ("other.text", "list[0].code")
@@ -123,7 +123,7 @@ def test_labels_and_copies_of_another_shape(bench, other):
         (None, None),
     ],
 )
-def test_labels_follow_their_codes(bench, label, masked):
+def test_labels_are_replaced_with_their_codes(bench, label, masked):
     assert bench(LABELLED).one({"d": {"code": "I10", "text": label}}) == {"d": {"code": "E11.9", "text": masked}}
     assert bench(COPIED).one({"d": {"code": "I10"}, "other": {"text": label}}) == {
         "d": {"code": "E11.9"},
@@ -132,11 +132,11 @@ def test_labels_follow_their_codes(bench, label, masked):
     assert bench(ARRAY).one({"d": [{"code": "I10", "text": label}]}) == {"d": [{"code": "E11.9", "text": masked}]}
 
 
-def test_a_concept_without_a_label_leaves_null(bench):
+def test_the_label_of_a_concept_without_label_becomes_null(bench):
     assert bench(LABELLED).one({"d": {"code": "I11", "text": "Heart"}}) == {"d": {"code": "E03", "text": None}}
 
 
-def test_a_label_is_rewritten_even_where_the_code_comes_out_the_same(bench):
+def test_a_label_is_rewritten_even_if_the_code_is_unchanged(bench):
     on_bench = bench(COPIED)
     assert on_bench.one({"d": {"code": "E03"}, "other": {"text": "Lazy thyroid"}, "copy": "E039"}) == {
         "d": {"code": "E03"},
@@ -145,7 +145,7 @@ def test_a_label_is_rewritten_even_where_the_code_comes_out_the_same(bench):
     }
 
 
-def test_labels_and_copies_that_are_not_there_stay_so(bench):
+def test_absent_labels_and_copies_stay_absent(bench):
     assert bench(LABELLED).one({"d": {"code": "I10"}}) == {"d": {"code": "E11.9"}}
     assert bench(COPIED).one({"d": {"code": "I10"}, "other": {}, "list": []}) == {
         "d": {"code": "E11.9"},
@@ -186,7 +186,7 @@ def test_unknown_codes_follow_the_policy(bench):
     )
 
 
-def test_without_a_code_no_label_or_copy_survives(bench):
+def test_labels_and_copies_without_a_code_are_removed(bench):
     keep = {"a": {**COPIED["a"], "missing": "keep"}}
     record = {"d": {"again": "I10"}, "copy": "I10", "other": {"text": "Hypertension"}}
     assert bench(keep).one(record) == {"d": {"again": None}, "copy": None, "other": {"text": None}}
@@ -208,7 +208,7 @@ def test_arrays_are_masked_element_by_element(bench):
     assert bench({"a": {"path": "codes[*]"}}).one({"codes": ["I10", "I11"]}) == {"codes": ["E11.9", "E03"]}
 
 
-def test_elements_without_a_code_keep_their_places(bench):
+def test_elements_without_a_code_keep_their_positions(bench):
     keep = bench({"a": {**ARRAY["a"], "missing": "keep"}})
     record = {"d": [{"text": "X"}, {"code": "I10", "text": "X"}, {"code": None, "text": "X"}, {}, None]}
     assert keep.one(record) == {
@@ -219,7 +219,7 @@ def test_elements_without_a_code_keep_their_places(bench):
     assert suppress.one(record) == {"d": [{"code": None, "text": None}, {"code": "E11.9", "text": "TYPE 2 DIABETES"}]}
 
 
-def test_labels_and_copies_in_lists_of_their_own_go_with_the_code_of_their_place(bench):
+def test_labels_and_copies_in_separate_lists_belong_to_the_code_at_the_same_position(bench):
     attribute = {"path": "codes[*]", "label": "labels[*]", "copies": ["rows[*].c"], "missing": "keep"}
     record = {
         "labels": ["A", "b", "C", "surplus"],

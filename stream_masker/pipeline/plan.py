@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 250
 """The greatest depth that may be configured: the JSON encoder can write no deeper value."""
 
+MIN_RECORD_ALPHA: Final = 0.01
 MAX_RECORD_ALPHA: Final = 10
 
 OWN_HEADERS: Final = "stream-masker-"
@@ -158,8 +159,8 @@ class AlphaSource:
             raise ConfigurationError("alpha: give either a path or a header that has the record's alpha")
         if self.path is not None:
             _single("alpha.path", self.path)
-        if self.default is not None and not 0 < self.default <= MAX_RECORD_ALPHA:
-            allowed = f"numbers above 0 and up to {MAX_RECORD_ALPHA}"
+        if self.default is not None and not MIN_RECORD_ALPHA <= self.default <= MAX_RECORD_ALPHA:
+            allowed = f"numbers from {MIN_RECORD_ALPHA} to {MAX_RECORD_ALPHA}"
             raise ConfigurationError(f"alpha.default is {self.default}; allowed are {allowed}")
 
 

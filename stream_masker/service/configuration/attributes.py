@@ -37,15 +37,17 @@ class OntologyValues(Section):
 class AlphaFromPath(Section):
     """A noise level that each record carries in a field."""
 
-    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in (0, 10].")
-    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in (0, 10].")
+    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in [0.01, 10].")
+    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in [0.01, 10].")
 
 
 class AlphaFromHeader(Section):
     """A noise level that each record carries in a message header."""
 
-    header: NonEmptyText = Field(description="The message header with the record's alpha, a number in (0, 10] as text.")
-    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in (0, 10].")
+    header: NonEmptyText = Field(
+        description="The message header with the record's alpha, a number in [0.01, 10] as text."
+    )
+    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in [0.01, 10].")
 
 
 class StyleSection(Section):
@@ -83,8 +85,8 @@ class AttributeSection(Section):
     )
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
         default=0.3,
-        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
-        "or the place where each record carries its own.",
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
+        "in [0.01, 10]; or the place where each record carries its own.",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",
@@ -131,8 +133,8 @@ class NumericAttributeSection(Section):
     numeric: NumericRange = Field(description="The range of the numbers.")
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
         default=0.3,
-        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
-        "or the place where each record carries its own.",
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
+        "in [0.01, 10]; or the place where each record carries its own.",
     )
     missing: Literal["reject", "keep"] = Field(
         default="reject",

@@ -24,7 +24,8 @@ def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
     if (own.unlisted, other.unlisted) == ("drop", "keep"):
         yield "fields.unlisted"
     before, after = set(_entries(own)), set(_entries(other))
-    if any(action < _strictest(before, own.unlisted, path) for path, action in after - before):
+    added = after - before
+    if any(action < _bound(before, own.unlisted, path, max) or _adds_shape(before, path) for path, action in added):
         yield "fields.keep or fields.pseudonymize"
     if any(action > _bound(after, other.unlisted, path, min) for path, action in before - after):
         yield "fields.drop or fields.pseudonymize"
@@ -44,14 +45,13 @@ def _entries(fields: FieldPolicy) -> Iterator[PolicyEntry]:
                 yield from ((compared, Action.KEEP) for compared in path.parent.filter_fields())
 
 
-def _strictest(entries: set[PolicyEntry], unlisted: str, path: Path) -> Action:
-    """Return the strictest action that a policy may have at a path, also for values of another shape than expected.
+def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
+    """Whether a path adds a shape to a value that drops or pseudonymizes a part of it by the other shape.
 
-    Where paths only continue into a list, an object gets the greatest of their actions, and the other way round. A new
-    path would make the object one of the expected shape.
+    Where paths only continue into a list, an object gets the strictest of their actions, and the other way round. A
+    path into the object ends that, for all of its members.
     """
-    misshapen = (action for other, action in entries if _part_by_shape(other, path))
-    return max([_bound(entries, unlisted, path, max), *misshapen])
+    return any(action is not Action.KEEP and _part_by_shape(other, path) for other, action in entries)
 
 
 def _part_by_shape(one: Path, other: Path) -> bool:

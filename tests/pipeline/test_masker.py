@@ -107,7 +107,7 @@ def test_rejects_a_missing_noise_key(bench, patient):
     assert on_bench.one({"code": "I10"}) == ("missing_noise_key", "patient.id")
 
 
-@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-3", 0.001), (1e-9, 1e-9)])
+@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-1", 0.1), (0.01, 0.01)])
 def test_alpha_is_read_from_a_field_or_a_header(bench, alpha, read):
     on_bench = bench(CODE, alpha={"path": "privacy.alpha"})
     on_bench.mask({"code": "I10"}, {"code": "I10", "privacy": {"alpha": alpha}}, {"code": "I10", "privacy": None})

@@ -58,7 +58,7 @@ def test_rejects_invalid_fields(bench, fields, message):
         ({"noise_key": "patients[*].id"}, "noise_key: path 'patients[*].id' has a [*]"),
         ({"alpha": {"path": "a[*]"}}, "alpha.path"),
         ({"alpha": {"path": "a", "header": "b"}}, "either a path or a header"),
-        ({"alpha": {"header": "b", "default": 11}}, "alpha.default is 11; allowed are numbers above 0 and up to 10"),
+        ({"alpha": {"header": "b", "default": 11}}, "alpha.default is 11; allowed are numbers from 0.01 to 10"),
         ({"limits": {"depth": 251}}, "limits.depth is 251; allowed are numbers from 1 to 250"),
         ({"limits": {"record_bytes": 0}}, "limits.record_bytes is 0"),
     ],

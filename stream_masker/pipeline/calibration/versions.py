@@ -6,7 +6,7 @@ Pure decisions, without I/O: ``History`` holds the versions on the topic, ``Vers
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
+from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
@@ -203,17 +204,27 @@ class VersionPlanner:
         original = self._compute(window.original)
         masked = self._masked(window.masked)
         kept = None if masked is None else self._utility(original, masked, window)
-        return self._publish(original, now, "blocks", window.range, kept, masked)
+        styles = self._learned(window.styles)
+        return self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
 
-    def on_sample(self, counts: Counts, now: int) -> Publish:
+    def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap")
+        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles))
 
-    def on_snapshot(self, snapshot: Mapping[str, Any], now: int, source: StatisticsSource = "file") -> Publish:
-        """The next version, from a mechanism's snapshot. Raises StatisticsError for another mechanism's snapshot."""
+    def on_snapshot(
+        self,
+        snapshot: Mapping[str, Any],
+        now: int,
+        source: StatisticsSource = "file",
+        styles: Mapping[str, Style] | None = None,
+    ) -> Publish:
+        """The next version, from a mechanism's snapshot and its styles.
+
+        Raises StatisticsError for another mechanism's snapshot.
+        """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source)
+        return self._publish(statistics, now, source, styles or {})
 
     @property
     def settings_differ(self) -> bool:
@@ -233,7 +244,7 @@ class VersionPlanner:
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, latest.source, latest.blocks)
+        return self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
 
     def published(self, publish: Publish, *, chunks: int = 0) -> None:
         """Adds a version that has been published to the history, and removes those that have expired with it."""
@@ -245,6 +256,10 @@ class VersionPlanner:
         """Restores the latest version, so that the concepts observed before stay observed."""
         if self.history.latest is not None:
             self._mechanism.restore(self.history.latest.snapshot)
+
+    def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
+        latest = self.history.latest
+        return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
 
     def _compute(self, counts: Counts) -> Statistics:
         return self._mechanism.compute(counts, version=self.history.newest + 1)
@@ -276,11 +291,13 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
+        styles: Mapping[str, Style],
+        *,
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
     ) -> Publish:
-        message = self._message(statistics, now, source, blocks)
+        message = self._message(statistics, now, source, styles, blocks)
         shown = self.shown(statistics)
         previous = self._drift(shown, self.history.latest)
         baseline = self._drift(shown, self.history.baseline)
@@ -307,7 +324,12 @@ class VersionPlanner:
         )
 
     def _message(
-        self, statistics: Statistics, now: int, source: StatisticsSource, blocks: BlockRange | None
+        self,
+        statistics: Statistics,
+        now: int,
+        source: StatisticsSource,
+        styles: Mapping[str, Style],
+        blocks: BlockRange | None,
     ) -> StatisticsMessage:
         baseline = self.history.baseline
         return StatisticsMessage(
@@ -321,6 +343,7 @@ class VersionPlanner:
             baseline=statistics.version if baseline is None else baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             settings=self.subject.settings,
+            styles=styles,
         )
 
     def shown(self, statistics: Statistics) -> Statistics:

@@ -13,6 +13,13 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.noise.frequencies import (
+    FREQUENCIES,
+    are_near,
+    pack_frequencies,
+    read_frequencies,
+    window_frequencies,
+)
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
 from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, NominalNoise, values_per_record
@@ -21,12 +28,15 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
-from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask
+from stream_masker.core.replacement.observed import ObservedReplacer
+from stream_masker.core.replacement.rule import CANDIDATES, NO_REFERENCE, ROUNDINGS, ReplacementTask, Replacer
 from stream_masker.core.replacement.select import replacers
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+NOISE_CANDIDATES = (*CANDIDATES, "observed")
 
 MIN_EIGENVALUE_SHARE = -1e-9
 """The most negative eigenvalue, relative to the largest one, that rounding can leave in a positive semidefinite
@@ -36,7 +46,7 @@ matrix.
 
 @dataclass(frozen=True, slots=True)
 class _PreparedNoise:
-    """The noise of the statistics in force, and the positions of the sMeans.
+    """The noise of the statistics in force, the positions of the sMeans, and the replacer of each attribute.
 
     ``numeric`` is None without numeric attributes.
     """
@@ -44,6 +54,7 @@ class _PreparedNoise:
     noise: NominalNoise
     means: tuple[int, ...]
     numeric: NumericNoise | None
+    replacers: tuple[Replacer, ...]
 
 
 class SemanticNoise(WindowedMechanism[_PreparedNoise]):
@@ -109,7 +120,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
           by default.
         * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
         * ``rounding``: ``ceil`` (the papers' rule) or ``calibrated`` (E[sd²] = ε²).
-        * ``candidates``: ``all`` concepts, or ``leaves``.
+        * ``candidates``: ``all`` concepts, ``leaves``, or ``observed``: the concepts of the window, drawn by their
+          frequency.
         * ``numeric_noise``: ``correlated``, ``uncorrelated`` or ``kim`` (which also preserves variances); None follows
           ``correlated``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
@@ -117,6 +129,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         require_type("correlated", correlated, bool)
+        require_one_of("rounding", rounding, ROUNDINGS)
+        require_one_of("candidates", candidates, NOISE_CANDIDATES)
         super().__init__(
             taxonomies,
             numeric=numeric,
@@ -132,7 +146,9 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         self._correlated = correlated
         self._reference = reference
         self._laplace = distribution == "laplace"
-        self._replacers = replacers(self._distances, rounding=rounding, candidates=candidates)
+        self._rounding = rounding
+        self._observed = candidates == "observed"
+        self._replacers = () if self._observed else replacers(self._distances, rounding=rounding, candidates=candidates)
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -166,7 +182,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         words = draw_words(keys, batch)
         noise = prepared.noise.draw(keys, batch, words)
         tasks = [self._task(prepared, batch, j, noise[j], words[j]) for j in range(len(batch.columns))]
-        replacements = [replacer.replace(task) for replacer, task in zip(self._replacers, tasks, strict=True)]
+        replacements = [replacer.replace(task) for replacer, task in zip(prepared.replacers, tasks, strict=True)]
         return MaskedBatch(
             tuple(Column(d.codes, column.offsets) for d, column in zip(replacements, batch.columns, strict=True)),
             tuple(d.distortion(task) for d, task in zip(replacements, tasks, strict=True)),
@@ -185,10 +201,28 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             correlated=self._correlated,
             laplace=self._laplace,
         )
-        return _PreparedNoise(noise, self._means(statistics), self._numeric_noise_of(statistics))
+        numeric, means = self._numeric_noise_of(statistics), self._means(statistics)
+        return _PreparedNoise(noise, means, numeric, self._replacers_of(statistics))
+
+    def _replacers_of(self, statistics: Statistics) -> tuple[Replacer, ...]:
+        if not self._observed:
+            return self._replacers
+        found = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
+        return tuple(ObservedReplacer(d, law, calibrated=self._rounding == "calibrated") for d, law in found)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return held_moments(statistics, self._held_candidate(statistics))
+        held = held_moments(statistics, self._held_candidate(statistics))
+        return self._with_frequencies(held, counts) if self._observed else held
+
+    def _with_frequencies(self, held: Mapping[str, Any], counts: Counts) -> Mapping[str, Any]:
+        """Add the held frequencies if the moments are held and these differ little, too; otherwise the window's own,
+        without held moments.
+        """
+        own = window_frequencies(counts)
+        model = self.statistics.model if held else {}
+        if FREQUENCIES in model and are_near(read_frequencies(model, self._taxonomies), own):
+            return {**held, FREQUENCIES: model[FREQUENCIES]}
+        return {FREQUENCIES: pack_frequencies(self._attributes, own)}
 
     def _held_candidate(self, statistics: Statistics) -> Statistics | None:
         """The statistics in force, unless a mean that masking refers to has changed since."""

@@ -11,7 +11,9 @@ from support.graphs import dags, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import ConceptMap
-from stream_masker.core.replacement.observed import MAX_FREQUENCY, ConceptFrequencies, ObservedReplacer
+from stream_masker.core.replacement.observed.draw import ATTEMPTS
+from stream_masker.core.replacement.observed.engine import ObservedReplacer
+from stream_masker.core.replacement.observed.frequencies import MAX_FREQUENCY, ConceptFrequencies
 from stream_masker.core.replacement.rule import NO_REFERENCE, ROUNDINGS, SIGN_DROPPED, TRUNCATED, ReplacementTask
 from stream_masker.errors import ParameterError
 
@@ -41,13 +43,31 @@ def literal(sd, weights, a, r, noise, rounding, level_word, tie):
             level = level if (int(level_word) >> 11) * 2.0**-53 < p else lo
     if level == 0.0:
         return a, 0.0, flags
-    tied = [c for c in admissible if sd[a, c] == level]
-    chosen = (int(tie) >> 32) * sum(weights[c] for c in tied) >> 32
-    for c in tied:
-        chosen -= weights[c]
-        if chosen < 0:
-            return c, level, flags
+    level_candidates = [c for c in others if sd[a, c] == level]
+    for _ in range(ATTEMPTS):
+        chosen = drawn(level_candidates, weights, tie)
+        if chosen in admissible:
+            return chosen, level, flags
+        tie = splitmix(tie)
+    return drawn([c for c in level_candidates if c in admissible], weights, tie), level, flags
+
+
+def drawn(candidates, weights, word):
+    """The candidate in whose part of the sum of the weights the word lies."""
+    rest = (int(word) >> 32) * sum(weights[c] for c in candidates) >> 32
+    for c in candidates:
+        rest -= weights[c]
+        if rest < 0:
+            return c
     raise AssertionError("the draw is below the sum of the weights")
+
+
+def splitmix(word) -> int:
+    """The next output of SplitMix64 (Steele, Lea and Flood 2014), with the word as its state."""
+    z = (int(word) + 0x9E3779B97F4A7C15) % (1 << 64)
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % (1 << 64)
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % (1 << 64)
+    return z ^ z >> 31
 
 
 def meets_sign(sd, c, a, r, noise) -> bool:
@@ -130,7 +150,7 @@ def test_rows_are_bounded_and_results_do_not_depend_on_the_bound():
     task = random_task(generator, 3_000, np.arange(len(tau)), d.matrix(positions))
     small, large = (ObservedReplacer(d, frequencies, calibrated=True, rows_bytes=n) for n in (60_000, 1 << 27))
     few, many = small.replace(task), large.replace(task)
-    assert small._rows.distances.nbytes <= 60_000
+    assert len(small._rows.order) <= max(2, 60_000 // (28 * positions.size))
     for name in ("codes", "distances", "flags"):
         np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
 

@@ -10,7 +10,7 @@ import numpy as np
 from stream_masker.core.mechanisms.noise.held import TOLERANCE
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_counts
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.replacement.observed import ConceptFrequencies
+from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
 from stream_masker.core.statistics.counts import Counts
 
 FREQUENCIES = "frequencies"

@@ -28,7 +28,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
-from stream_masker.core.replacement.observed import ObservedReplacer
+from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.rule import CANDIDATES, NO_REFERENCE, ROUNDINGS, ReplacementTask, Replacer
 from stream_masker.core.replacement.select import replacers
 from stream_masker.core.statistics.counts import Counts

@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms.noise.frequencies import FREQUENCIES, total_variation
 from stream_masker.core.mechanisms.noise.held import HELD
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
-from stream_masker.core.replacement.observed import ConceptFrequencies
+from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 

@@ -24,6 +24,8 @@ def components(tmp_path: Path) -> CalibratorComponents:
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
         "noise_key": "position",
+        "internal_topics": {"encryption": False},
+        "publication": {"min_records": 1},
         "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
@@ -45,6 +47,8 @@ def configuration(tmp_path: Path) -> Configuration:
         "mechanism": {"reference": "mean"},
         "fields": {"unlisted": "drop"},
         "noise_key": "position",
+        "internal_topics": {"encryption": False},
+        "publication": {"min_records": 1},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(tmp_path / "stream-masker.yaml", {})

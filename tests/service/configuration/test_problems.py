@@ -74,7 +74,7 @@ POLICIES = "use reject, ancestor or suppress"
         ),
         (
             {"attributes": {"principal": {"alpha": {"header": "a", "default": 11}}}},
-            "attributes.principal.alpha.default: 11 is not allowed: use a number above 0 and at most 10",
+            "attributes.principal.alpha.default: 11 is not allowed: use a number from 0.01 to 10",
         ),
     ],
 )
@@ -86,10 +86,7 @@ def test_error_messages(problems, sections, line):
 def test_alpha_out_of_range(problems, alpha):
     (line,) = problems(attributes={"principal": {"alpha": alpha}})
     assert line.startswith("attributes.principal.alpha: ")
-    assert (
-        "use a number above 0 and at most 10, a mapping with path or default or a mapping with header or default"
-        in line
-    )
+    assert "use a number from 0.01 to 10, a mapping with path or default or a mapping with header or default" in line
 
 
 def test_required_keys():

@@ -19,6 +19,9 @@ DATA = {
 }
 
 
+TIGHTER = {"unlisted": "drop", "drop": ["name"]}
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "c.yaml"
@@ -44,18 +47,18 @@ def test_unchanged_file_is_not_applied(file):
 
 def test_changed_settings_are_applied_once(file, path):
     before = file.current.hash
-    change(path, mechanism={"reference": "root"}, fields={"unlisted": "keep"})
+    change(path, mechanism={"reference": "root"}, fields=TIGHTER)
     assert file.reload_if_changed()
     assert not file.reload_if_changed()
     assert file.current.mechanism.reference == "root"
-    assert file.current.fields.unlisted == "keep"
+    assert file.current.fields.drop == ("name",)
     assert file.current.hash != before
     assert (file.refused, file.refusals) == (None, 0)
 
 
 def test_environment_still_overrides_the_file(path):
     file = ConfigurationFile(path, {"STREAM_MASKER__MECHANISM__REFERENCE": "root"})
-    change(path, fields={"unlisted": "keep"})
+    change(path, fields=TIGHTER)
     assert file.reload_if_changed()
     assert file.current.mechanism.reference == "root"
 
@@ -85,7 +88,7 @@ def test_invalid_change_is_refused(file, path, caplog, sections, named):
     assert "the previous one stays in force" in caplog.text
     assert not file.reload_if_changed()
     assert file.refusals == 1, "the same file is refused once"
-    change(path, fields={"unlisted": "keep"})
+    change(path, fields=TIGHTER)
     assert file.reload_if_changed()
     assert file.refused is None
 

@@ -12,6 +12,7 @@ from stream_masker.core.mechanisms.transition.serialization import pack_array, r
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
 
 FREQUENCIES = "frequencies"
 """The key of the frequencies in ``Statistics.model``."""
@@ -34,6 +35,20 @@ def read_frequencies(model: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy
     """The frequencies that ``pack_frequencies`` packed. Raises StatisticsError if they are missing or invalid."""
     packed = read_model_field(model, FREQUENCIES)
     return [_unpack(read_model_field(packed, name), len(tau)) for name, tau in taxonomies.items()]
+
+
+def with_frequencies(
+    held: Mapping[str, Any], previous: Statistics | None, taxonomies: Mapping[str, Taxonomy], counts: Counts
+) -> dict[str, Any]:
+    """The held moments with the held frequencies, if both differ little; otherwise the window's own frequencies.
+
+    ``held``: of ``held_moments``, empty if the moments are not held. ``previous``: the statistics that were in force.
+    """
+    own = window_frequencies(counts)
+    model = previous.model if held and previous else {}
+    if FREQUENCIES in model and are_near(read_frequencies(model, taxonomies), own):
+        return {**held, FREQUENCIES: model[FREQUENCIES]}
+    return {FREQUENCIES: pack_frequencies(list(taxonomies), own)}
 
 
 def are_near(held: Sequence[ConceptFrequencies], own: Sequence[ConceptFrequencies]) -> bool:

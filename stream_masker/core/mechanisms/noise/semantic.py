@@ -13,35 +13,39 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.noise.frequencies import (
-    FREQUENCIES,
-    are_near,
-    pack_frequencies,
-    read_frequencies,
-    window_frequencies,
-)
+from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
+from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, with_frequencies
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
+from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
+from stream_masker.core.mechanisms.noise.pair import PairMasks
 from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, NominalNoise, values_per_record
-from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
 from stream_masker.core.replacement.observed.engine import ObservedReplacer
-from stream_masker.core.replacement.rule import CANDIDATES, NO_REFERENCE, ROUNDINGS, ReplacementTask, Replacer
+from stream_masker.core.replacement.rule import (
+    CANDIDATES,
+    NO_REFERENCE,
+    ROUNDINGS,
+    Candidates,
+    ReplacementTask,
+    Replacer,
+)
 from stream_masker.core.replacement.select import replacers
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.psd import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
-NOISE_CANDIDATES = (*CANDIDATES, "observed")
-
-MIN_EIGENVALUE_SHARE = -1e-9
-"""The most negative eigenvalue, relative to the largest one, that rounding can leave in a positive semidefinite
-matrix.
-"""
+OBSERVED = "observed"
+NOISE_CANDIDATES = (*CANDIDATES, OBSERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``numeric``: the numeric attributes.
-        * ``alpha``: α in (0, 10], for all attributes or for each.
+        * ``alpha``: α in [0.01, 10], for all attributes or for each.
         * ``correlated``: whether the noise of all attributes is drawn jointly.
         * ``reference``: ``mean``, ``pair`` or ``root``.
         * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
@@ -146,9 +150,11 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         self._correlated = correlated
         self._reference = reference
         self._laplace = distribution == "laplace"
-        self._rounding = rounding
-        self._observed = candidates == "observed"
-        self._replacers = () if self._observed else replacers(self._distances, rounding=rounding, candidates=candidates)
+        self._calibrated = rounding == "calibrated"
+        self._candidates = candidates
+        self._replacers = (
+            () if candidates == OBSERVED else replacers(self._distances, rounding=rounding, candidates=candidates)
+        )
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -175,7 +181,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         """Mask encoded records; ``keys`` gives the random words of each record.
 
         Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, an alpha outside (0, 10], or arrays that cannot be masked together.
+        another size than the keys, an alpha outside [0.01, 10], or arrays that cannot be masked together.
         """
         prepared = self._prepared_statistics()
         self._check(batch, keys)
@@ -188,6 +194,65 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             tuple(d.distortion(task) for d, task in zip(replacements, tasks, strict=True)),
             prepared.numeric.mask(batch, keys) if prepared.numeric else None,
         )
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> NoiseRows:
+        """Return the transition probabilities for the configured α; a record's own α has others.
+
+        With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
+        partner is an array is taken to be any of its elements, not the first one.
+        """
+        given = self._situations(j, values, counts)
+        return NoiseChannel.of(
+            given, self._distances[j], self._candidate_weights(j), self._law(j), calibrated=self._calibrated
+        ).channel(values)
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return E[min(ε², 1)]: a value moves to a level l ≤ 1 with probability min(ε² / l², 1) or more."""
+        if not self._calibrated:
+            return 1.0
+        law, farthest = self._law(j), np.ones(1)
+        return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
+        paired = self._reference == "pair"
+        if len(tuples.attributes) == 1 or not (paired or self._correlated):
+            return super().mask_law(tuples, channels, counts)
+        i, j = tuples.attributes
+        if paired and self._partners[i] != j:
+            return None
+        first, second = (rows.noise for rows in channels if isinstance(rows, NoiseRows))
+        order = np.arange(tuples.prior.size)
+        rows = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
+        situations = (order, order) if paired else (rows[0], rows[1])
+        return PairMasks.of(first, second, situations, self._noise_pair(i, j))
+
+    def _noise_pair(self, i: int, j: int) -> NoisePair:
+        first, second = self._law(i), self._law(j)
+        sigma = self._prepared_statistics().noise.sigma
+        correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
+        return NoisePair(first, second, correlation, shared=self._correlated)
+
+    def _law(self, j: int) -> NoiseLaw:
+        noise = self._prepared_statistics().noise
+        return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._laplace)
+
+    def _candidate_weights(self, j: int) -> Float64Array:
+        """(m,) float64: the weight of each concept among the candidates of a level."""
+        weights = np.zeros(len(self._distances[j].taxonomy))
+        if self._candidates == OBSERVED:
+            found = read_frequencies(self.statistics.model, self._taxonomies)[j]
+            weights[found.positions] = found.weights
+            return weights
+        weights[Candidates.of(self._distances[j].taxonomy, self._candidates).positions] = 1.0
+        return weights
+
+    def _situations(self, j: int, values: Int32Array, counts: Counts | None) -> References:
+        if self._reference != "pair":
+            return References.single(values, self._prepared_statistics().means[j] if self._reference == "mean" else 0)
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return paired_references(values, counts, j, self._partners[j], len(self._distances[j].taxonomy))
 
     def _prepare(self, statistics: Statistics) -> _PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
@@ -205,24 +270,15 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return _PreparedNoise(noise, means, numeric, self._replacers_of(statistics))
 
     def _replacers_of(self, statistics: Statistics) -> tuple[Replacer, ...]:
-        if not self._observed:
+        if self._candidates != OBSERVED:
             return self._replacers
         found = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
-        return tuple(ObservedReplacer(d, law, calibrated=self._rounding == "calibrated") for d, law in found)
+        return tuple(ObservedReplacer(d, law, calibrated=self._calibrated) for d, law in found)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        held = held_moments(statistics, self._held_candidate(statistics))
-        return self._with_frequencies(held, counts) if self._observed else held
-
-    def _with_frequencies(self, held: Mapping[str, Any], counts: Counts) -> Mapping[str, Any]:
-        """Add the held frequencies if the moments are held and these differ little, too; otherwise the window's own,
-        without held moments.
-        """
-        own = window_frequencies(counts)
-        model = self.statistics.model if held else {}
-        if FREQUENCIES in model and are_near(read_frequencies(model, self._taxonomies), own):
-            return {**held, FREQUENCIES: model[FREQUENCIES]}
-        return {FREQUENCIES: pack_frequencies(self._attributes, own)}
+        previous = self._held_candidate(statistics)
+        held = held_moments(statistics, previous)
+        return held if self._candidates != OBSERVED else with_frequencies(held, previous, self._taxonomies, counts)
 
     def _held_candidate(self, statistics: Statistics) -> Statistics | None:
         """The statistics in force, unless a mean that masking refers to has changed since."""
@@ -249,7 +305,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         moments = np.append(statistics.covariance, list(statistics.variance.values()))
         if not np.isfinite(moments).all() or min(statistics.variance.values(), default=0.0) < 0:
             raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
-        if not _positive_semidefinite(statistics.covariance):
+        if not is_positive_semidefinite(statistics.covariance):
             raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
         self._check_noise(statistics)
 
@@ -312,18 +368,9 @@ def _check_alpha(batch: Batch) -> None:
         return
     if batch.alpha.shape != (batch.size,):
         raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
-    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha > 0) & (batch.alpha <= options.MAX_ALPHA))
+    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
     if wrong.any():
-        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in (0, {options.MAX_ALPHA:g}]")
-
-
-def _positive_semidefinite(matrix: Float64Array) -> bool:
-    if not matrix.size:
-        return True
-    if not np.array_equal(matrix, matrix.T):
-        return False
-    values = np.linalg.eigvalsh(matrix)
-    return bool(values[0] >= MIN_EIGENVALUE_SHARE * max(float(values[-1]), 0.0))
+        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
 
 
 def _paired_references(batch: Batch, j: int, partner: int) -> Int32Array:

@@ -88,7 +88,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
         latency="none: each record is masked alone",
-        cost="O(depth²) in a tree; in a DAG the size of the candidate lists of the value's ancestors (Wu–Palmer)",
+        cost="O(depth²) in a tree; in a DAG the size of the candidate lists of the value's ancestors (Wu–Palmer); with "
+        "candidates observed the number of concepts of the window",
         numeric=True,
     )
 

@@ -15,7 +15,7 @@ from stream_masker.core.kernels.intrinsics import lowest_bit
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below
 from stream_masker.core.replacement.choice import Choice, RandomWords
-from stream_masker.core.replacement.observed.rows import WORD_BITS, ObservedLevels, ObservedRows
+from stream_masker.core.replacement.observed.rows import SET_WORD_BITS, ObservedLevels, ObservedRows
 from stream_masker.core.replacement.rule import SIGN_DROPPED, choose_level
 
 ATTEMPTS = 2
@@ -36,9 +36,12 @@ ALL, BEYOND, BEFORE, NONE = range(4)
 @inlined
 def sign_word(levels: ObservedLevels, signs: SignSet, word: int) -> np.uint64:
     """One word of the bits of the candidates that meet the sign condition."""
+    bits = ~np.uint64(0)
     if signs.kind == BEYOND:
-        return levels.beyond[signs.level, word]
-    return ~levels.beyond[signs.level, word] if signs.kind == BEFORE else ~np.uint64(0)
+        bits = levels.beyond[signs.level, word]
+    elif signs.kind == BEFORE:
+        bits = ~levels.beyond[signs.level, word]
+    return bits
 
 
 @part
@@ -78,7 +81,7 @@ def sign_set(rows: ObservedRows, levels: ObservedLevels, reference: int, sign: i
 
 
 @inlined
-def next_word(word: np.uint64) -> np.uint64:
+def retry_word(word: np.uint64) -> np.uint64:
     """The word of the next attempt: the finalizer of SplitMix64."""
     word += np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -104,9 +107,9 @@ def draw_by_frequency(
             else:
                 high = middle
         c = int64(rows.order[row, low])
-        if (sign_word(levels, signs, c // WORD_BITS) >> np.uint64(c % WORD_BITS)) & np.uint64(1):
+        if (sign_word(levels, signs, c // SET_WORD_BITS) >> np.uint64(c % SET_WORD_BITS)) & np.uint64(1):
             return c
-        tie = next_word(tie)
+        tie = retry_word(tie)
     return draw_in_pass(rows, levels, level, signs, tie)
 
 
@@ -117,13 +120,13 @@ def draw_in_pass(rows: ObservedRows, levels: ObservedLevels, level: int, signs: 
     for word in range(levels.members.shape[1]):
         bits = levels.members[level, word] & sign_word(levels, signs, word)
         while bits:
-            total += rows.weights[word * WORD_BITS + lowest_bit(bits)]
+            total += rows.weights[word * SET_WORD_BITS + lowest_bit(bits)]
             bits &= bits - np.uint64(1)
     rest = index_below(tie, total)
     for word in range(levels.members.shape[1]):
         bits = levels.members[level, word] & sign_word(levels, signs, word)
         while bits:
-            c = word * WORD_BITS + lowest_bit(bits)
+            c: int = word * SET_WORD_BITS + lowest_bit(bits)
             rest -= rows.weights[c]
             if rest < 0:
                 return c

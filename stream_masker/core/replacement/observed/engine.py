@@ -17,7 +17,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.replacement.observed.draw import replace_observed
 from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
-from stream_masker.core.replacement.observed.rows import OWN, WORD_BITS, ObservedLevels, ObservedRows, make_levels
+from stream_masker.core.replacement.observed.rows import OWN, SET_WORD_BITS, ObservedLevels, ObservedRows, make_levels
 from stream_masker.core.replacement.rule import Replacement, ReplacementTask
 from stream_masker.errors import ParameterError
 
@@ -65,7 +65,7 @@ class ObservedReplacer:
             np.empty((capacity, m + 1), np.int64),
             np.zeros(capacity + 1, np.int64),
         )
-        words = -(-m // WORD_BITS)
+        words = -(-m // SET_WORD_BITS)
         self._levels = ObservedLevels(
             np.empty(0), np.empty(0, np.int64), np.empty((0, words), np.uint64), np.empty((0, words), np.uint64)
         )

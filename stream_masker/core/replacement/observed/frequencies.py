@@ -37,4 +37,6 @@ class ConceptFrequencies:
         total = int(self.counts.sum())
         if total <= MAX_FREQUENCY:
             return self.counts
-        return np.maximum(self.counts * ((MAX_FREQUENCY - self.counts.size) / total), 1).astype(np.int64)
+        share = (MAX_FREQUENCY - self.counts.size) / total
+        scaled: Int64Array = np.maximum(self.counts * share, 1).astype(np.int64)
+        return scaled

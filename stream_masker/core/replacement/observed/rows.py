@@ -17,7 +17,8 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.jit import int64, kernel
 
-WORD_BITS = 64
+SET_WORD_BITS = 64
+"""Candidates in one word of a set."""
 
 OWN = -1.0
 """The distance by which the own concept of a row comes before all others."""
@@ -70,7 +71,7 @@ def make_levels(
             if i == 0 or distances[row, i] != distances[row, i - 1]:
                 total += 1
         ends[row] = total
-    words = (m + WORD_BITS - 1) // WORD_BITS
+    words = (m + SET_WORD_BITS - 1) // SET_WORD_BITS
     levels, starts = np.empty(total), np.empty(total, np.int64)
     members, beyond = np.zeros((total, words), np.uint64), np.zeros((total, words), np.uint64)
     at = int64(-1)
@@ -81,7 +82,7 @@ def make_levels(
                 levels[at] = max(distances[row, i], 0.0)
                 starts[at] = i
             c = order[row, i]
-            members[at, c // WORD_BITS] |= np.uint64(1) << np.uint64(c % WORD_BITS)
+            members[at, c // SET_WORD_BITS] |= np.uint64(1) << np.uint64(c % SET_WORD_BITS)
         for word in range(words):
             bits = np.uint64(0)
             for level in range(at, ends[row - 1] - 1 if row > 0 else -1, -1):

@@ -72,7 +72,8 @@ def utility_rows(
     ``pair`` if the attributes do not form pairs.
     """
     distances = [distance_by_name(distance, tau) for tau in taxonomies.values()]
-    original = compute_statistics(_counts(batches, distances), tuple(taxonomies), distances, version=1)
+    counts = _counts(batches, distances)
+    original: Statistics | None = None
     for reference, rounding, alpha in product(references, roundings, alphas):
         noise = SemanticNoise(
             taxonomies,
@@ -84,6 +85,7 @@ def utility_rows(
             seed=secret,
             **options,
         )
+        original = original or noise.compute(counts, version=1)
         yield UtilityRow(alpha, reference, rounding, _utility(noise, batches, original, secret, noise.alpha))
 
 

@@ -154,7 +154,7 @@ class Auditor:
         Raises StatisticsError if the group does not contain the record.
         """
         masking = self._masking_for(version)
-        masking.mechanism.restore(self._version(version).snapshot)
+        masking.restore(self._version(version))
         result = masking.masker.mask(self._topics.input, location.partition, records, statistics_version=version)
         derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:

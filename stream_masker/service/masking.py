@@ -9,6 +9,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.wire.messages import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
 from stream_masker.service.configuration.mutable_settings import check_not_looser, with_settings
@@ -39,6 +40,11 @@ class Masking:
     def alpha(self) -> dict[str, float]:
         """The noise level of each attribute; the default one if records bring their own, 0 if there is none."""
         return noise_levels(self.configuration)
+
+    def restore(self, message: StatisticsMessage) -> None:
+        """Mask with a statistics version from now on. Raises StatisticsError if it is of another mechanism."""
+        self.mechanism.restore(message.snapshot)
+        self.masker.set_styles(message.styles)
 
     def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:
         """Return the masking for a statistics version's settings, or this one if there are none or they are equal.

@@ -21,10 +21,14 @@ from workers import (
     http_port,
     ids,
     running,
+    sample_version,
     setting,
     value,
     wait,
 )
+
+from stream_masker.pipeline.wire.messages import encode_statistics
+from stream_masker.service.configuration.mutable_settings import mutable_settings
 
 BAD = {
     "not_json": b"{",
@@ -96,16 +100,38 @@ def check_rejections(here: Setting) -> None:
 
 
 def check_blocks(here: Setting) -> None:
-    blocks = here.read("calibration")
-    assert sum(block.json["records"] + sum(block.json["rejected"].values()) for block in blocks) >= 500 + len(BAD)
+    blocks = here.blocks()
+    assert sum(block["records"] + sum(block["rejected"].values()) for block in blocks) >= 500 + len(BAD)
     for name in ("first", "second"):
-        counts = [dict(zip(*b.json["attributes"][name]["original"].values(), strict=True)) for b in blocks]
+        counts = [dict(zip(*b["attributes"][name]["original"].values(), strict=True)) for b in blocks]
         total = sum(map(Counter, counts), Counter())
         assert total == Counter(event(i)[name] for i in range(500))
-    for block in blocks:
-        content = block.json
-        assert block.key == f"{content['topic']}:{content['partition']}:{content['first_offset']}".encode()
-        assert block.partition == 0
+    for record, block in zip(here.read("calibration"), blocks, strict=True):
+        assert record.key == f"{block['topic']}:{block['partition']}:{block['first_offset']}".encode()
+        assert record.partition == 0
+        assert b"concepts" not in (record.value or b""), "the block is encrypted"
+
+
+def test_a_forged_version_changes_nothing(here: Setting) -> None:
+    """Somebody who may write to the topic, but has no secret, cannot decide how records are masked."""
+    here.create()
+    here.publish(1)
+    configuration = here.configuration()
+    loose = {**mutable_settings(configuration), "fields": {"unlisted": "keep"}}
+    number = 999_999_999_999_999_999
+    forged = encode_statistics(sample_version(configuration, number, settings=loose))
+    with running(configuration) as worker:
+        here.produce(range(100))
+        worker.reaches(100)
+        write(here.bootstrap, here.topics["statistics"], [{"key": b"%d" % number, "value": forged}])
+        refused = lambda: worker.metric("messages_refused_total", topic="statistics", cause="plain")  # noqa: E731
+        worker.wait(lambda: refused() == 1, "the refusal")
+        here.produce(range(100, 200))
+        worker.reaches(200)
+        here.publish(2)
+        worker.wait(lambda: worker.metric("statistics_version") == 2, "the next genuine version")
+    assert {record.headers["stream-masker-version"] for record in here.read("output")} == {b"1"}
+    assert {len(record.json["patient"]["id"]) for record in here.read("output")} == {32}
 
 
 def test_nothing_is_written_before_there_are_statistics(here: Setting) -> None:

@@ -155,8 +155,10 @@ class Bench:
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
         """Mask values and return the outcomes. Bytes stay as they are, None is a tombstone, others become JSON."""
-        records = [InputRecord(100 + i, _bytes(value), **record) for i, value in enumerate(values)]
-        return self.result(records).outcomes
+        return self.result([self.record(100 + i, value, **record) for i, value in enumerate(values)]).outcomes
+
+    def record(self, offset: int, value: Any, **record: Any) -> InputRecord:
+        return InputRecord(offset, _bytes(value), **record)
 
     def result(self, records: list[InputRecord]) -> Any:
         return self.masker.mask("discharges", 3, records, statistics_version=7)

@@ -18,6 +18,7 @@ from stream_masker.pipeline import masker as masker_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
+from stream_masker.pipeline.style import add_styles
 
 CODES = ["I10", "I11.0", "E11.9", "E03"]
 ATTRIBUTES = {"a": {"path": "a", "unknown": "suppress"}, "b": {"path": "b[*]", "unknown": "suppress"}}
@@ -73,7 +74,7 @@ def test_each_partition_has_its_own_blocks_and_their_sums_are_the_same(masker: R
     expected, found = masked_separately(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
     for partition, result in found.items():
         [block], [alone] = result.blocks, expected[partition].blocks
-        unsummed = {"distortions": (), "original": None, "masked": None}
+        unsummed = {"distortions": (), "original": None, "masked": None, "styles": ()}
         assert replace(block, **unsummed) == replace(alone, **unsummed)
         for side in ("original", "masked"):
             one, other = getattr(block, side), getattr(alone, side)
@@ -83,6 +84,7 @@ def test_each_partition_has_its_own_blocks_and_their_sums_are_the_same(masker: R
     blocks, others = ([r.blocks[0] for r in results.values()] for results in (found, expected))
     assert merge(b.original for b in blocks).given == merge(b.original for b in others).given
     assert merge(b.original for b in blocks).unknown == merge(b.original for b in others).unknown
+    assert add_styles(b.styles for b in blocks) == add_styles(b.styles for b in others)
     for j in range(2):
         one, other = (sum((b.distortions[j] for b in some), Distortion()) for some in (blocks, others))
         assert (one.values, one.truncated, one.unsigned) == (other.values, other.truncated, other.unsigned)

@@ -37,6 +37,7 @@ def configuration(tmp_path: Path) -> Configuration:
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "calibration": {"window_records": 100, "every_records": 20, "min_records": 10, "keep_versions": 2},
         "secret": {"file": "secret"},
     }

@@ -11,7 +11,9 @@ from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.wire.chunks import split_message
 from stream_masker.pipeline.wire.messages import (
     StatisticsMessage,
@@ -79,6 +81,10 @@ class SessionBench:
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"stream_masker_{name}", labels)
+
+
+def sample(codes: list[int]) -> SampleCounts:
+    return SampleCounts(counts(codes), {}, (StyleCounts(), StyleCounts()))
 
 
 def counts(codes: list[int]) -> Counts:

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from kafka_records import QUIET, Record, read_all, write
 from processes import Processes
 from prometheus_client import CollectorRegistry
+from sealed_topics import opened
 
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -122,6 +123,11 @@ class Setting:
 
     def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
         return read_all(self.bootstrap, self.topics[role], isolation=isolation)
+
+    def blocks(self) -> list[dict[str, Any]]:
+        """Return the content of every committed block."""
+        configuration = load_configuration(self.path, {})
+        return [orjson.loads(opened(configuration, record)) for record in self.read("calibration")]
 
     def ended(self) -> int:
         """Return the number of records that are masked or rejected."""

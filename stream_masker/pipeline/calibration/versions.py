@@ -6,7 +6,7 @@ Pure decisions, without I/O: ``History`` holds the versions on the topic, ``Vers
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, unknown_risk
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
+from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
@@ -210,19 +211,30 @@ class VersionPlanner:
         original = self._compute(window.original)
         masked = self._masked(window.masked)
         kept = None if masked is None else self._utility(original, masked, window)
-        publish = self._publish(original, now, "blocks", window.range, kept, masked)
+        styles = self._learned(window.styles)
+        publish = self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
         return self._assessed(publish, original, window.original)
 
-    def on_sample(self, counts: Counts, now: int) -> Publish:
+    def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         statistics = self._compute(counts)
-        return self._assessed(self._publish(statistics, now, "bootstrap"), statistics, counts)
+        publish = self._publish(statistics, now, "bootstrap", self._learned(styles))
+        return self._assessed(publish, statistics, counts)
 
-    def on_snapshot(self, snapshot: Mapping[str, Any], now: int, source: StatisticsSource = "file") -> Publish:
-        """The next version, from a mechanism's snapshot. Raises StatisticsError for another mechanism's snapshot."""
+    def on_snapshot(
+        self,
+        snapshot: Mapping[str, Any],
+        now: int,
+        source: StatisticsSource = "file",
+        styles: Mapping[str, Style] | None = None,
+    ) -> Publish:
+        """The next version, from a mechanism's snapshot and its styles.
+
+        Raises StatisticsError for another mechanism's snapshot.
+        """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source)
+        return self._publish(statistics, now, source, styles or {})
 
     @property
     def settings_differ(self) -> bool:
@@ -242,7 +254,8 @@ class VersionPlanner:
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        return self._assessed(self._publish(statistics, now, latest.source, latest.blocks), statistics, self._counts)
+        publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
+        return self._assessed(publish, statistics, self._counts)
 
     def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
         """Continue with other settings; ``mechanism``: a new one, with these settings."""
@@ -275,6 +288,10 @@ class VersionPlanner:
         if self.history.latest is not None:
             self._mechanism.restore(self.history.latest.snapshot)
 
+    def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
+        latest = self.history.latest
+        return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
+
     def _compute(self, counts: Counts) -> Statistics:
         return self._mechanism.compute(counts, version=self.history.newest + 1)
 
@@ -305,11 +322,13 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
+        styles: Mapping[str, Style],
+        *,
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
     ) -> Publish:
-        message = self._message(statistics, now, source, blocks)
+        message = self._message(statistics, now, source, styles, blocks)
         shown = self.shown(statistics)
         previous = self._drift(shown, self.history.latest)
         baseline = self._drift(shown, self.history.baseline)
@@ -336,7 +355,12 @@ class VersionPlanner:
         )
 
     def _message(
-        self, statistics: Statistics, now: int, source: StatisticsSource, blocks: BlockRange | None
+        self,
+        statistics: Statistics,
+        now: int,
+        source: StatisticsSource,
+        styles: Mapping[str, Style],
+        blocks: BlockRange | None,
     ) -> StatisticsMessage:
         baseline = self.history.baseline
         return StatisticsMessage(
@@ -350,6 +374,7 @@ class VersionPlanner:
             baseline=statistics.version if baseline is None else baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             settings=self.subject.settings,
+            styles=styles,
         )
 
     def shown(self, statistics: Statistics) -> Statistics:

@@ -16,6 +16,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import StyleCounts, add_styles
 from stream_masker.pipeline.wire.messages import BlockRange
 
 NO_TIME = -1
@@ -94,6 +95,11 @@ class Window:
     def masked(self) -> Counts:
         """The counts of the window after masking."""
         return merge(entry.block.masked for entry in self.entries)
+
+    @property
+    def styles(self) -> tuple[StyleCounts, ...]:
+        """The styles of the original codes of each attribute; empty if no block counts them."""
+        return add_styles(entry.block.styles for entry in self.entries)
 
     @property
     def distortions(self) -> tuple[Distortion, ...]:

@@ -4,7 +4,8 @@ An envelope is ``SEAL_MAGIC``, the id of the secret (8 bytes), a random salt (32
 AES-256-GCM, which ends with the tag of 16 bytes. Every message has a cipher key and a nonce of its own, derived from
 the topic's key and the salt, so no nonce is ever used twice with one key: two messages would need equal salts of 256
 random bits. The associated data are the topic and the message's key. A message is therefore valid under its own key
-only.
+only. Large messages are compressed first, because a client's compression cannot shrink encrypted bytes; the first byte
+of what is encrypted tells whether.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+import cramjam
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -28,8 +30,14 @@ KEY_ID_BYTES: Final = 8
 SALT_BYTES: Final = 32
 TAG_BYTES: Final = 16
 
-SEAL_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES + SALT_BYTES + TAG_BYTES
-"""The number of bytes that an envelope adds to a message."""
+SEAL_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES + SALT_BYTES + TAG_BYTES + 1
+"""The largest number of bytes that an envelope adds to a message."""
+
+COMPRESSED_FROM_BYTES: Final = 1_024
+"""The size from which messages are compressed."""
+
+_STORED, _COMPRESSED = b"\x00", b"\x01"
+_COMPRESSION_LEVEL: Final = 1
 
 _HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
 _CIPHER_KEY_BYTES: Final = 32
@@ -91,7 +99,7 @@ class TopicSeal:
 
     @property
     def added_bytes(self) -> int:
-        """The number of bytes that ``seal`` adds."""
+        """The largest number of bytes that ``seal`` adds."""
         return SEAL_BYTES if self._header else 0
 
     def seal(self, key: bytes, message: bytes) -> bytes:
@@ -100,7 +108,7 @@ class TopicSeal:
             return message
         salt = os.urandom(SALT_BYTES)
         cipher, nonce = _cipher(self._keys[self._header[len(SEAL_MAGIC) :]], salt)
-        return self._header + salt + cipher.encrypt(nonce, message, self._associated(self._header, key))
+        return self._header + salt + cipher.encrypt(nonce, _packed(message), self._associated(self._header, key))
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """The inverse of ``seal``. Raises SealError for a message that is not authentic."""
@@ -112,9 +120,10 @@ class TopicSeal:
             raise SealError(RefusalCause.UNKNOWN_KEY)
         cipher, nonce = _cipher(topic_key, rest[:SALT_BYTES])
         try:
-            return cipher.decrypt(nonce, rest[SALT_BYTES:], self._associated(header, key or b""))
+            packed = cipher.decrypt(nonce, rest[SALT_BYTES:], self._associated(header, key or b""))
         except InvalidTag:
             raise SealError(RefusalCause.FORGED) from None
+        return _unpacked(packed)
 
     def _plain(self, message: bytes) -> bytes:
         if not self.accept_plain:
@@ -128,6 +137,19 @@ class TopicSeal:
 def _topic_key(secret: bytes, topic: str) -> bytes:
     key = checked_secret(secret)
     return hashlib.blake2b(topic.encode(), digest_size=32, key=key, person=b"masker-topic").digest()
+
+
+def _packed(message: bytes) -> bytes:
+    """A byte that tells the form, and the message in the shorter one."""
+    if len(message) < COMPRESSED_FROM_BYTES:
+        return _STORED + message
+    compressed = bytes(cramjam.zstd.compress(message, _COMPRESSION_LEVEL))
+    return _COMPRESSED + compressed if len(compressed) < len(message) else _STORED + message
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """The inverse of ``_packed``, for what is authentic."""
+    return bytes(cramjam.zstd.decompress(packed[1:])) if packed[:1] == _COMPRESSED else packed[1:]
 
 
 def _cipher(topic_key: bytes, salt: bytes) -> tuple[AESGCM, bytes]:

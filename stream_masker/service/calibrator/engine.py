@@ -252,13 +252,13 @@ class CalibratorEngine:
             self._sampler.start()
 
     def _await_sample(self, session: CalibrationSession, sampler: Sampler) -> None:
-        counts = sampler.result()
+        sample = sampler.result()
         needed = self._components.settings.min_records
         self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {needed} needed")
-        if counts is None:
+        if sample is None:
             return
         try:
-            session.publish_sample(counts)
+            session.publish_sample(sample)
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()

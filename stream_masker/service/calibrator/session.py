@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.wire.messages import decode_block
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
@@ -189,13 +189,13 @@ class CalibrationSession:
         self._withheld_settings = self._components.subject.configuration
         self._publish(self._planner.on_settings(now_milliseconds()))
 
-    def publish_sample(self, counts: Counts) -> None:
+    def publish_sample(self, sample: SampleCounts) -> None:
         """Publish the first version, from a sample, if there is still none.
 
         Raises StatisticsError if an attribute has no value in the sample, or if its risk is beyond a limit.
         """
         if self.history.latest is None:
-            self._publish(self._planner.on_sample(counts, now_milliseconds()))
+            self._publish(self._planner.on_sample(sample.counts, now_milliseconds(), sample.styles))
         if self.history.latest is None:
             raise StatisticsError("; ".join(self.crossed))
 

@@ -50,6 +50,24 @@ class AlphaFromHeader(Section):
     default: Alpha = Field(default=0.3, description="The alpha of records without the header; in [0.01, 10].")
 
 
+class StyleSection(Section):
+    """The style of an attribute's written codes: how they differ from the concepts' ids in the ontology.
+
+    A concept that would become another concept's code keeps its dot, its leading zeros, or both.
+    """
+
+    dot: Literal["keep", "remove"] = Field(default="keep", description="The dot of the id: keep it, or remove it.")
+    leading_zeros: Literal["keep", "remove"] = Field(
+        default="keep", description="The leading zeros of the id (ICD-9): keep them, or remove them."
+    )
+    case: Literal["keep", "upper", "lower"] = Field(
+        default="keep", description="The case: that of the id (`keep`), or all letters `upper` or `lower`."
+    )
+    text: Literal["code", "label"] = Field(
+        default="code", description="What stands for the concept: its `code`, or its `label`."
+    )
+
+
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
@@ -83,6 +101,11 @@ class AttributeSection(Section):
         default=None,
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
+    )
+    style: Literal["learned"] | StyleSection = Field(
+        default="learned",
+        description="The style of the written codes and copies, the same for all records: that of most codes in the "
+        "calibration window (`learned`), or a fixed one.",
     )
 
 

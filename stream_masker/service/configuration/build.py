@@ -23,6 +23,7 @@ from stream_masker.pipeline.plan import (
     Plan,
     RecordLimits,
 )
+from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
@@ -184,6 +185,7 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
         label=None if attribute.label is None else compile_path(attribute.label),
         copies=_paths(attribute.copies),
         missing=attribute.missing,
+        style=None if attribute.style == "learned" else Style(**attribute.style.model_dump()),
     )
 
 

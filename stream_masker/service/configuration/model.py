@@ -380,11 +380,15 @@ class Configuration(Section):
     def masking_sections(self) -> dict[str, Any]:
         """Return the content of ``MASKING_SECTIONS``, with attributes as a list because their order is significant.
 
-        Keys that were added later are left out while they have no effect, so that existing hashes stay the same.
+        Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
-        return {**data, "attributes": list(data["attributes"].items()), **self._group_settings()}
+        attributes = [
+            (name, {k: v for k, v in attribute.items() if (k, v) != ("style", "learned")})
+            for name, attribute in data["attributes"].items()
+        ]
+        return {**data, "attributes": attributes, **self._group_settings()}
 
     def _group_settings(self) -> dict[str, Any]:
         """Return the group settings if the mechanism masks records in groups; they determine masked records too."""

@@ -184,7 +184,7 @@ class ActiveStatistics:
             message = decode_statistics(candidate.value)
             self._check(candidate, message, newest)
             masking = self._masking_under(message.settings)
-            masking.mechanism.restore(message.snapshot)
+            masking.restore(message)
         except (ConfigurationError, StatisticsError) as error:
             return self._refuse(candidate, error)
         self.version, self.published, self.refused = message.version, message.published, None

@@ -21,6 +21,7 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Entry, Window
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics, encode_statistics
 
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
@@ -186,6 +187,36 @@ def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     resumed, never_stopped = (c.on_window(window(entry(9, MORNING)), NOW) for c in (calibration(history), made))
     assert encode_statistics(resumed.message) == encode_statistics(never_stopped.message)
     assert resumed.report == never_stopped.report
+
+
+DOTLESS, DOTTED = StyleCounts(codes=5, dotless=3, dotted=1), StyleCounts(codes=4, dotted=3)
+
+
+def styled(offset: int, *styles: StyleCounts) -> Entry:
+    one = entry(offset, MORNING)
+    return replace(one, block=replace(one.block, styles=styles))
+
+
+def test_the_majority_of_the_window_is_published_as_the_style() -> None:
+    made = calibration()
+    first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), entry(5, MORNING))
+    assert first.message.styles == {"one": Style(dot="remove"), "two": Style()}
+    uncounted = publish(made, entry(7, MORNING))
+    assert uncounted.message.styles == first.message.styles
+    assert made.on_settings(NOW).message.styles == first.message.styles
+    assert publish(made, styled(9, DOTTED, DOTLESS)).message.styles == {"one": Style(), "two": Style(dot="remove")}
+
+
+def test_a_sample_and_a_snapshot_bring_their_styles() -> None:
+    made = calibration()
+    sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED))
+    assert sample.message.styles == {"one": Style(dot="remove"), "two": Style()}
+    made.published(sample)
+    assert made.on_snapshot(sample.message.snapshot, NOW, styles=sample.message.styles).message.styles == {
+        "one": Style(dot="remove"),
+        "two": Style(),
+    }
+    assert made.on_snapshot(sample.message.snapshot, NOW).message.styles == {}
 
 
 def test_expired_versions_are_removed_except_the_baseline() -> None:

@@ -14,6 +14,7 @@ from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
     DriftReport,
@@ -97,6 +98,26 @@ def test_a_block_survives_encoding_and_decoding(block: Block, taxonomies: dict[s
         "rejected",
     )
     assert [getattr(back, name) for name in plain] == [getattr(block, name) for name in plain]
+
+
+STYLES = tuple(StyleCounts(*range(first, first + 9)) for first in (1, 20, 0))
+
+
+def test_style_counts_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    sent = replace(block, styles=STYLES)
+    assert decode_block(encode_block(sent, taxonomies, configuration="0"), taxonomies).styles == STYLES
+
+
+def test_blocks_without_style_counts_are_read(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    raw = encode_block(block, taxonomies, configuration="0")
+    assert b"styles" not in raw
+    assert decode_block(raw, taxonomies).styles == ()
+
+
+def test_an_invalid_style_count_is_refused(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    raw = encode_block(replace(block, styles=STYLES), taxonomies, configuration="0")
+    with pytest.raises(StatisticsError, match=r"attributes\.one\.styles\.dotless is missing or not an integer"):
+        decode_block(changed(raw, "attributes.one.styles.dotless", -1), taxonomies)
 
 
 NUMBERS = np.array([[1.5, 2.0], [np.nan, 4.0], [2.5, -1.0]])
@@ -250,7 +271,15 @@ def statistics_message(**changes: object) -> StatisticsMessage:
     return StatisticsMessage(**{**fields, **changes})
 
 
-@pytest.mark.parametrize("changes", [{}, {"source": "bootstrap", "blocks": None}, {"settings": {"fields": {}}}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"source": "bootstrap", "blocks": None},
+        {"settings": {"fields": {}}},
+        {"styles": {"one": Style(dot="remove", case="lower"), "two": Style(text="label", leading_zeros="remove")}},
+    ],
+)
 def test_a_statistics_message_survives_encoding_and_decoding(changes: dict[str, object]) -> None:
     message = statistics_message(**changes)
     assert decode_statistics(encode_statistics(message)) == message
@@ -266,11 +295,14 @@ def test_a_statistics_message_survives_encoding_and_decoding(changes: dict[str, 
         ("taxonomies.one", 5, "taxonomies.one"),
         ("snapshot", ..., "snapshot"),
         ("published", None, "published"),
+        ("styles.one", None, "styles.one"),
+        ("styles.one.dot", "insert", "styles.one.dot"),
+        ("styles.one.case", ..., "styles.one.case"),
     ],
 )
 def test_rejects_an_invalid_statistics_message(path: str, value: object, where: str) -> None:
     with pytest.raises(StatisticsError, match=f"statistics: {where} is missing or not "):
-        decode_statistics(changed(encode_statistics(statistics_message()), path, value))
+        decode_statistics(changed(encode_statistics(statistics_message(styles={"one": Style()})), path, value))
 
 
 def test_statistics_match_only_their_mechanism_and_taxonomies(taxonomies: dict[str, Taxonomy]) -> None:

@@ -40,6 +40,16 @@ def test_a_message_comes_back_as_it_was(key: bytes, message: bytes) -> None:
     assert len(sealed) == len(message) + SEAL_BYTES == len(message) + SEAL.added_bytes
 
 
+def test_large_messages_are_compressed_before_they_are_encrypted() -> None:
+    large = MESSAGE * 1_000
+    sealed = SEAL.seal(b"7", large)
+    assert len(sealed) < len(large) / 10
+    assert SEAL.open(b"7", sealed) == large
+    random = os.urandom(5_000)
+    assert SEAL.open(b"7", SEAL.seal(b"7", random)) == random
+    assert len(SEAL.seal(b"7", random)) == len(random) + SEAL_BYTES
+
+
 def test_nothing_of_the_message_is_readable() -> None:
     sealed = SEAL.seal(b"7", MESSAGE * 20)
     assert not any(MESSAGE[at : at + 4] in sealed for at in range(len(MESSAGE) - 4))

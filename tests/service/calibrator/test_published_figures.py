@@ -25,6 +25,7 @@ def bench_with(folder: Path, **publication: Any) -> SessionBench:
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "calibration": {"window_records": 1_000, "every_records": 20, "every_seconds": 60, "min_records": 10},
         "secret": {"file": "secret"},
         "publication": publication,

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 import pytest
-from calibration_session import SessionBench, block, counts
+from calibration_session import SessionBench, block, sample
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.risk import RiskLimits
@@ -69,7 +69,7 @@ def test_a_share_of_changed_values_below_the_limit_is_withheld(components: Calib
 def test_a_sample_beyond_a_limit_is_not_published(components: CalibratorComponents) -> None:
     bench = bench_with(components, STRICT)
     with pytest.raises(StatisticsError, match="vulnerability"):
-        bench.session.publish_sample(counts([0, 1, 2, 3, 4, 5, 6, 3, 4, 5]))
+        bench.session.publish_sample(sample([0, 1, 2, 3, 4, 5, 6, 3, 4, 5]))
     assert bench.publisher.published == []
 
 

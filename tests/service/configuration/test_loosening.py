@@ -49,6 +49,9 @@ def looser_keys(own: FieldsSection, other: FieldsSection) -> list[str]:
         (OWN, {"unlisted": "drop"}, False),
         ({"unlisted": "keep", "drop": ["name"]}, {"unlisted": "drop", "keep": ["age"]}, False),
         ({"unlisted": "keep", "drop": ["name"]}, {"unlisted": "keep"}, True),
+        ({"unlisted": "keep", "drop": ["a.b"]}, {"unlisted": "keep", "drop": ["a.b"], "keep": ["a[*]"]}, True),
+        ({"unlisted": "keep", "drop": ["a.b"]}, {"unlisted": "keep", "drop": ["a.b", "a[0]"]}, True),
+        ({"unlisted": "keep", "drop": ["a[*].b"]}, {"unlisted": "keep", "drop": ["a[*].b", "a.c"]}, True),
         ({"unlisted": "keep"}, {"unlisted": "keep", "drop": ["a"], "keep": ["a.b"]}, False),
         ({"unlisted": "drop", "keep": ["a[*].b"]}, {"unlisted": "drop", "keep": ["a[*].b", "a[0].b"]}, True),
     ],
@@ -177,6 +180,7 @@ def content(tmp_path) -> dict[str, Any]:
         "attributes": {"one": {"path": "one", "ontology": "letters"}},
         "mechanism": {"reference": "mean"},
         "fields": {"keep": ["age"], "unlisted": "drop"},
+        "noise_key": "position",
         "secret": {"file": "secret"},
     }
 

@@ -86,6 +86,9 @@ class FakeMasking:
         self.mechanism = mechanism
         self.configuration = SimpleNamespace(hash=hashed)
 
+    def restore(self, message: StatisticsMessage) -> None:
+        self.mechanism.restore(message.snapshot)
+
     def under(self, settings) -> FakeMasking:
         if "bad" in settings:
             raise ConfigurationError("settings: bad cannot be changed while running")

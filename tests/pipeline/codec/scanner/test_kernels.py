@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_masker.pipeline.codec.scanner import buffers, intern_table, render_cache
+from stream_masker.pipeline.codec.scanner import buffers, intern_table
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Inputs
@@ -161,7 +161,6 @@ def test_tables_that_fill_up_change_nothing(many, limits, runs):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intern_table, "INTERN_FIRST_SLOTS", 1 << first)
         patch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << largest)
-        patch.setattr(render_cache, "RENDER_MAX_SLOTS", 1 << largest)
         patch.setattr(
             many.masker._codec.scanner._interned, "table", intern_table.no_texts(1 << first, 1 << 8, new_texts)
         )

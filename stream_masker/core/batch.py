@@ -63,7 +63,7 @@ class Distortion:
 
     values: the number of masked values. squared_distance: Σ sd(a, a*)². squared_noise: Σ ε². truncated: the number of
     replacements without an admissible concept at distance |ε| or more. unsigned: the number of replacements without the
-    sign condition, because no concept met it.
+    sign condition, because no concept met it. unchanged: the number of values that are their own masks.
     """
 
     values: int = 0
@@ -71,6 +71,7 @@ class Distortion:
     squared_noise: float = 0.0
     truncated: int = 0
     unsigned: int = 0
+    unchanged: int = 0
 
     def __add__(self, other: Distortion) -> Distortion:
         return Distortion(
@@ -79,6 +80,7 @@ class Distortion:
             self.squared_noise + other.squared_noise,
             self.truncated + other.truncated,
             self.unsigned + other.unsigned,
+            self.unchanged + other.unchanged,
         )
 
 

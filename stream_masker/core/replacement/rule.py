@@ -81,6 +81,7 @@ class Replacement:
             squared_noise=float((task.noise[there] ** 2).sum()),
             truncated=int(np.count_nonzero(self.flags & TRUNCATED)),
             unsigned=int(np.count_nonzero(self.flags & SIGN_DROPPED)),
+            unchanged=int(np.count_nonzero(there & (self.codes == task.codes))),
         )
 
 

@@ -208,6 +208,30 @@ class PublicationSection(Section):
     )
 
 
+class RiskSection(Section):
+    """The limits of the disclosure risk, which the calibrator computes for each statistics version."""
+
+    max_vulnerability: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="The maximum chance that an attacker's best guess of an original value is right, by its own mask "
+        "and by all masks of its record; above 0, at most 1, which is no limit.",
+    )
+    min_changed: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="The minimum share of values that masking changes, as a multiple of the share that independent "
+        "draws from the window would change; from 0 to 1.",
+    )
+    action: Literal["alert", "hold"] = Field(
+        default="alert",
+        description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
+        "workers keep the last acceptable version, or hold their input if there is none.",
+    )
+
+
 class HttpSection(Section):
     """The HTTP server of /metrics, /healthz and /readyz."""
 
@@ -320,6 +344,7 @@ class Configuration(Section):
     )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())
+    risk: RiskSection = Field(default=RiskSection())
     http: HttpSection = Field(default=HttpSection())
     worker: WorkerSection = Field(default=WorkerSection())
     produce: ProduceSection = Field(default=ProduceSection())

@@ -145,7 +145,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             previous=self._statistics,
             numeric=self.numeric_attributes,
             incremental=self._incremental,
-        ).with_model(self._model(counts))
+        )
+        statistics = statistics.with_model(self._model(counts, statistics))
         self._prepare(statistics)
         return statistics
 
@@ -188,7 +189,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _prepare(self, statistics: Statistics) -> Prepared:
         """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
         return {}
 

@@ -220,7 +220,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         if 0 < batch.size < self._k:
             raise ParameterError(f"k={self._k} needs {self._k} records or more to mask together, not {batch.size}")
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
         return {
             "marginality": {

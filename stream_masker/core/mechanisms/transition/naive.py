@@ -13,6 +13,7 @@ from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transition.transitions import PartTransition
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
 
 
 class NaiveDistortion(MarkovMechanism):
@@ -37,7 +38,7 @@ class NaiveDistortion(MarkovMechanism):
         cost="O(1)",
     )
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return {
             name: {"values": pack_array(column.keys.astype(np.int32))}
             for name, column in zip(self._attributes, counts.values, strict=True)

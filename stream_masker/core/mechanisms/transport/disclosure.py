@@ -7,14 +7,73 @@ takes O(tuples · values).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport import products
-from stream_masker.core.mechanisms.transport.solver import Problem, Scaling
+from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, mean_squares
 
 TINY = 1e-300
 """Added before a logarithm."""
+
+
+CERTAIN = 0.9
+"""The posterior probability above which a best guess counts as certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosure:
+    """What masked records tell an attacker who knows everything but the secret. Exact; keys are attributes.
+
+    * ``vulnerability``: Σ_a* max_a P(a, a*), the chance that the best guess of a value from its own mask is right.
+    * ``given_record``: the same from all masks of the record. ``vulnerability_of_record``: of the whole record.
+    * ``certain``: the share of records whose best guess from the value's own mask is right with probability above 0.9.
+    * ``unchanged``: the share of values that stay. ``rmse``: √E[sd²].
+    * ``epsilon``: max of ln P(a* | a) − ln P(a* | a′). ``epsilon_of_record``: the same for tuples of the window.
+    """
+
+    vulnerability: Mapping[str, float]
+    given_record: Mapping[str, float]
+    vulnerability_of_record: float
+    certain: Mapping[str, float]
+    unchanged: Mapping[str, float]
+    rmse: Mapping[str, float]
+    epsilon: Mapping[str, float]
+    epsilon_of_record: float
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], problem: Problem, scaling: Scaling) -> Disclosure:
+        """Return the figures of one or two attributes."""
+        joints = (joint_of_first(problem, scaling), joint_of_second(problem, scaling))
+        given = vulnerabilities(problem, scaling)
+
+        def each(figures: list[float]) -> dict[str, float]:
+            return dict(zip(names, figures, strict=False))
+
+        return cls(
+            vulnerability=each([float(joint.max(axis=0).sum()) for joint in joints]),
+            given_record=each(given.tolist()),
+            vulnerability_of_record=vulnerability_of_record(problem, scaling),
+            certain=each([_certain_share(joint) for joint in joints]),
+            unchanged=each([float(np.trace(joint)) for joint in joints]),
+            rmse=each(np.sqrt(mean_squares(problem, scaling)).tolist()),
+            epsilon=each([_epsilon(joint) for joint in joints]),
+            epsilon_of_record=epsilon_of_record(problem, scaling),
+        )
+
+
+def _certain_share(joint: Float64Matrix) -> float:
+    best, total = joint.max(axis=0), joint.sum(axis=0)
+    return float(best[best > CERTAIN * total].sum())
+
+
+def _epsilon(joint: Float64Matrix) -> float:
+    prior, written = joint.sum(axis=1), joint.sum(axis=0) > 0.0
+    logs = np.log((joint[prior > 0.0] / prior[prior > 0.0, None])[:, written])
+    return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
 
 def joint_of_first(problem: Problem, scaling: Scaling) -> Float64Matrix:

@@ -6,7 +6,6 @@ with their counts, λ, and φ as float32 logarithms. Kernels are computed again 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,14 +51,29 @@ class Fit:
         result: BoolArray = self.counts >= least
         return result
 
-    def start_for(self, problem: Problem, keys: Int64Array, own_keys: Int64Array) -> Scaling:
+    def solution(
+        self,
+        squares: tuple[Float64Matrix, Float64Matrix],
+        least: int,
+        power: float,
+        extra: Float64Matrix | None = None,
+    ) -> tuple[Problem, Scaling]:
+        """Return the problem that the fit solves, and its solution; for the arguments see ``Problem``."""
+        written = self.written(least)
+        problem = Problem(self.table, self.law, written, squares, power, extra)
+        psi = np.where(written, self.phi, 0.0)
+        first, second = problem.kernels(self.sharpness)
+        (totals,) = self.table.product(psi, [first], second)
+        return problem, Scaling(self.sharpness, self.phi, psi, totals, 0.0)
+
+    def start_for(self, law: Float64Array, keys: Int64Array, own_keys: Int64Array) -> Scaling:
         """Return λ and φ as a start for another window; tuples are identified by keys, ascending.
 
-        * ``keys``, ``own_keys``: those of the problem's tuples, and of the fit's.
+        * ``law``: P of the other window. ``keys``, ``own_keys``: those of its tuples, and of the fit's.
         """
         place = np.minimum(np.searchsorted(own_keys, keys), own_keys.size - 1)
         known = own_keys[place] == keys
-        phi = np.where(known, self.phi[place], np.sqrt(problem.law))
+        phi = np.where(known, self.phi[place], np.sqrt(law))
         return Scaling(self.sharpness, phi, phi, phi, np.inf)
 
     def to_model(self) -> dict[str, Any]:
@@ -75,14 +89,21 @@ class Fit:
     @classmethod
     def from_model(cls, model: object, shape: tuple[int, int]) -> Fit:
         """The inverse of ``to_model``, for a table of that shape. Raises StatisticsError."""
-        keys = np.cumsum(unpack_array(read_model_field(model, "tuples"), np.int64))
-        counts = unpack_array(read_model_field(model, "counts"), np.int64, keys.size)
-        scale = unpack_array(read_model_field(model, "scale"), np.float32, keys.size).astype(np.float64)
-        sharpness = _sharpness(read_model_field(model, "sharpness"))
-        ascending = keys.size and keys[0] >= 0 and keys[-1] < shape[0] * shape[1] and (np.diff(keys) > 0).all()
-        if not ascending or counts.min() < 1 or not (np.abs(scale) <= MAX_LOG_SCALE).all():
-            raise StatisticsError("the model's tuples are not distinct, or a count or scale of them is not allowed")
-        return cls(Table.of(*np.divmod(keys, shape[1]), shape), counts, sharpness, np.exp(scale))
+        table, counts = read_tuples(model, shape)
+        scale = unpack_array(read_model_field(model, "scale"), np.float32, counts.size).astype(np.float64)
+        if not (np.abs(scale) <= MAX_LOG_SCALE).all():
+            raise StatisticsError("a scale of the model is not allowed")
+        return cls(table, counts, _sharpness(read_model_field(model, "sharpness")), np.exp(scale))
+
+
+def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Array]:
+    """Return the tuples of a model, for a table of that shape, and their counts. Raises StatisticsError."""
+    keys = np.cumsum(unpack_array(read_model_field(model, "tuples"), np.int64))
+    counts = unpack_array(read_model_field(model, "counts"), np.int64, keys.size)
+    ascending = keys.size and keys[0] >= 0 and keys[-1] < shape[0] * shape[1] and (np.diff(keys) > 0).all()
+    if not ascending or counts.min() < 1:
+        raise StatisticsError("the model's tuples are not distinct, or a count of them is not positive")
+    return Table.of(*np.divmod(keys, shape[1]), shape), counts
 
 
 def _sharpness(given: object) -> Float64Array:
@@ -95,7 +116,7 @@ def _sharpness(given: object) -> Float64Array:
     return sharpness
 
 
-def read_values(model: Mapping[str, Any], size: int) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array]:
+def read_values(model: object, size: int) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array]:
     """Return the positions and counts of an attribute's values, for a taxonomy of ``size`` concepts.
 
     Raises StatisticsError.
@@ -111,8 +132,3 @@ def read_values(model: Mapping[str, Any], size: int) -> tuple[np.ndarray[Any, np
 def pack_values(positions: np.ndarray[Any, np.dtype[np.int32]], counts: Int64Array) -> dict[str, Any]:
     """The inverse of ``read_values``."""
     return {"positions": pack_array(np.diff(positions, prepend=np.int32(0))), "counts": pack_array(counts)}
-
-
-def square_pair(first: Float64Matrix, second: Float64Matrix | None) -> tuple[Float64Matrix, Float64Matrix]:
-    """Return the squared distances of both attributes of a table; a single value for a missing second one."""
-    return first, np.zeros((1, 1)) if second is None else second

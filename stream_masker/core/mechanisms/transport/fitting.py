@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -79,7 +79,8 @@ def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling
 
 def _greatest_noise(problem: Problem) -> Float64Array:
     """(2,) the mean squared distances beyond which noise of a given α is truncated: nearly those of independence."""
-    return MAX_NOISE * mean_squares(problem, balance(problem, np.full(2, MIN_SHARPNESS), None, ROUGH_ERROR))
+    free = replace(problem, extra=None)
+    return MAX_NOISE * mean_squares(free, balance(free, np.full(2, MIN_SHARPNESS), None, ROUGH_ERROR))
 
 
 def _unreachable_distance(goal: Goal, problem: Problem) -> str:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.transition.serialization import read_model_field
-from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
-from stream_masker.core.mechanisms.transport.fitting import Goal, fit
-from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values, squared_distance
-from stream_masker.core.mechanisms.transport.solver import gibbs
+from stream_masker.core.mechanisms.transport.disclosure import Disclosure
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, Settings, read_model
+from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.sampling import squared_distance
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.values import Values, pair_table, single_table
+from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
@@ -27,66 +23,33 @@ from stream_masker.core.random.layout import draw_words
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 
 
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """What masking needs, from a model. Derived arrays are computed on first use.
-
-    * ``values``: by attribute. ``fits``: the transport of each attribute alone, by attribute.
-    * ``pair``: the transport of a pair of attributes; None for one attribute.
-    * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none.
-    """
-
-    values: tuple[Values, ...]
-    fits: tuple[Fit, ...]
-    pair: Fit | None
-    least: int
-    power: float
-    noise: tuple[float, ...]
-
-    @cached_property
-    def squares(self) -> tuple[Float64Matrix, ...]:
-        """sd² of the values of each attribute."""
-        return tuple(values.squares() for values in self.values)
-
-    @cached_property
-    def squares32(self) -> tuple[Float32Matrix, ...]:
-        """The same as float32."""
-        return tuple(squares.astype(np.float32) for squares in self.squares)
-
-    @cached_property
-    def pair_channel(self) -> PairChannel:
-        """The channel of pairs."""
-        assert self.pair is not None
-        return self._channel(self.pair, self.squares[0], self.squares[1])
-
-    @cached_property
-    def channels(self) -> dict[int, PairChannel]:
-        """The channels of single attributes that have been used."""
-        return {}
-
-    def channel(self, j: int) -> PairChannel:
-        """The channel of one attribute alone."""
-        if j not in self.channels:
-            self.channels[j] = self._channel(self.fits[j], self.squares[j], np.zeros((1, 1)))
-        return self.channels[j]
-
-    def _channel(self, fit: Fit, first: Float64Matrix, second: Float64Matrix) -> PairChannel:
-        psi = np.where(fit.written(self.least), fit.phi, 0.0)
-        a, b = fit.sharpness.tolist()
-        return PairChannel.of(fit.table, psi, gibbs(first, a, self.power), gibbs(second, b, self.power))
-
-
-class SemanticTransport(WindowedMechanism[_Prepared]):
-    """Moves records by a random map that preserves the joint law of the window and tells the least about originals.
+class SemanticTransport(WindowedMechanism[Prepared]):
+    """Moves records by a random map that preserves the joint law of the window and tells little about originals.
 
     Semantic noise moves each value by a random distance, and statistics survive as far as they may. Transport starts
-    from what must survive: the law P of the records in the window. Its channel is the entropic optimal transport of P
-    onto itself (``transport.solver``): among all channels that preserve P and move attribute j by the same root mean
-    square distance, it has the least mutual information with the original. So every statistic of the attributes' joint
-    law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor, marginals and cross tables.
+    from what must survive: the law P of the records in the window. Its channel is an entropic optimal transport of P
+    onto itself (``transport.solver``), in which attribute j moves by a given root mean square distance. So every
+    statistic of the attributes' joint law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor, marginals and
+    cross tables. With the kernel exp(−λ·sd²) the channel has the least mutual information among all that do the same;
+    with exp(−λ·sd⁴), which is used unless the target is an ε, the best guess of an attacker is right less often.
+
+    * One or two attributes without arrays: P is the law of values, or of pairs.
+    * Arrays, and more than two attributes: one attribute is masked alone and each other one given its neighbour in a
+      tree (``transport.tree``, ``transport.conditional``). The laws of the pairs of the root and its children are
+      preserved exactly; those of pairs farther from the root if the tree is Markov; those off the tree approximately.
+      P counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows.
+    * A value whose context is absent is masked alone and preserves the law of the attribute's values in the window.
+    * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
+    * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
+      records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
+
+    The target is a noise level α (mean squared distance α·sdVar, truncated if it exceeds what the window allows), an
+    RMSE, the vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the
+    masked record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's
+    tuples s, s′ and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
     """
 
     name: ClassVar[str] = "semantic_transport"
@@ -140,7 +103,7 @@ class SemanticTransport(WindowedMechanism[_Prepared]):
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch)]
         before = [v.indices(column.codes) for v, column in zip(prepared.values, batch.columns, strict=True)]
-        after = self._draw(prepared, batch, before, words)
+        after = prepared.draw(batch, before, words)
         columns = tuple(
             Column(_decoded(v, new), column.offsets)
             for v, new, column in zip(prepared.values, after, batch.columns, strict=True)
@@ -151,18 +114,30 @@ class SemanticTransport(WindowedMechanism[_Prepared]):
         )
         return MaskedBatch(columns, tuple(distortions))
 
-    def _draw(
-        self, prepared: _Prepared, batch: Batch, before: list[Int32Array], words: list[UInt64Array]
-    ) -> list[Int32Array]:
-        """Return the indices of the masked values of each column."""
-        after = [np.full(indices.size, -1, np.int32) for indices in before]
-        if prepared.pair is not None and not any(column.is_array for column in batch.columns):
-            after = list(draw_pairs(prepared.pair_channel, *before, *words))
-        for j, (old, new) in enumerate(zip(before, after, strict=True)):
-            alone = np.flatnonzero((old >= 0) & (new < 0))
-            if alone.size:
-                new[alone] = draw_values(prepared.channel(j), old[alone], words[j][alone])
-        return after
+    def channel(self, attribute: str, value: str) -> dict[str, float]:
+        """Return P(a* | a) of a value, by concept, over the window's law of the record's other value. Exact.
+
+        Raises StatisticsError before the first statistics, UnknownConceptError, and ParameterError for an unknown
+        attribute, or for one that is masked given another one's mask (``transport.tree``).
+        """
+        prepared = self._prepared_statistics()
+        if attribute not in self._attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        j = self._attributes.index(attribute)
+        values = prepared.values[j]
+        row = prepared.channel_of(j, int(values.indices(self._taxonomies[attribute].encode([value]))[0]))
+        return dict(zip(self._taxonomies[attribute].decode(values.positions), row.tolist(), strict=True))
+
+    def disclosure(self) -> Disclosure:
+        """Return what masked records tell an attacker. Exact.
+
+        Raises StatisticsError before the first statistics, and ParameterError with arrays, or with more than two
+        attributes.
+        """
+        prepared = self._prepared_statistics()
+        if prepared.edges or len(prepared.values) != (1 if prepared.pair is None else 2):
+            raise ParameterError("disclosure is computed for one attribute, or for two without arrays")
+        return Disclosure.of(self._attributes, *prepared.solution())
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -172,55 +147,15 @@ class SemanticTransport(WindowedMechanism[_Prepared]):
                 "semantic_noise"
             )
 
+    @property
+    def _settings(self) -> Settings:
+        return Settings(self._attributes, self._distances, self._target, self._least)
+
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        wanted = self._wanted(statistics)
-        values = [Values.most_frequent(d, c) for d, c in zip(self._distances, counts.values, strict=True)]
-        squares = [each.squares() for each in values]
-        trivial = np.zeros((1, 1))
-        fits = [
-            fit(self._goal((j,), wanted), *single_table(v), (s, trivial), start=None)
-            for j, (v, s) in enumerate(zip(values, squares, strict=True))
-        ]
-        model: dict[str, Any] = {
-            "values": {n: pack_values(v.positions, v.counts) for n, v in zip(self._attributes, values, strict=True)},
-            "single": {n: f.to_model() for n, f in zip(self._attributes, fits, strict=True)},
-        }
-        if len(values) == 2 and counts.pairs[0, 1].keys.size:
-            table, rows = pair_table(counts.pairs[0, 1], *values)
-            model["pair"] = fit(self._goal((0, 1), wanted), table, rows, (squares[0], squares[1])).to_model()
-        return model
+        return ModelBuilder(self._settings, counts, statistics, self._prepared).build()
 
-    def _goal(self, attributes: tuple[int, ...], wanted: np.ndarray) -> Goal:
-        means = np.full(2, np.nan)
-        means[: len(attributes)] = wanted[list(attributes)]
-        return Goal(tuple(self._attributes[j] for j in attributes), means, self._target, self._least)
-
-    def _wanted(self, statistics: Statistics) -> np.ndarray:
-        """(p,) the mean squared distances to meet. Raises StatisticsError for an attribute with a single value."""
-        spread = np.diag(statistics.covariance)
-        constant = [name for name, s in zip(self._attributes, spread, strict=True) if not s > 0.0]
-        if constant:
-            raise StatisticsError(
-                f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
-                "different values"
-            )
-        return self._target.mean_squares(statistics) if self._target.by_distance else spread
-
-    def _prepare(self, statistics: Statistics) -> _Prepared:
-        model = statistics.model
-        values = tuple(self._values(j, read_model_field(model, "values")) for j in range(len(self._attributes)))
-        single = read_model_field(model, "single")
-        fits = tuple(
-            Fit.from_model(read_model_field(single, name), (len(v), 1))
-            for name, v in zip(self._attributes, values, strict=True)
-        )
-        pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
-        noise = self._target.mean_squares(statistics) if self._target.by_distance else np.zeros(len(values))
-        return _Prepared(values, fits, pair, self._least, self._target.power, tuple(noise.tolist()))
-
-    def _values(self, j: int, model: object) -> Values:
-        d: Distance = self._distances[j]
-        return Values.of(d, *read_values(read_model_field(model, self._attributes[j]), len(d.taxonomy)))
+    def _prepare(self, statistics: Statistics) -> Prepared:
+        return read_model(self._settings, statistics)
 
 
 def _decoded(values: Values, indices: Int32Array) -> Int32Array:
@@ -230,7 +165,7 @@ def _decoded(values: Values, indices: Int32Array) -> Int32Array:
 
 
 def _distortion(
-    prepared: _Prepared, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
+    prepared: Prepared, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
 ) -> Distortion:
     """Return the distortion of attribute j; distances of codes that are no values are computed one by one."""
     present = int(np.count_nonzero(codes >= 0))

@@ -72,7 +72,7 @@ class Values:
         return found.astype(np.int32)
 
     def _nearest(self, codes: Int32Array) -> Int32Array:
-        return np.argmin(self.distance.between(codes, self.positions), axis=1).astype(np.int32)
+        return np.asarray(np.argmin(self.distance.between(codes, self.positions), axis=1), np.int32)
 
 
 def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array]:

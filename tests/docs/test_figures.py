@@ -37,6 +37,7 @@ SMALLEST = {
     "ontologies": {"icd": {"source": "icd10cm"}},
     "attributes": {"a": {"path": "a", "ontology": "icd"}},
     "fields": {"unlisted": "drop"},
+    "noise_key": "position",
 }
 
 

@@ -13,17 +13,24 @@ from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, Settings, read_model
 from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.records import PairMasks
 from stream_masker.core.mechanisms.transport.sampling import squared_distance
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import draw_words
+from stream_masker.core.random.layout import WordLayout, draw_words
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import ParameterError
+
+CHOICE_WORD = WordLayout(width=1, first=0)
+"""One random word for each value."""
 
 
 class SemanticTransport(WindowedMechanism[Prepared]):
@@ -101,7 +108,7 @@ class SemanticTransport(WindowedMechanism[Prepared]):
         """
         prepared = self._prepared_statistics()
         self._check(batch, keys)
-        words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch)]
+        words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
         before = [v.indices(column.codes) for v, column in zip(prepared.values, batch.columns, strict=True)]
         after = prepared.draw(batch, before, words)
         columns = tuple(
@@ -114,19 +121,32 @@ class SemanticTransport(WindowedMechanism[Prepared]):
         )
         return MaskedBatch(columns, tuple(distortions))
 
-    def channel(self, attribute: str, value: str) -> dict[str, float]:
-        """Return P(a* | a) of a value, by concept, over the window's law of the record's other value. Exact.
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values. Exact where the law of masked records is (``transport``).
 
-        Raises StatisticsError before the first statistics, UnknownConceptError, and ParameterError for an unknown
-        attribute, or for one that is masked given another one's mask (``transport.tree``).
+        A value that is masked given another attribute's mask costs one coupling for each pair of that one's values.
         """
         prepared = self._prepared_statistics()
-        if attribute not in self._attributes:
-            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
-        j = self._attributes.index(attribute)
-        values = prepared.values[j]
-        row = prepared.channel_of(j, int(values.indices(self._taxonomies[attribute].encode([value]))[0]))
-        return dict(zip(self._taxonomies[attribute].decode(values.positions), row.tolist(), strict=True))
+        domain = prepared.values[j]
+        classes = value_classes(domain.positions, len(self._distances[j].taxonomy))
+        return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return E[sd²], which is at most the share of values that change, because sd is at most 1.
+
+        A value that is masked given another attribute's mask meets its target, which is the bound.
+        """
+        prepared = self._prepared_statistics()
+        if any(edge.child == j for edge in prepared.edges):
+            return prepared.noise[j] / 2.0
+        return float((prepared.joint(j) * prepared.squares[j]).sum())
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of masked pairs, or of single values; None for more than two attributes."""
+        prepared = self._prepared_statistics()
+        if prepared.pair is not None:
+            return PairMasks.of(prepared, tuples)
+        return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker. Exact.

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.disclosure import joint_of_first, joint_of_second
 from stream_masker.core.mechanisms.transport.fit import Fit
@@ -17,7 +17,6 @@ from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_p
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
 from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.errors import ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,18 +138,25 @@ class Prepared:
         squares = (self.squares[j], np.zeros((1, 1)))
         return self.fits[j].solution(squares, self.least, self.power, self.root_exponents(j))
 
-    def channel_of(self, j: int, index: int) -> Float64Array:
-        """(k,) float64: P(a* | a) of the value with that index, over the window's law of the other attribute.
+    def joint(self, j: int) -> Float64Matrix:
+        """(k, k) float64: P(a, a*) of an attribute.
 
-        Raises ParameterError for an attribute that is masked given another one of the tree.
+        For a value that is masked given another one it is a sum over all pairs of values of the parent.
         """
-        if any(edge.child == j for edge in self.edges):
-            raise ParameterError("the channel of a value that is masked given another attribute's mask is not computed")
-        joint = self.alone(j) if self.edges or self.pair is None else self.joints[j]
-        row = joint[index]
-        if not row.sum() > 0.0:
-            row = self.alone(j)[index]
-        result: Float64Array = row / row.sum()
+        above = next((edge for edge in self.edges if edge.child == j), None)
+        if above is not None:
+            return self._conditional(above).joint(self.joint(above.parent))
+        return self.alone(j) if self.edges or self.pair is None else self.joints[j]
+
+    def rows(self, j: int) -> Float64Matrix:
+        """(k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
+        joint = self.joint(j)
+        without = joint.sum(axis=1) <= 0.0
+        if without.any():
+            joint[without] = self.alone(j)[without]
+            missing = joint.sum(axis=1) <= 0.0
+            joint[missing] = 1.0
+        result: Float64Matrix = joint / joint.sum(axis=1, keepdims=True)
         return result
 
     @cached_property

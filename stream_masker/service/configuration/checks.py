@@ -13,7 +13,7 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.field_paths import path_problems
-from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.mechanisms import TransportTarget, takes_alpha
 from stream_masker.service.configuration.model import Configuration, SecretSource
 from stream_masker.service.configuration.pairing import pairing_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
@@ -111,6 +111,15 @@ def supported_attributes(configuration: Configuration) -> Problems:
             yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"
 
 
+def one_target(configuration: Configuration) -> Problems:
+    """A transport has exactly one target."""
+    target = getattr(configuration.mechanism, "target", None)
+    if isinstance(target, TransportTarget) and len(target.given) != 1:
+        given = " and ".join(target.given) or "nothing"
+        options = join_options(list(TransportTarget.model_fields))
+        yield ("mechanism", "target"), f"{given} is given: use exactly one of {options}"
+
+
 def _alpha_source(attribute: AnyAttributeSection) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
@@ -174,6 +183,7 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     supported_attributes,
     supported_unit,
     same_alpha_source,
+    one_target,
     path_problems,
     unreserved_headers,
     pairing_problems,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         semantic_mean,
         semantic_variance,
     )
+    from stream_masker.frames import mask_frame
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
+    "mask_frame",
     "semantic_mean",
     "semantic_variance",
 ]
@@ -84,6 +86,7 @@ _MODULES = {
         "semantic_mean",
         "semantic_variance",
     ),
+    "frames": ("mask_frame",),
 }
 
 

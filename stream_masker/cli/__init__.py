@@ -18,7 +18,7 @@ from stream_masker.errors import ConfigurationError, OntologyError, ParameterErr
 
 COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),
-    "mask": ("stream_masker.cli.mask:command", "Mask JSON lines without a broker."),
+    "mask": ("stream_masker.cli.mask:command", "Mask a file without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
     "evaluate": ("stream_masker.cli.evaluate:command", "Measure the utility of a file's masked events."),
     "prepare": ("stream_masker.cli.prepare:command", "Compile ontologies and kernels before the first start."),

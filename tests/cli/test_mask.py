@@ -1,4 +1,4 @@
-"""The commands ``mask``, ``calibrate``, ``evaluate`` and ``prepare``, which work on files."""
+"""The commands ``mask``, ``calibrate`` and ``prepare``, which work on files."""
 
 from __future__ import annotations
 
@@ -101,15 +101,6 @@ def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
     config.write_text(yaml.safe_dump(content))
     done = run("mask", "-c", config, "--statistics", snapshot, source, code=1)
     assert "of another mechanism, or of other attributes or ontologies" in done.stderr
-
-
-def test_evaluate_prints_one_row_per_reference_rounding_and_alpha(tmp_path, config):
-    source = write(tmp_path / "in.jsonl", LINES)
-    lines = run("evaluate", "-c", config, "--alpha", "0.2", "--alpha", "0.4", source).stdout.splitlines()
-    rows = [tuple(cell.strip() for cell in line.split("|")[1:4]) for line in lines[2:]]
-    expected = [(r, g, a) for r in ("mean", "pair", "root") for g in ("ceil", "calibrated") for a in ("0.2", "0.4")]
-    assert rows == expected
-    assert "a, b: sdCor*, error" in lines[0]
 
 
 def test_prepare_reports_the_mechanism(config):

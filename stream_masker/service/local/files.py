@@ -82,6 +82,12 @@ def open_output(name: str) -> AbstractContextManager[BinaryIO]:
         raise ServiceError(f"{name} cannot be written: {error.strerror}") from None
 
 
+def write_text(name: str, text: str) -> None:
+    """Write a text to a file, or to standard output for ``-``. Raises ServiceError."""
+    with open_output(name) as stream:
+        stream.write(text.encode())
+
+
 def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
     """Yield (line number from 1, line without its end) for non-blank lines. Raises ServiceError for a bad gzip file."""
     try:

@@ -264,8 +264,15 @@ def _docstring(module: Path) -> str:
     return ast.get_docstring(ast.parse(module.read_text())) or ""
 
 
+def chart_values() -> str:
+    """The values of the chart, from the table in its README, which ``deploy/generate.py`` writes."""
+    text = (ROOT / "deploy" / "chart" / "README.md").read_text()
+    return text.partition("<!-- values -->\n")[2].partition("<!-- end of values -->")[0]
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "calibration-block": message("calibration-block"),
+    "chart-values": chart_values,
     "command-reference": command_reference,
     "command-summary": command_summary,
     "configuration-example": configuration_example,

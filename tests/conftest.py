@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ settings.load_profile("compiled")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before numba is imported: a cache of its own for each process, which is not made to be filled by two at once."""
+    """Give each process its own numba cache before numba is imported: two processes must not fill one cache."""
     if WORKER is None:
         return
     given = os.environ.get("NUMBA_CACHE_DIR")
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _true_signatures() -> Iterator[None]:
-    """After the last test: every kernel that the tests compiled has the types that its signature states."""
+    """After the last test, check that every kernel that the tests compiled has the types of its signature."""
     yield
     if "numba" in sys.modules:
         from support.signatures import wrong_signatures
@@ -47,7 +47,7 @@ def _true_signatures() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """What ``prepare`` leaves behind: made once, though several processes share the tests."""
+    """The result of ``prepare``, computed once for all processes that run tests."""
     from support.prepared import prepared
 
     folder = tmp_path_factory.getbasetemp()

@@ -26,6 +26,7 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.envelope import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.chunks import split_message
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
@@ -154,6 +155,7 @@ def messages() -> dict[str, list[bytes]]:
         masked=counts(2),
         distortions=TALLIES,
         rejected={"missing": 1},
+        styles=(StyleCounts(codes=9, dotless=1), StyleCounts(labels=2)),
     )
     return {
         "rejection": [
@@ -161,7 +163,7 @@ def messages() -> dict[str, list[bytes]]:
             encode_rejection(Rejected(3, "not_json"), topic="discharges", partition=0),
         ],
         "calibration-block": [
-            encode_block(block, TAXONOMIES, configuration=HASH),
+            encode_block(replace(block, styles=()), TAXONOMIES, configuration=HASH),
             encode_block(with_numbers(block), TAXONOMIES, configuration=HASH, numeric=NUMBERS),
         ],
         "statistics": [
@@ -199,6 +201,7 @@ def version(blocks, source, settings=None, numeric=False) -> bytes:
             baseline=1,
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2, numeric)),
             settings=settings,
+            styles={} if settings is None else {"one": Style(dot="remove"), "two": Style(text="label")},
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
 from stream_masker.service.configuration.display import redacted_yaml
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import read_secret, topic_seal
 
 
 @click.group()
@@ -32,6 +33,7 @@ def check(config: Path) -> None:
     """Check the configuration.
 
     Checks the file, the environment's overrides, ontologies, roots, mapping files and the mechanism's parameters.
+    Prints the ids of the keys of the internal topics, which are the same for all processes.
     Exits with 0 if the configuration is valid, otherwise with 2 and one line per problem. A missing secret is only a
     warning, because the machine that runs the check need not be the one that masks.
 
@@ -51,15 +53,31 @@ def check(config: Path) -> None:
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records
         click.echo(f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition")
-    _warn_about_secret(configuration)
+    for line in _secret_lines(configuration):
+        click.echo(line)
     click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
 
 
-def _warn_about_secret(configuration: Configuration) -> None:
+def _secret_lines(configuration: Configuration) -> Iterator[str]:
+    """Yield the ids of the keys of the internal topics; print a warning for each secret that is missing."""
+    problems = set()
     try:
         read_secret(configuration)
     except ConfigurationError as error:
-        click.echo(f"Warning: {error}", err=True)
+        problems.add(str(error))
+    try:
+        yield _internal_topics(topic_seal(configuration, configuration.topics.statistics).key_ids)
+    except ConfigurationError as error:
+        problems.add(str(error))
+    for problem in sorted(problems):
+        click.echo(f"Warning: {problem}", err=True)
+
+
+def _internal_topics(key_ids: list[str]) -> str:
+    if not key_ids:
+        return "internal topics: not encrypted"
+    current, *previous = key_ids
+    return f"internal topics: encrypted, key {current}" + (f", also read: {', '.join(previous)}" if previous else "")
 
 
 @command.command()

@@ -117,7 +117,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
 def _publish(configuration: Configuration, message: StatisticsMessage) -> None:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(configuration, message.snapshot, source="file")
+    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
     click.echo(f"published as statistics version {version} on {configuration.topics.statistics}", err=True)
 
 

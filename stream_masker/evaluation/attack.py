@@ -1,4 +1,4 @@
-"""The risk to others: what an attacker learns, measured by an attack.
+"""The risk of mechanisms that mask groups, whose masks depend on other records: what an attack finds out.
 
 The attacker knows the mechanism, its parameters and the original records as a whole, and every masked record, but not
 the secret. So the attacker masks the original records repeatedly under secrets of their own, counts which original

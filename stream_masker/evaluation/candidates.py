@@ -74,8 +74,7 @@ class Candidate:
             options["numeric"] = data.numeric
         seed = data.secret if secret is None else secret
         built = kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=seed)
-        data.calibrate(built)
-        return built
+        return data.calibrated(built)
 
 
 def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS) -> Iterator[Candidate]:

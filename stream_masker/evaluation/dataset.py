@@ -71,10 +71,13 @@ class DataSet:
         names = () if batch.numeric is None else tuple(self.numeric)
         return compute_statistics(self._counts([batch]), self.attributes, self.distances, version=1, numeric=names)
 
-    def calibrate(self, mechanism: WindowedMechanism[Any]) -> None:
-        """Put the statistics of the records in force. Raises StatisticsError if the mechanism cannot use them."""
+    def calibrated(self, mechanism: WindowedMechanism[Any]) -> WindowedMechanism[Any]:
+        """Return the mechanism with the statistics of the records in force.
+
+        Raises StatisticsError if it cannot use them.
+        """
         counts = self._counts(self._batches(mechanism))
-        mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))
+        return mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
 
     def mask(self, mechanism: WindowedMechanism[Any], secret: bytes | None = None) -> MaskedBatch:
         """Mask all records with a calibrated mechanism, under the data set's secret or another one."""

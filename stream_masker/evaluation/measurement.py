@@ -11,6 +11,7 @@ from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.utility import Utility, utility
 from stream_masker.evaluation.attack import REPEATS, MeasuredRisk, measured_risk
 from stream_masker.evaluation.candidates import Candidate
@@ -25,8 +26,9 @@ class Measurement:
     """The measures of a candidate.
 
     * ``utility``: the metrics of 2017. ``means``: sMean of each masked attribute.
-    * ``risk``: what an attacker learns. ``linked``: the expected share of records that are linked (2019: section 3.5).
-      ``anonymity``: the least number of equal masked records.
+    * ``risk``: what an attacker learns: exact, or measured by an attack if masks depend on a group. ``linked``: the
+      expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of equal masked
+      records.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which the mechanism found no replacement as it should be.
@@ -35,7 +37,7 @@ class Measurement:
     candidate: Candidate
     utility: Utility
     means: Mapping[str, str]
-    risk: MeasuredRisk
+    risk: Risk | MeasuredRisk
     linked: float
     anonymity: int
     sse: Mapping[str, float]
@@ -45,7 +47,7 @@ class Measurement:
     @property
     def rmse(self) -> float:
         """The greatest RMSE of an attribute."""
-        return max(self.risk.rmse.values(), default=0.0)
+        return max((a.rmse_actual for a in self.utility.attributes.values()), default=0.0)
 
     @property
     def vulnerability(self) -> float:
@@ -65,6 +67,7 @@ class Measurement:
             "method": candidate.method,
             "setting": candidate.setting,
             "options": dict(candidate.options),
+            "exact": isinstance(self.risk, Risk),
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.means),
@@ -89,7 +92,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         candidate=candidate,
         utility=utility_of(mechanism, data, masked),
         means=statistics.mean,
-        risk=measured_risk(mechanism, data, masked, repeats=repeats),
+        risk=measured_risk(mechanism, data, masked, repeats=repeats) if mechanism.needs_group else mechanism.risk(),
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
         sse=_squared_errors(data, masked),

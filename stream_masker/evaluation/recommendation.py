@@ -97,8 +97,9 @@ class Recommendation:
         aim = "the least RMSE" if self.limits.vulnerability is not None else "the least vulnerability"
         return (
             f"{one.candidate.label} is recommended: {figures}. {self.meeting} of {len(self.ranked)} settings measured "
-            f"meet the limits ({self.limits}); it has {aim} of them. Vulnerability is the share of values that an "
-            "attacker guesses right who knows the method and the distribution of the original records, but not the "
+            f"meet the limits ({self.limits}); it has {aim} of them. Vulnerability is the chance that an "
+            "attacker guesses a value right who knows the method and the distribution of the original records, but "
+            "not the "
             "secret; RMSE is the root mean square distance of masked values. Both are those of the worst attribute."
         )
 

@@ -13,6 +13,7 @@ from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 from stream_masker.pipeline.plan import OWN_HEADERS
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, Inputs, Rejected
+from stream_masker.pipeline.style import StyleCounts
 
 GROUP_HEADER: Final = OWN_HEADERS + "group"
 
@@ -56,4 +57,5 @@ def reject_all(decoded: DecodedBatch[TemplatesT], records: Inputs, reason: Reaso
         keys=[],
         rejected={**decoded.rejected, **own},
         unknown=decoded.lost,
+        styles=[StyleCounts()] * len(decoded.styles),
     )

@@ -30,6 +30,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
+from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
 """The maximum number of records in a block; a block with large arrays has fewer, so that it fits into a message."""
@@ -43,10 +44,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SampleCounts:
-    """The counts of a sample, and the number of its records that are not counted, by reason."""
+    """The counts of a sample.
+
+    rejected: the number of records that are not counted, by reason; styles: those of the codes of each attribute.
+    """
 
     counts: Counts
     rejected: Mapping[str, int]
+    styles: tuple[StyleCounts, ...]
+
+    @classmethod
+    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
+        """The counts of all parts, at least one."""
+        rejected = sum((Counter(part.rejected) for part in parts), Counter[str]())
+        styles = add_styles(part.styles for part in parts)
+        return cls(merge(part.counts for part in parts), dict(rejected), styles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ class _Run:
 
 
 class RecordMasker:
-    """Masks records by a plan and a mechanism. It has no state but caches: equal input gives equal output.
+    """Masks records by a plan and a mechanism. Its only state is the styles: equal input gives equal output.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
@@ -94,6 +106,14 @@ class RecordMasker:
         self._counting_codec = fastest_codec(counting, plan, pseudonyms) if compiled else counting
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
+        self.set_styles({})
+
+    def set_styles(self, learned: Mapping[str, Style]) -> None:
+        """Sets the learned styles of a statistics version, by attribute; at first there are none.
+
+        An attribute without a configured or learned style is written as its ontology's ids.
+        """
+        self._codec.set_styles(self._plan.styles(learned))
 
     @property
     def is_compiled(self) -> bool:
@@ -161,8 +181,7 @@ class RecordMasker:
         Records are rejected for the same reasons as by ``mask``, except for their alpha and noise key.
         """
         samples = [self._count(records) for records in _split_values(values)] or [self._count(Inputs.of([]))]
-        rejected = sum((Counter(sample.rejected) for sample in samples), Counter[str]())
-        return SampleCounts(merge(sample.counts for sample in samples), dict(rejected))
+        return SampleCounts.joined(samples)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """The codes of the records that ``count`` counts, as batches of positions."""
@@ -172,7 +191,7 @@ class RecordMasker:
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
         counts = count_batch(decoded.batch, self._sizes, decoded.unknown, decoded.lost)
-        return SampleCounts(counts, _by_reason(decoded.rejected.values()))
+        return SampleCounts(counts, _by_reason(decoded.rejected.values()), tuple(decoded.styles))
 
     def _mask_runs(self, runs: Sequence[_Run]) -> Sequence[Result]:
         """Masks runs together; if that fails, one by one."""
@@ -248,7 +267,7 @@ class RecordMasker:
         values = _values(len(records), codec, decoded, masked)
         keys = self._treat_keys(records.keys)
         counted = CountedRecords(
-            decoded.batch, masked, decoded.indices, decoded.rejected, decoded.unknown, decoded.lost
+            decoded.batch, masked, decoded.indices, decoded.rejected, decoded.unknown, decoded.lost, decoded.styles
         )
         return [
             self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
@@ -310,6 +329,7 @@ class RecordMasker:
             masked=count_batch(masked, self._sizes),
             distortions=counted.masked.distortions,
             rejected=_by_reason(counted.rejected.values()),
+            styles=tuple(counted.styles),
         )
 
 
@@ -362,4 +382,5 @@ def _merge_blocks(blocks: Sequence[Block]) -> Block:
         masked=merge(block.masked for block in blocks),
         distortions=tuple(sum(column, Distortion()) for column in columns),
         rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
+        styles=add_styles(block.styles for block in blocks),
     )

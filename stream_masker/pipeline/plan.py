@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
+from stream_masker.pipeline.style import CANONICAL, Style
 
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 250
 """The greatest depth that may be configured: the JSON encoder can write no deeper value."""
 
+MIN_RECORD_ALPHA: Final = 0.01
 MAX_RECORD_ALPHA: Final = 10
 
 OWN_HEADERS: Final = "stream-masker-"
@@ -38,6 +40,7 @@ class AttributePlan:
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
     ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
+    style: that of the written codes and copies; None for the one that is learned from the calibration window.
     """
 
     name: str
@@ -46,6 +49,7 @@ class AttributePlan:
     label: Path | None = None
     copies: tuple[Path, ...] = ()
     missing: Missing = "reject"
+    style: Style | None = None
 
     def __post_init__(self) -> None:
         _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
@@ -155,8 +159,8 @@ class AlphaSource:
             raise ConfigurationError("alpha: give either a path or a header that has the record's alpha")
         if self.path is not None:
             _single("alpha.path", self.path)
-        if self.default is not None and not 0 < self.default <= MAX_RECORD_ALPHA:
-            allowed = f"numbers above 0 and up to {MAX_RECORD_ALPHA}"
+        if self.default is not None and not MIN_RECORD_ALPHA <= self.default <= MAX_RECORD_ALPHA:
+            allowed = f"numbers from {MIN_RECORD_ALPHA} to {MAX_RECORD_ALPHA}"
             raise ConfigurationError(f"alpha.default is {self.default}; allowed are {allowed}")
 
 
@@ -205,6 +209,10 @@ class Plan:
         """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
         yield from ((number.name, number.path) for number in self.numeric)
+
+    def styles(self, learned: Mapping[str, Style]) -> list[Style]:
+        """Each attribute's style: the configured one, otherwise the learned one, otherwise that of the ontology."""
+        return [attribute.style or learned.get(attribute.name, CANONICAL) for attribute in self.attributes]
 
     def _check_attributes(self) -> None:
         for (one, this), (other, that) in combinations(self.written, 2):

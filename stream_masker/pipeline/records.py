@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.pipeline.style import StyleCounts
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -123,7 +124,8 @@ class Block:
     """The counts of consecutive records of one partition. They do not tell which value replaced which.
 
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
-    rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch.
+    rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
+    original codes of each attribute, empty if they were not counted.
     """
 
     topic: str
@@ -136,6 +138,7 @@ class Block:
     masked: Counts
     distortions: tuple[Distortion, ...]
     rejected: Mapping[str, int]
+    styles: tuple[StyleCounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

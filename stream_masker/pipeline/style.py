@@ -1,161 +1,221 @@
-"""The style of codes and labels: masked ones are written in the style of those that they replace.
+"""The style of an attribute's codes: how their texts differ from the concepts' ids.
 
-The style of a code is how its text differs from the concept's id: a set of traits, bits of one integer. A text shows
-only some traits. "I10" does not show whether its source writes dots; such traits are taken from the other codes of the
-record (``borrow``). Traits that no code shows are those of the ontology's ids.
+An attribute has one ``Style``, and each concept has one text in it, so that a written code tells nothing about the code
+that it replaces. The style is configured, or learned: ``style_of`` finds the traits that an observed text shows,
+``StyleCounts`` counts them, and the majority of a window becomes the style of the next statistics version.
+
+A text shows only some traits: "I10" does not show whether its source writes dots. Only texts that show a trait count.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import orjson
 
 from stream_masker.core.dtypes import Int64Array
+from stream_masker.errors import ParameterError
 
 if TYPE_CHECKING:
     from stream_masker.core.ontology import ConceptMap
 
+Part: TypeAlias = Literal["keep", "remove"]
+Case: TypeAlias = Literal["keep", "upper", "lower"]
+WrittenText: TypeAlias = Literal["code", "label"]
 
 STYLE_BITS: Final = 8
 
+LABEL_TRAIT, LOWER, UPPER, OWN_CASE, DOTLESS, DOTTED, STRIPPED, PADDED = (1 << bit for bit in range(STYLE_BITS))
+"""The traits of a text, bits of one integer: a label or synonym instead of a code; in lower case or upper case, unlike
+the concept's id, or in its case; without or with the dot of the id; without or with its leading zeros (ICD-9)."""
 
-LOWER: Final = 1
-"""In lower case, unlike the concept's id."""
-UPPER: Final = 2
-"""In upper case, unlike the concept's id."""
-OWN_CASE: Final = 4
-"""In the case of the concept's id."""
-DOTLESS: Final = 8
-"""Without the dot of the concept's id."""
-DOTTED: Final = 16
-"""With the dot of the concept's id."""
-STRIPPED: Final = 32
-"""Without the leading zeros of the concept's id (ICD-9)."""
-PADDED: Final = 64
-"""With the leading zeros of the concept's id."""
-NAME_STYLE: Final = 128
-"""The concept's label or a synonym instead of a code."""
-
-OPPOSITES: Final = (LOWER | UPPER | OWN_CASE, DOTLESS | DOTTED, STRIPPED | PADDED)
-"""Groups of traits, of which a text shows at most one each."""
-
-_CHANGES: Final = LOWER | UPPER | DOTLESS | STRIPPED | NAME_STYLE
-"""A code without any of these traits is written as the concept's id."""
+_BITS: Final = np.arange(1 << STYLE_BITS)[:, None] >> np.arange(STYLE_BITS) & 1
+"""(256, 8): the traits of each combination."""
 
 _LEADING_ZEROS: Final = re.compile(r"([VE]?)0+(?=\d)", re.IGNORECASE)
 _RANGE: Final = re.compile(r"[A-Z]?\d\w{0,2}-[A-Z]?\d\w{0,2}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How the codes of an attribute are written; by default as the concepts' ids.
+
+    dot, leading_zeros: keep or remove those of the id; case: keep that of the id, or convert the text; text: write the
+    code, or the concept's label.
+    """
+
+    dot: Part = "keep"
+    leading_zeros: Part = "keep"
+    case: Case = "keep"
+    text: WrittenText = "code"
+
+    def __post_init__(self) -> None:
+        for name, allowed in STYLE_CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ParameterError(f"{name} is {getattr(self, name)!r}; allowed are {', '.join(allowed)}")
+
+
+STYLE_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "dot": get_args(Part),
+    "leading_zeros": get_args(Part),
+    "case": get_args(Case),
+    "text": get_args(WrittenText),
+}
+"""The parts of a style, and the allowed values of each."""
+
+CANONICAL: Final = Style()
+"""The style of the concepts' ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class StyleCounts:
+    """The number of observed texts that show each trait. ``codes``: of those that are not labels."""
+
+    codes: int = 0
+    labels: int = 0
+    lower: int = 0
+    upper: int = 0
+    own_case: int = 0
+    dotless: int = 0
+    dotted: int = 0
+    stripped: int = 0
+    padded: int = 0
+
+    def __add__(self, other: StyleCounts) -> StyleCounts:
+        return StyleCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def of(cls, traits: Int64Array) -> StyleCounts:
+        """The counts of texts with the given traits, (m,) int64."""
+        labels, *shown = (np.bincount(traits, minlength=1 << STYLE_BITS) @ _BITS).tolist()
+        return cls(len(traits) - labels, labels, *shown)
+
+    def majority(self, otherwise: Style) -> Style:
+        """The style that most texts have, each trait by itself; ``otherwise`` if there are no texts. Ties keep."""
+        if not self.codes + self.labels:
+            return otherwise
+        return Style(
+            dot="remove" if self.dotless > self.dotted else "keep",
+            leading_zeros="remove" if self.stripped > self.padded else "keep",
+            case=self._case,
+            text="label" if self.labels > self.codes else "code",
+        )
+
+    @property
+    def _case(self) -> Case:
+        cases: dict[Case, int] = {"keep": self.own_case, "upper": self.upper, "lower": self.lower}
+        return max(cases, key=cases.__getitem__)
+
+
+def add_styles(parts: Iterable[Sequence[StyleCounts]]) -> tuple[StyleCounts, ...]:
+    """The counts of each attribute, added up over all parts that have counts."""
+    columns = zip(*(part for part in parts if part), strict=True)
+    return tuple(reduce(add, column) for column in columns)
+
+
+def learned_styles(
+    attributes: Iterable[str], counts: Sequence[StyleCounts], earlier: Mapping[str, Style]
+) -> dict[str, Style]:
+    """Each attribute's majority style; where nothing was counted, the earlier one, or that of the ontology.
+
+    counts: one for each attribute, or empty.
+    """
+    previous = {name: earlier.get(name, CANONICAL) for name in attributes}
+    if not counts:
+        return previous
+    return {name: c.majority(style) for (name, style), c in zip(previous.items(), counts, strict=True)}
+
+
+COUNTED_TRAITS: Final = tuple(field.name for field in fields(StyleCounts))
+
+
 def style_of(text: str, concept: str, how: str) -> int:
-    """The style of a text that stands for a concept. how: ``Match.how``."""
+    """The traits that a text shows which stands for a concept. how: ``Match.how``."""
     if how == "mapping":
         return 0
     if how == "label":
-        return NAME_STYLE | letter_case(text)
+        return LABEL_TRAIT
     text = text.strip()
     return _case(text, concept) | _dot(text, concept, how) | _zeros(text, concept)
 
 
-def letter_case(text: str) -> int:
-    """LOWER or UPPER for a text in that case, otherwise OWN_CASE."""
-    if text.isupper():
-        return UPPER
-    return LOWER if text.islower() else OWN_CASE
-
-
-def in_case(text: str, style: int) -> str:
-    """The text in the case of a style, unchanged for OWN_CASE or no case."""
-    if style & OWN_CASE:
-        return text
-    if style & UPPER:
-        return text.upper()
-    return text.lower() if style & LOWER else text
-
-
-def borrow(own: Int64Array, others: Int64Array) -> Int64Array:
-    """Styles with the traits that they do not show taken from ``others``. Both (n,) int64. Names take none."""
-    code = (own & NAME_STYLE) == 0
-    borrowed = own.copy()
-    for trait in OPPOSITES:
-        lacking = code & ((own & trait) == 0)
-        borrowed[lacking] |= others[lacking] & trait
-    return borrowed
-
-
-def styled(styles: Int64Array) -> Int64Array:
-    """The traits that other styles may borrow: those of codes, but not of names."""
-    return np.where(styles & NAME_STYLE, 0, styles)
-
-
 class Codes(dict[int, bytes]):
-    """Codes as JSON, by ``position << STYLE_BITS | style``; a code is written on first use.
+    """Codes as JSON, by position; a code is written on first use.
 
-    A code is written in a style only if the attribute's ``ConceptMap`` finds the concept by that text. (Without dot and
-    zeros, 008.45 would be 845, another code.) Ranges and chapters are not codes, and are written as their ids.
+    A code is written in the style only if the attribute's ``ConceptMap`` finds the concept by that text. (Without dot
+    and zeros, 008.45 would be 845, another code.) If not, fewer parts of it are removed; the last resort is the
+    concept's id. Ranges, chapters and the root are not codes, and are written as their ids.
     """
 
-    def __init__(self, concepts: ConceptMap) -> None:
+    def __init__(self, concepts: ConceptMap, style: Style) -> None:
         super().__init__()
+        self.style: Final = style
         self._concepts = concepts
 
-    def __missing__(self, key: int) -> bytes:
-        text = self[key] = self.text(key)
+    def __missing__(self, position: int) -> bytes:
+        (text,) = self.texts([position])
+        self[position] = text
         return text
 
-    def text(self, key: int) -> bytes:
-        """A code as JSON, without keeping it."""
-        return self.texts([key])[0]
-
-    def texts(self, keys: Sequence[int]) -> list[bytes]:
+    def texts(self, positions: Sequence[int]) -> list[bytes]:
         """Codes as JSON, without keeping them."""
         ids = self._concepts.taxonomy.ids
-        if keys and not 0 <= min(keys) <= max(keys) < len(ids) << STYLE_BITS:
+        if positions and not 0 <= min(positions) <= max(positions) < len(ids):
             raise IndexError("a position outside the taxonomy")
-        return [orjson.dumps(self._write(ids[key >> STYLE_BITS], key)) for key in keys]
+        return [orjson.dumps(self._write(ids[position], position)) for position in positions]
 
-    def _write(self, concept: str, key: int) -> str:
-        position, style = key >> STYLE_BITS, key & ((1 << STYLE_BITS) - 1)
-        if not style & _CHANGES or position == 0 or _RANGE.fullmatch(concept):
+    def _write(self, concept: str, position: int) -> str:
+        if self.style == CANONICAL or position == 0 or _RANGE.fullmatch(concept):
             return concept
-        candidates = self._candidates(concept, position, style)
+        candidates = self._candidates(concept, position)
         return next((text for text in candidates if self._leads_back(text, position)), concept)
 
-    def _candidates(self, concept: str, position: int, style: int) -> Iterator[str]:
-        if style & NAME_STYLE:
-            yield in_case(self._concepts.taxonomy.labels[position], style)
+    def _candidates(self, concept: str, position: int) -> Iterator[str]:
+        if self.style.text == "label":
+            yield self._concepts.taxonomy.labels[position]
             return
-        yield in_case(_undotted(_unpadded(concept, style), style), style)
-        yield in_case(_undotted(concept, style), style)
-        yield in_case(_unpadded(concept, style), style)
-        yield in_case(concept, style)
+        yield self._in_case(self._undotted(self._unpadded(concept)))
+        yield self._in_case(self._undotted(concept))
+        yield self._in_case(self._unpadded(concept))
+        yield self._in_case(concept)
 
     def _leads_back(self, text: str, position: int) -> bool:
         match = self._concepts.find(text)
         return match.position == position and match.how != "ancestor"
 
+    def _in_case(self, text: str) -> str:
+        if self.style.case == "keep":
+            return text
+        return text.upper() if self.style.case == "upper" else text.lower()
+
+    def _undotted(self, concept: str) -> str:
+        return concept.replace(".", "") if self.style.dot == "remove" else concept
+
+    def _unpadded(self, concept: str) -> str:
+        return _LEADING_ZEROS.sub(r"\1", concept, count=1) if self.style.leading_zeros == "remove" else concept
+
 
 class Labels(dict[int, bytes]):
-    """Labels as JSON, by ``position << STYLE_BITS | style``, written on first use; null for a concept without one."""
+    """Labels as JSON, by position, as the ontology has them, written on first use; null for a concept without one."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__()
         self._labels = labels
 
-    def __missing__(self, key: int) -> bytes:
-        text = self[key] = self.text(key)
+    def __missing__(self, position: int) -> bytes:
+        (text,) = self.texts([position])
+        self[position] = text
         return text
 
-    def text(self, key: int) -> bytes:
-        """A label as JSON, without keeping it."""
-        return self.texts([key])[0]
-
-    def texts(self, keys: Sequence[int]) -> list[bytes]:
+    def texts(self, positions: Sequence[int]) -> list[bytes]:
         """Labels as JSON, without keeping them."""
-        return [orjson.dumps(in_case(self._labels[key >> STYLE_BITS], key) or None) for key in keys]
+        return [orjson.dumps(self._labels[position] or None) for position in positions]
 
 
 def _case(text: str, concept: str) -> int:
@@ -178,13 +238,3 @@ def _zeros(text: str, concept: str) -> int:
     if zeros is None:
         return 0
     return PADDED if text.upper().startswith(zeros[0].upper()) else STRIPPED
-
-
-def _undotted(concept: str, style: int) -> str:
-    dotless = style & DOTLESS and not style & DOTTED
-    return concept.replace(".", "") if dotless else concept
-
-
-def _unpadded(concept: str, style: int) -> str:
-    stripped = style & STRIPPED and not style & PADDED
-    return _LEADING_ZEROS.sub(r"\1", concept, count=1) if stripped else concept

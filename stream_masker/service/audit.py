@@ -7,6 +7,7 @@ headers are used: they name the statistics version and the configuration. No val
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -19,7 +20,10 @@ from stream_masker.pipeline.groups import GROUP_HEADER
 from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
 from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_rejection, decode_statistics
+from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.masking import Masking
 
@@ -60,6 +64,7 @@ class Auditor:
         self._topics = configuration.topics
         self._consumer = consumer
         self._masking = Masking(configuration)
+        self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
         self._version = cache(self._read_version)
 
     def audit(self, location: RecordLocation) -> Finding:
@@ -149,7 +154,7 @@ class Auditor:
         Raises StatisticsError if the group does not contain the record.
         """
         masking = self._masking_for(version)
-        masking.mechanism.restore(self._version(version).snapshot)
+        masking.restore(self._version(version))
         result = masking.masker.mask(self._topics.input, location.partition, records, statistics_version=version)
         derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:
@@ -157,8 +162,8 @@ class Auditor:
         return derived[0]
 
     def _masking_for(self, version: int) -> Masking:
-        """Return the masking objects for the version's settings."""
-        return self._masking.under(self._version(version).settings)
+        """Return the masking objects for the version's settings, which the given configuration may have tightened."""
+        return self._masking.under(self._version(version).settings, allow_looser=True)
 
     def _read_version(self, version: int) -> StatisticsMessage:
         """Read a statistics version. Raises StatisticsError if the topic does not contain it."""
@@ -169,7 +174,7 @@ class Auditor:
 
     def _versions(self) -> dict[int, ChunkAssembler]:
         """Return the complete statistics versions on the topic."""
-        return complete_versions(self._read(self._topics.statistics, SINGLE_PARTITION))
+        return complete_versions(self._read(self._topics.statistics, SINGLE_PARTITION), self._opener)
 
     def _read(self, topic: str, partition: int, start: int = OFFSET_BEGINNING) -> Iterator[Message]:
         """Yield the committed records of a partition from an offset to its present end."""
@@ -189,12 +194,14 @@ def as_record(message: Message) -> InputRecord:
     return InputRecord(message.offset(), message.value(), message.key(), headers, message.timestamp()[1])
 
 
-def complete_versions(messages: Iterable[Message]) -> dict[int, ChunkAssembler]:
-    """Assemble versions from the messages of the statistics topic, in order; return the complete ones."""
+def complete_versions(messages: Iterable[Message], opener: MessageOpener) -> dict[int, ChunkAssembler]:
+    """Assemble versions from the authentic messages of the statistics topic, in order; return the complete ones."""
     versions = Versions()
     for message in messages:
         if (found := chunk_position(message.key())) is not None:
-            versions.take(*found, message.value())
+            with suppress(SealError):
+                value = message.value()
+                versions.take(*found, None if value is None else opener.open(message.key(), value))
     return {version: pieces for version, pieces in versions.items() if pieces.complete}
 
 

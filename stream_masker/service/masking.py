@@ -9,19 +9,24 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.wire.messages import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
-from stream_masker.service.configuration.mutable_settings import with_settings
+from stream_masker.service.configuration.mutable_settings import check_not_looser, with_settings
 from stream_masker.service.configuration.secret import read_secret
 
 
 class Masking:
     """The plan, mechanism and record masker of a configuration."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
+    def __init__(self, configuration: Configuration, *, own: Configuration | None = None) -> None:
+        """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing.
+
+        ``own``: the configuration of this process, which no settings may loosen; by default this one.
+        """
         secret = read_secret(configuration)
         self.configuration = configuration
+        self._own = own or configuration
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, secret)
         self.masker = RecordMasker(self.plan, self.mechanism, secret)
@@ -36,12 +41,21 @@ class Masking:
         """The noise level of each attribute; the default one if records bring their own, 0 if there is none."""
         return noise_levels(self.configuration)
 
-    def under(self, settings: Mapping[str, Any] | None) -> Masking:
+    def restore(self, message: StatisticsMessage) -> None:
+        """Mask with a statistics version from now on. Raises StatisticsError if it is of another mechanism."""
+        self.mechanism.restore(message.snapshot)
+        self.masker.set_styles(message.styles)
+
+    def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:
         """Return the masking for a statistics version's settings, or this one if there are none or they are equal.
 
-        Raises ConfigurationError for settings that cannot be applied.
+        Raises ConfigurationError for settings that cannot be applied, and unless ``allow_looser`` for those that let
+        more fields, keys or headers through than the configuration of this process.
         """
         if settings is None:
             return self
         configuration = with_settings(self.configuration, settings)
-        return self if configuration.hash == self.configuration.hash else Masking(configuration)
+        if not allow_looser:
+            check_not_looser(self._own, configuration)
+        same = configuration.hash == self.configuration.hash
+        return self if same else Masking(configuration, own=self._own)

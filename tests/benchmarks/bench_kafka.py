@@ -34,9 +34,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_broker import running
 from kafka_records import Topics, read_all, write
+from sealed_topics import opened_version
 from support.documentation import blocks
 
-from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.kafka.topics import prepare_topics
@@ -179,14 +179,15 @@ def calibrator_rate(command: list[str], configuration: Configuration, records: i
         covered = -1
         while covered < last:
             assert process.poll() is None, "the calibrator failed"
-            for message in published(bootstrap, topics.statistics):
+            for message in published(configuration):
                 times.setdefault(message.version, time.perf_counter())
                 covered = max(covered, message.blocks.last if message.blocks else -1)
         return records / (max(times.values()) - min(times.values()) or 1e-9)
 
 
-def published(bootstrap: str, topic: str):
-    found = [decode_statistics(record.value) for record in read_all(bootstrap, topic) if record.value]
+def published(configuration: Configuration):
+    records = read_all(configuration.kafka.bootstrap_servers, configuration.topics.statistics)
+    found = [opened_version(configuration, record) for record in records if record.value]
     return [message for message in found if message.source == "blocks"]
 
 

@@ -49,6 +49,9 @@ DONE = 0.95
 SHARED = 15.0
 """The time for started workers to share the partitions, in seconds."""
 
+LEAST_TRANSACTIONS = 20
+"""The least number of transactions: of fewer, too few are between the first of each partition and the last of one."""
+
 LOOK = 0.02
 """The poll interval of committed offsets, in seconds."""
 
@@ -80,6 +83,10 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=10_000)
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     options = parser.parse_args()
+    if options.records < LEAST_TRANSACTIONS * options.batch:
+        parser.error(
+            f"--records is {options.records}; use at least {LEAST_TRANSACTIONS} transactions of --batch records"
+        )
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
         bench = Bench(Path(name), cluster.bootstrap, cluster.brokers[1].process.pid, options)
@@ -131,6 +138,8 @@ class Bench:
         start = Spent.now(pids, self.broker)
         end_at = settled.until(workers, lambda now: any(n - b >= DONE * each for n, b in zip(now, before, strict=True)))
         records, end = sum(end_at) - sum(start_at), Spent.now(pids, self.broker)
+        if not records:
+            sys.exit("a partition was done before every partition had progressed: use more --records")
         spent = [
             1e6 * (after - earlier) / records
             for earlier, after in ((start.workers, end.workers), (start.broker, end.broker))

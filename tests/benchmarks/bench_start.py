@@ -119,6 +119,7 @@ class Contest:
             "ontologies": {"icd": {"source": self.source}},
             "attributes": {name: {"path": name, "ontology": "icd"} for name in ("principal", "secondary")},
             "fields": {"keep": ["encounter_id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+            "noise_key": "position",
             "secret": {"file": "secret"},
         }
         path = self.folder / f"{group}.yaml"

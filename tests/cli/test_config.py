@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ attributes:
   principal: {path: p.code, ontology: small}
   secondary: {path: "s[*].code", ontology: small}
 fields: {unlisted: drop}
+noise_key: position
 kafka: {properties: {sasl.password: hunter2hunter2}}
 secret: {file: secret}
 """
@@ -49,7 +51,8 @@ class TestCheck:
     def test_valid_configuration(self, config):
         result = run("check")
         assert (result.exit_code, result.stderr) == (0, "")
-        *attributes, last = result.stdout.splitlines()
+        *attributes, topics, last = result.stdout.splitlines()
+        assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}", topics)
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
@@ -67,6 +70,18 @@ class TestCheck:
     def test_file_from_the_environment(self, config):
         other = config.rename(config.parent / "other.yaml")
         assert run("check", env={"STREAM_MASKER_CONFIG": str(other)}).exit_code == 0
+
+    @pytest.mark.usefixtures("secret")
+    def test_keys_of_a_rotation(self, config):
+        (config.parent / "old").write_bytes(b"an earlier secret")
+        config.write_text(config.read_text() + "internal_topics: {previous_secrets: [{file: old}]}\n")
+        line = run("check").stdout.splitlines()[-2]
+        assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}, also read: [0-9a-f]{16}", line)
+
+    @pytest.mark.usefixtures("secret")
+    def test_topics_without_encryption(self, config):
+        config.write_text(config.read_text() + "internal_topics: {encryption: off}\n")
+        assert run("check").stdout.splitlines()[-2] == "internal topics: not encrypted"
 
     def test_missing_secret_is_a_warning(self, config):
         result = run("check")

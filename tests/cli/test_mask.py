@@ -47,6 +47,62 @@ def test_snapshot_masks_like_its_window(tmp_path, config):
     assert orjson.loads(snapshot.read_bytes())["source"] == "file"
 
 
+@pytest.fixture
+def icd(tmp_path):
+    """A configuration with codes that have dots and letters."""
+    rows = ["concept,parent", "R,", *(f"E1{k}.{k},R" for k in range(8))]
+    (tmp_path / "icd.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
+    content = {
+        "ontologies": {"icd": {"source": "icd.csv"}},
+        "attributes": {"a": {"path": "a", "ontology": "icd"}, "b": {"path": "b", "ontology": "icd"}},
+        "fields": {"unlisted": "drop"},
+        "mechanism": {"rounding": "calibrated", "candidates": "leaves"},
+        "noise_key": "position",
+        "calibration": {"window_records": 50, "min_records": 10},
+        "secret": {"file": "secret"},
+    }
+    path = tmp_path / "icd.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def mixed(k):
+    """Attribute a is in lower case in every third record; attribute b has no dot in two of three."""
+    a, b = f"E1{k % 8}.{k % 8}", f"E1{k * 3 % 8}.{k * 3 % 8}"
+    return {"a": a if k % 3 else a.lower(), "b": b if k % 3 == 1 else b.replace(".", "")}
+
+
+def test_every_code_has_the_style_of_most_codes(tmp_path, icd):
+    source = write(tmp_path / "in.jsonl", [orjson.dumps(mixed(k)) for k in range(60)])
+    snapshot, one, two = (tmp_path / name for name in ("snapshot.json", "one.jsonl", "two.jsonl"))
+    run("mask", "-c", icd, source, one)
+    assert {len(record["a"]) for record in read(one)} == {5}
+    assert {len(record["b"]) for record in read(one)} == {4}
+    assert all(record["a"].isupper() and record["b"].isupper() for record in read(one))
+    run("calibrate", "-c", icd, source, "-o", snapshot)
+    style = {"dot": "keep", "leading_zeros": "keep", "case": "keep", "text": "code"}
+    assert orjson.loads(snapshot.read_bytes())["styles"] == {"a": style, "b": {**style, "dot": "remove"}}
+    run("mask", "-c", icd, "--statistics", snapshot, source, two)
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_snapshot_without_styles_and_a_configured_style(tmp_path, icd):
+    source = write(tmp_path / "in.jsonl", [orjson.dumps(mixed(k)) for k in range(60)])
+    snapshot, masked = tmp_path / "snapshot.json", tmp_path / "out.jsonl"
+    run("calibrate", "-c", icd, source, "-o", snapshot)
+    stored = orjson.loads(snapshot.read_bytes())
+    del stored["styles"]
+    snapshot.write_bytes(orjson.dumps(stored))
+    content = yaml.safe_load(icd.read_text())
+    content["attributes"]["a"]["style"] = {"dot": "remove", "case": "lower"}
+    icd.write_text(yaml.safe_dump(content))
+    run("mask", "-c", icd, "--statistics", snapshot, source, masked)
+    assert all(len(record["a"]) == 4 and record["a"].islower() for record in read(masked))
+    assert all(len(record["b"]) == 5 and record["b"].isupper() for record in read(masked))
+
+
 def test_calibrate_prints_the_snapshot_of_the_last_window(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES)
     snapshot_data = orjson.loads(run("calibrate", "-c", config, source).stdout)

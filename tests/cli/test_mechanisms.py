@@ -47,6 +47,7 @@ def configure(folder, name, **sections):
         "ontologies": {"flat": {"values": VALUES}},
         "attributes": attributes,
         "fields": {"keep": ["id"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"name": name},
         "calibration": {"min_records": 100},
         "groups": {"records": GROUP},

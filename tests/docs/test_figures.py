@@ -39,6 +39,7 @@ SMALLEST = {
     "ontologies": {"icd": {"source": "icd10cm"}},
     "attributes": {"a": {"path": "a", "ontology": "icd"}},
     "fields": {"unlisted": "drop"},
+    "noise_key": "position",
 }
 
 

@@ -28,11 +28,11 @@ def test_the_measures_equal_those_of_the_mechanism_itself():
         window=240,
         seed=data.secret,
     )
-    data.calibrate(noise)
+    noise = data.calibrated(noise)
     masked = data.mask(noise)
     after = data.statistics_of(joined([type(data.whole)(240, masked.columns, numeric=masked.numeric)]))
     assert found.utility == utility(data.statistics, after, masked.distortions, noise.alpha, data.distances)
-    assert found.risk.rmse["a"] == pytest.approx(found.utility.attributes["a"].rmse_actual)
+    assert found.risk.rmse["a"] == pytest.approx(found.utility.attributes["a"].rmse_actual, rel=0.05)
     assert found.sse["stay"] == pytest.approx(((masked.numeric - data.whole.numeric) ** 2).sum())
 
 

@@ -12,6 +12,7 @@ import pytest
 from support.evaluating import dataset
 
 from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.risk.risk import Risk
 from stream_masker.evaluation.attack import MeasuredRisk
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.charts import Axis, Point, bar_chart, line_chart, scatter_chart
@@ -118,8 +119,11 @@ def test_the_sections_of_2012_numbers_and_models(page, evaluation):
 
 def test_the_json_has_the_names_of_the_risk_and_the_csv_the_same_figures(evaluation):
     data = json.loads(report_json(evaluation))
+    risks = {one["mechanism"]: one["risk"] for one in data["measurements"]}
+    assert set(risks["pram"]) == set(Risk.__dataclass_fields__)
+    assert set(risks["rank_swapping"]) == set(MeasuredRisk.__dataclass_fields__) <= set(Risk.__dataclass_fields__)
+    assert {one["exact"] for one in data["measurements"] if one["mechanism"] in ("pram", "vicus")} == {True}
     risk = data["measurements"][0]["risk"]
-    assert set(risk) >= set(MeasuredRisk.__dataclass_fields__)
     assert risk["vulnerability"]["a"] == pytest.approx(evaluation.measurements[0].risk.vulnerability["a"])
     rows = list(csv.DictReader(io.StringIO(report_csv(evaluation))))
     first = {(row["measure"], row["attribute"]): row["value"] for row in rows if row["setting"] == "ceil, α = 0.3"}

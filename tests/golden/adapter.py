@@ -110,7 +110,7 @@ class _Service:
         """Publishes the first statistics version."""
         sample = self._masker.count(values)
         self.outcome.blocks.append(orjson.dumps({"records": sample.counts.records, "rejected": dict(sample.rejected)}))
-        self._publish(self._calibration.on_sample(sample.counts, self._now()))
+        self._publish(self._calibration.on_sample(sample.counts, self._now(), sample.styles))
 
     def mask(self, events: Round, *, together: bool) -> None:
         """Masks a round and publishes the next version. ``together`` masks all partitions in one call."""
@@ -182,7 +182,9 @@ class _Service:
         raw = encode_statistics(publish.message)
         self.outcome.statistics += [raw, encode_drift(publish.report)]
         self._calibration.published(publish)
-        self._mechanism.restore(decode_statistics(raw).snapshot)
+        message = decode_statistics(raw)
+        self._mechanism.restore(message.snapshot)
+        self._masker.set_styles(message.styles)
         self._versions += 1
 
     def _now(self) -> int:

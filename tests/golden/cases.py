@@ -79,6 +79,7 @@ def flat(
         "ontologies": {ontology: SOURCES[ontology]},
         "attributes": attributes,
         "fields": {"keep": ["id", "age"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "noise_key": "position",
     }
     places = ("diag_1", "diag_2", "age", "stay", "id", "patient")
     rounds = cache(lambda: events.generated(events.flat, (codes or CODES[ontology])(), sizes, places=places))
@@ -154,6 +155,7 @@ def real(*more: Mapping[str, Any], sizes: Sequence[Sequence[int]] = REAL_SIZES, 
             "secondary": {"path": "diag_2", "ontology": "icd9", "unknown": "ancestor"},
         },
         "fields": {"keep": ["age", "gender"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
+        "noise_key": "position",
         "calibration": {"window_records": 2_000},
         "groups": {"records": 200},
     }

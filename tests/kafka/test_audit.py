@@ -76,7 +76,8 @@ def test_forged_record_does_not_match(masked: Setting) -> None:
     number = found.timestamp - START
     assert audit(masked, f"1:{number // 2}").exit_code == 0, "the true record still exists"
     other = masked.folder / "other.yaml"
-    other.write_text(masked.path.read_text().replace("file: secret", "file: forged"))
+    topics = "internal_topics: {secret: {file: secret}}\n"
+    other.write_text(masked.path.read_text().replace("file: secret", "file: forged") + topics)
     (masked.folder / "forged").write_bytes(bytes(32))
     (masked.folder / "forged").chmod(0o600)
     done = audit(masked, "1:0", config=other)

@@ -19,6 +19,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka_records import Topics, mock_broker, read_all
+from sealed_topics import opened, opened_version, sealed_block
 from support.processes import Processes, terminate
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -29,11 +30,8 @@ from stream_masker.pipeline.calibration.window import Window, WindowLog, window_
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.messages import (
     StatisticsMessage,
-    block_key,
     decode_block,
     decode_drift,
-    decode_statistics,
-    encode_block,
 )
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.calibrator.components import build_settings, build_subject
@@ -64,7 +62,7 @@ class Setting:
 
     def versions(self) -> list[StatisticsMessage]:
         records = read_all(self.bootstrap, self.configuration.topics.statistics)
-        return [decode_statistics(record.value) for record in records if record.value is not None]
+        return [opened_version(self.configuration, record) for record in records if record.value is not None]
 
     def removed_versions(self) -> list[int]:
         records = read_all(self.bootstrap, self.configuration.topics.statistics)
@@ -74,7 +72,7 @@ class Setting:
         """Return every committed block with its offset and timestamp."""
         taxonomies = build_subject(self.configuration).taxonomies
         records = read_all(self.bootstrap, self.configuration.topics.calibration)
-        return [(r.offset, r.timestamp, decode_block(r.value, taxonomies)) for r in records]
+        return [(r.offset, r.timestamp, decode_block(opened(self.configuration, r), taxonomies)) for r in records]
 
     def wait(self, reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
         deadline = time.monotonic() + timeout
@@ -131,6 +129,7 @@ class Worker:
 
     def __init__(self, setting: Setting, seed: int = 1) -> None:
         configuration = setting.configuration
+        self.configuration = configuration
         self.topic = configuration.topics.calibration
         self.taxonomies = build_subject(configuration).taxonomies
         self.random = np.random.default_rng(seed)
@@ -149,8 +148,7 @@ class Worker:
         self.producer.begin_transaction()
         for _ in range(blocks):
             block = self.block()
-            raw = encode_block(block, self.taxonomies, configuration="0")
-            self.producer.produce(self.topic, raw, block_key(block), partition=0)
+            self.producer.produce(self.topic, **sealed_block(self.configuration, block, self.taxonomies), partition=0)
         self.producer.flush(30)
 
     def block(self) -> Block:
@@ -187,12 +185,15 @@ def changed(path: Path, name: str, changes: dict[str, dict[str, Any]]) -> Path:
 
 def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> Path:
     (folder / "ontology.csv").write_text(ONTOLOGY)
+    (folder / "secret").write_bytes(b"a secret of the calibrator's tests")
     content = {
         "kafka": {"bootstrap_servers": bootstrap},
         "topics": names,
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "internal_topics": {"secret": {"file": "secret"}},
         "calibration": {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
         | {"keep_versions": 3},
     }

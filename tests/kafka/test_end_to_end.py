@@ -11,11 +11,12 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 from kafka_records import read_all, reader_properties
+from sealed_topics import opened, opened_version
 from support.data import data_file
 from support.processes import Processes, terminate
 
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection, decode_statistics
+from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 from stream_masker.service.configuration.secret import read_secret
@@ -38,6 +39,7 @@ def config(tmp_path, kafka, topics):
         "ontologies": {"icd": {"source": str(data_file("icd9cm-diagnoses.csv.gz"))}},
         "attributes": {"principal": {"path": "diag_1", **attribute}, "secondary": {"path": "diag_2", **attribute}},
         "fields": {"keep": ["encounter_id", "age"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"reference": "pair", "rounding": "ceil"},
         "calibration": {"window_records": WINDOW, "every_records": 15_000, "every_seconds": 2, "min_records": 1_000},
         "worker": {"batch_records": 4_000},
@@ -65,7 +67,7 @@ def test_all_real_discharges_are_masked_exactly_once_under_published_statistics(
         outcomes = OutcomeCounter(kafka, names.output, names.rejected)
         processes.wait(lambda: outcomes.records() >= DISCHARGES, "outcome of every record")
         outcomes.close()
-        settled = lambda: decode_last(kafka, names.statistics).blocks is not None  # noqa: E731
+        settled = lambda: decode_last(kafka, configuration).blocks is not None  # noqa: E731
         processes.wait(settled, "statistics from blocks")
         assert [terminate(child) for child in children] == [0, 0, 0], processes.logs()
         check_logs(processes)
@@ -102,8 +104,9 @@ class OutcomeCounter:
         self.consumer.close()
 
 
-def decode_last(kafka, topic):
-    messages = [decode_statistics(record.value) for record in read_all(kafka, topic) if record.value]
+def decode_last(kafka, configuration):
+    records = read_all(kafka, configuration.topics.statistics)
+    messages = [opened_version(configuration, record) for record in records if record.value]
     return max(messages, key=lambda message: message.version)
 
 
@@ -154,7 +157,7 @@ def check_versions(kafka, configuration, masked):
     published = {
         message.version: message
         for record in read_all(kafka, configuration.topics.statistics)
-        if record.value and (message := decode_statistics(record.value))
+        if record.value and (message := opened_version(configuration, record))
     }
     used = Counter(int(record.headers["stream-masker-version"]) for record in masked)
     assert set(used) <= set(published)
@@ -172,7 +175,7 @@ def check_statistics(configuration, kafka, originals, versions) -> None:
     masker = RecordMasker(build_plan(configuration), mechanism, read_secret(configuration))
     taxonomies = build_taxonomies(configuration)
     blocks = {
-        record.offset: decode_block(record.value, taxonomies)
+        record.offset: decode_block(opened(configuration, record), taxonomies)
         for record in read_all(kafka, configuration.topics.calibration)
     }
     assert sum(block.original.records for block in blocks.values()) == PAIRS

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from calibrating import calibrating
 from kafka_records import Record, write
+from sealed_topics import statistics_opener
 from workers import CODES, START, Running, Setting, event, running, setting
 
 from stream_masker.core.mechanisms import MECHANISMS
@@ -23,7 +24,7 @@ from stream_masker.pipeline.wire.messages import (
     encode_statistics,
 )
 from stream_masker.service.audit import RecordLocation, audit
-from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.masking import Masking
 from stream_masker.service.runtime.warmup import warm_up
@@ -76,7 +77,7 @@ def produce(topics: Setting, numbers: range) -> None:
 
 
 def versions(topics: Setting) -> dict[int, StatisticsMessage]:
-    newest = VersionBuffer()
+    newest = VersionBuffer(statistics_opener(load_configuration(topics.path, {})))
     for record in topics.read("statistics"):
         newest.add(record.key, record.value)
     return {published.version: decode_statistics(published.value) for published in newest.take()}

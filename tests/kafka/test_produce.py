@@ -24,6 +24,7 @@ attributes:
   principal: {{path: diagnoses.principal.code, ontology: icd}}
   secondary: {{path: "diagnoses.secondary[*].code", ontology: icd}}
 fields: {{unlisted: drop}}
+noise_key: position
 produce:
   columns:
     encounter_id: encounter_id

@@ -12,13 +12,14 @@ import pytest
 from confluent_kafka import Producer
 from kafka_records import Record, write
 from prometheus_client import CollectorRegistry
+from sealed_topics import opened_version, sealed_block
 from workers import Setting, setting
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import StatisticsMessage, block_key, decode_statistics, encode_block
+from stream_masker.pipeline.wire.messages import StatisticsMessage
 from stream_masker.service.calibrator import publisher
 from stream_masker.service.calibrator.components import build_components, build_subject
 from stream_masker.service.calibrator.session import CalibrationSession
@@ -45,7 +46,7 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 def write_blocks(here: Setting) -> None:
     taxonomies = build_subject(here.configuration()).taxonomies
     blocks = [block(number) for number in range(BLOCKS)]
-    records = [{"key": block_key(b), "value": encode_block(b, taxonomies, configuration="0")} for b in blocks]
+    records = [sealed_block(here.configuration(), b, taxonomies) for b in blocks]
     write(here.bootstrap, here.topics["calibration"], records)
 
 
@@ -73,7 +74,7 @@ def publish_all(session: CalibrationSession) -> None:
 
 
 def versions(here: Setting) -> list[StatisticsMessage]:
-    return [decode_statistics(record.value or b"") for record in here.read("statistics")]
+    return [opened_version(here.configuration(), record) for record in here.read("statistics")]
 
 
 def contents(here: Setting) -> list[tuple[Any, ...]]:
@@ -161,7 +162,7 @@ def test_redelivered_blocks_give_no_version(here: Setting) -> None:
     session = opened(here)
     publish_all(session)
     for record in here.read("calibration"):
-        session.deliver(record.offset, record.timestamp, record.value or b"")
+        session.deliver(record.offset, record.timestamp, record.key, record.value or b"")
     session.tick(time.time() + 2 * CALIBRATION["every_seconds"])
     assert session.pending_windows == 0
     published_once(here)

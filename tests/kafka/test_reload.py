@@ -10,12 +10,13 @@ import pytest
 import yaml
 from kafka_records import Record
 from processes import Processes
+from sealed_topics import opened_version
 from workers import Setting, get, http_port, setting, wait
 
-from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import load_configuration
 
 STEP = 400
+TIGHTER = {"keep": ["id"], "unlisted": "drop"}
 
 
 @pytest.fixture
@@ -47,7 +48,8 @@ def masked_under(record: Record) -> tuple[int, str]:
 
 
 def versions(here: Setting) -> list[int]:
-    return [decode_statistics(record.value).version for record in here.read("statistics") if record.value]
+    found = [record for record in here.read("statistics") if record.value]
+    return [opened_version(load_configuration(here.path, {}), record).version for record in found]
 
 
 def test_workers_apply_valid_settings_with_the_next_version(here: Setting) -> None:
@@ -61,14 +63,18 @@ def test_workers_apply_valid_settings_with_the_next_version(here: Setting) -> No
         assert {masked_under(record) for record in masked(here, STEP)} == {(1, first)}
 
         attributes = {name: {"path": name, "ontology": "small", "alpha": 5.0} for name in ("first", "second")}
-        sections = {"attributes": attributes, "mechanism": {"reference": "root"}, "fields": {"unlisted": "keep"}}
+        sections = {"attributes": attributes, "mechanism": {"reference": "root"}, "fields": TIGHTER}
         second = changed(here, **sections)
         wait(lambda: versions(here) == [1, 2], "a version with the new settings")
         wait(lambda: all("version 2 in force" in processes.log(f"worker-{i}") for i in (1, 2)), "both workers' change")
         here.produce(range(STEP, 2 * STEP), partitions=2)
         later = [record for record in masked(here, 2 * STEP) if record.json["id"] >= STEP]
         assert {masked_under(record) for record in later} == {(2, second)}
-        assert all(record.json["patient"]["id"].startswith("p") for record in later), "unlisted fields are kept"
+        assert not any("patient" in record.json for record in later), "the field is dropped now"
+
+        changed(here, **{**sections, "fields": {"unlisted": "keep"}})
+        wait(lambda: "would let more through" in str(get(port, "/readyz")), "the refusal of a file that loosens")
+        assert versions(here) == [1, 2]
 
         changed(here, **sections, noise_key="patient.id")
         wait(lambda: "needs a restart" in str(get(port, "/readyz")), "the refusal")

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from kafka_records import QUIET, Record, read_all, write
-from workers import Setting, running, setting, statistics_record
+from sealed_topics import opened, statistics_opener
+from workers import Setting, running, sample_version, setting
 
 from stream_masker.pipeline.calibration.versions import DriftReport, Publish
 from stream_masker.pipeline.wire.chunks import count_chunks, tombstones
-from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics
+from stream_masker.pipeline.wire.messages import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import publish_snapshot, read_published_history
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.publisher import MESSAGE_OVERHEAD_BYTES, StatisticsPublisher, max_message_bytes
@@ -36,7 +37,7 @@ def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 
 def large(configuration: Configuration, version: int, size: int = 5_000_000) -> StatisticsMessage:
     """Return a version whose snapshot has ``size`` incompressible bytes."""
-    message = decode_statistics(statistics_record(configuration, version)["value"])
+    message = sample_version(configuration, version)
     ballast = random.Random(version).randbytes(size // 2).hex()
     statistics = message.statistics.with_model({"ballast": ballast})
     return replace(message, snapshot={**message.snapshot, "statistics": statistics.to_dict()})
@@ -79,7 +80,7 @@ def test_version_with_a_missing_chunk_is_not_used(topics: Setting) -> None:
     publish(configuration, large(configuration, 1))
     publish(configuration, large(configuration, 2))
     write(topics.bootstrap, topics.topics["statistics"], [{"key": b"2:3", "value": None}])
-    newest = VersionBuffer()
+    newest = VersionBuffer(statistics_opener(configuration))
     for record in on_topic(topics):
         newest.add(record.key, record.value)
     assert [version.version for version in newest.take()] == [1]
@@ -97,4 +98,4 @@ def test_next_version_continues_from_a_chunked_one_and_deletes_it(topics: Settin
     removed = [record.key for record in on_topic(topics) if record.value is None]
     assert removed == [piece.key for piece in tombstones(1, parts)]
     head = next(record for record in on_topic(topics) if record.key == b"3")
-    assert count_chunks(head.value or b"") == parts
+    assert count_chunks(opened(configuration, head)) == parts

@@ -41,6 +41,7 @@ def runner(bootstrap: str, names: dict[str, str], folder: Path) -> Run:
         "attributes: {principal: {path: principal, ontology: icd}}\n"
         "mechanism: {reference: mean}\n"
         "fields: {unlisted: keep}\n"
+        "noise_key: position\n"
     )
     return lambda *options: CliRunner().invoke(main, ["topics", "--config", str(config), *options])
 
@@ -137,6 +138,7 @@ def test_topics_created_by_another_process_are_skipped(kafka: str, topics: Topic
             "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
             "mechanism": {"reference": "mean"},
             "fields": {"unlisted": "keep"},
+            "noise_key": "position",
         }
     )
     existing, new = topics("existing"), topics.name("new")

@@ -179,7 +179,7 @@ RUNS = 2500
 
 
 def assert_similar(ours: Counter, literal: Counter):
-    """Assert that the frequencies of each outcome differ by no more than chance allows."""
+    """Assert that the frequencies of each outcome do not differ significantly."""
     assert len(literal) > 2
     for outcome in ours | literal:
         a, b = ours[outcome], literal[outcome]
@@ -217,3 +217,16 @@ def test_outcomes_of_algorithm_1(tau, k):
         ours[tuple(swap_in_range(order, np.arange(codes.size), k, words).tolist())] += 1
         literal[algorithm_1(between, k, random)] += 1
     assert_similar(ours, literal)
+
+
+def test_the_second_reference_is_independent_of_the_first_one():
+    """Eight equally distant values: after the first reference, each unswapped one is the next with equal chances."""
+    tau = Ontology.from_edges([(f"v{i}", "root") for i in range(8)]).taxonomy()
+    records = [[[tau.position(f"v{i}")]] for i in range(8)]
+    after_the_first = Counter()
+    for seed in range(3000):
+        turns = swap(records, [tau], WuPalmer, 3, seed).turns.tolist()
+        if turns[0] == 0:
+            after_the_first[turns[1]] += 1
+    assert set(after_the_first) == set(range(1, 8))
+    assert max(after_the_first.values()) < 2.5 * min(after_the_first.values())

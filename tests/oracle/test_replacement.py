@@ -1,4 +1,4 @@
-"""Replacements against their literal twin: 2017's algorithms 1 to 3, line by line, over every concept."""
+"""Replacements against the literal algorithms 1 to 3 of 2017, which examine every concept."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOP = 1 << 64
 
 
 class Outcome(NamedTuple):
-    """Every replacement that the rule allows: with chance ``p`` one of ``high``, else one of ``low``."""
+    """The replacements that the rule allows: with probability ``p`` one of ``high``, otherwise one of ``low``."""
 
     high: frozenset[int]
     low: frozenset[int]
@@ -47,7 +47,7 @@ def keep(a: int, flags: int = 0) -> Outcome:
 
 
 def literal(sd, a, r, noise, eligible, rounding) -> Outcome:
-    """``sd`` the whole distance matrix, ``eligible`` the candidates; r None for no reference."""
+    """``sd``: the whole distance matrix; ``eligible``: the candidates; ``r``: the reference, or None."""
     others = [c for c in eligible if c != a]
     if noise == 0:
         return keep(a)
@@ -98,7 +98,7 @@ def ties_of(chooser, size) -> list[int]:
 
 
 def outcomes(chooser, a, r, noise, size, roundings) -> list[tuple[frozenset[int], set[int]]]:
-    """What comes out over all ties, for each of the rounding words: the values, and the flags."""
+    """The values and flags over all tie words, for each rounding word."""
     ties = ties_of(chooser, size)
     cases = [(a, r, noise, word, tie) for word in roundings for tie in ties]
     result = chooser.replace(task_of(cases))
@@ -110,7 +110,7 @@ def outcomes(chooser, a, r, noise, size, roundings) -> list[tuple[frozenset[int]
 
 
 def noises(sd) -> st.SearchStrategy[float]:
-    """Anything, and often exactly a distance, where ≥ and > part."""
+    """Any noise, often exactly a distance, where ≥ and > differ."""
     magnitude = st.floats(1e-6, 1.3) | st.sampled_from(sorted(set(sd.ravel().tolist()))) | st.just(0.0)
     return st.tuples(magnitude, st.sampled_from((1, -1))).map(lambda pair: pair[0] * pair[1])
 
@@ -163,8 +163,8 @@ def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, dat
 @parameters
 @settle_for
 @given(data=st.data())
-def test_words_of_bits_draw_what_steps_draw(measure, rounding, candidates, data):
-    """Byte for byte."""
+def test_bitset_draws_equal_stepwise_draws(measure, rounding, candidates, data):
+    """The results are identical byte for byte."""
     d = measure(data.draw(low_trees(60)))
     check_same_draws(d, candidates, rounding, many_values(d, 400, seed=data.draw(st.integers(0, 99))))
 
@@ -172,7 +172,7 @@ def test_words_of_bits_draw_what_steps_draw(measure, rounding, candidates, data)
 @measures
 @both
 @parameters
-def test_words_of_bits_draw_what_steps_draw_in_a_real_tree(measure, rounding, candidates):
+def test_bitset_draws_equal_stepwise_draws_in_a_real_tree(measure, rounding, candidates):
     d = measure(icd9cm().taxonomy())
     check_same_draws(d, candidates, rounding, many_values(d, 20_000))
 
@@ -204,7 +204,7 @@ def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
 @parameters
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_replacements_in_any_taxonomy_without_looking_at_all_of_it(rounding, candidates, data):
+def test_replacements_that_examine_only_a_part_of_the_taxonomy(rounding, candidates, data):
     d = WuPalmer(data.draw(trees(least=2, most=20) | dags(least=2, most=30)))
     sd = d.matrix(d.taxonomy.ids)
     chosen = DagReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
@@ -236,8 +236,8 @@ def through_hubs(seed) -> Taxonomy:
 @both
 @parameters
 @pytest.mark.parametrize("seed", range(2))
-def test_replacements_where_much_lies_below_many_hubs(rounding, candidates, seed):
-    """Levels of more members than a block has, of which a sign condition leaves few: the hardest to tell."""
+def test_replacements_below_many_hubs(rounding, candidates, seed):
+    """Levels have more members than a block, and the sign condition admits few of them."""
     d = WuPalmer(through_hubs(seed))
     sd = d.matrix(d.taxonomy.ids)
     chosen = DagReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
@@ -252,8 +252,8 @@ def test_replacements_where_much_lies_below_many_hubs(rounding, candidates, seed
 @pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])
 @settle_for
 @given(data=st.data())
-def test_the_chance_of_the_upper_level(strategy, data):
-    """The rounding word decides at p, to the last 2⁻⁴⁰."""
+def test_the_probability_of_the_upper_level(strategy, data):
+    """The rounding word selects the upper level with probability p, to within 2⁻⁴⁰."""
     d = WuPalmer(data.draw(strategy))
     sd = d.matrix(d.taxonomy.ids)
     size = len(sd)
@@ -294,7 +294,7 @@ def test_a_value_does_not_depend_on_its_batch(tau, seed):
 @parameters
 @pytest.mark.parametrize("name", ["hpo", "made up"])
 def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
-    """The same distances and flags as by looking at everything; what is drawn is at that distance and admissible."""
+    """Distances and flags equal the literal ones; each value drawn has that distance and is admissible."""
     d = WuPalmer(phenotypes() if name == "hpo" else snomed_shaped(3_000))
     task = many_values(d, 2_000)
     kinds = (DagReplacer, GenericReplacer)
@@ -314,7 +314,7 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
 
 
 def many_values(d: Distance, size: int, *, seed: int = 11) -> ReplacementTask:
-    """Some values many times, with references near and far, and noise that is often exactly a distance."""
+    """Frequent values, near and far references, and noise that is often exactly a distance."""
     rng = np.random.default_rng(seed)
     codes = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
     references = rng.choice(rng.integers(0, len(d.taxonomy), size // 8), size).astype(np.int32)
@@ -328,7 +328,7 @@ def many_values(d: Distance, size: int, *, seed: int = 11) -> ReplacementTask:
 @both
 @parameters
 def test_trees_and_levels_agree_on_a_real_tree(measure, rounding, candidates):
-    """The same distances and flags on ICD-9-CM, whatever of the ties is drawn."""
+    """Distances and flags are equal on ICD-9-CM for any choice among ties."""
     d = measure(icd9cm().taxonomy())
     rng = np.random.default_rng(7)
     n = 300

@@ -1,4 +1,4 @@
-"""Small ontologies, plans, and a mechanism whose masking is known in advance."""
+"""Small ontologies, plans, and a mechanism with a fixed replacement for each concept."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ DEFAULT_TABLE = {
 
 
 class FixedMechanism:
-    """Masks by a table of concept ids; what the table does not hold becomes the root. Adds 1 to numbers.
+    """Masks by a table of concept ids; other concepts become the root. Adds 1 to numbers.
 
-    Remembers its batches.
+    ``seen``: the batches and keys of all calls.
     """
 
     name = "fixed"
@@ -116,7 +116,7 @@ def _masked(column: Column, table: np.ndarray) -> Column:
 
 
 class Bench:
-    """A record masker on its bench: a plan of short words, a fixed mechanism, and records made of Python objects."""
+    """A record masker with a fixed mechanism, built from short definitions; its records are Python objects."""
 
     icd9 = ICD9_EDGES
     default_table = DEFAULT_TABLE
@@ -154,15 +154,17 @@ class Bench:
         self.masker = RecordMasker(self.plan, self.mechanism, SECRET)
 
     def mask(self, *values: Any, **record: Any) -> list[Any]:
-        """The outcomes of values: bytes as they are, None a tombstone, anything else as JSON."""
-        records = [InputRecord(100 + i, _bytes(value), **record) for i, value in enumerate(values)]
-        return self.result(records).outcomes
+        """Mask values and return the outcomes. Bytes stay as they are, None is a tombstone, others become JSON."""
+        return self.result([self.record(100 + i, value, **record) for i, value in enumerate(values)]).outcomes
+
+    def record(self, offset: int, value: Any, **record: Any) -> InputRecord:
+        return InputRecord(offset, _bytes(value), **record)
 
     def result(self, records: list[InputRecord]) -> Any:
         return self.masker.mask("discharges", 3, records, statistics_version=7)
 
     def one(self, value: Any, **record: Any) -> Any:
-        """The masked JSON of one value, or the reason of its rejection with the field to blame."""
+        """Mask one value: return the masked JSON, or the reason and the field of its rejection."""
         (outcome,) = self.mask(value, **record)
         return (outcome.reason, outcome.field) if hasattr(outcome, "reason") else orjson.loads(outcome.value)
 

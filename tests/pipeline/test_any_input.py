@@ -1,4 +1,4 @@
-"""Any input at all: one outcome a record, nothing raised, no value in a rejection or a log, neighbours untouched."""
+"""Arbitrary input: one outcome per record, no exception, no value in a rejection or log, no effect on other records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRETS = ["PATIENT-0001", "Jane", "Essential hypertension"]
 
 @pytest.fixture(scope="module", params=["keep", "drop"])
 def full(bench, request):
-    """Everything switched on."""
+    """A masker that uses every option."""
     secondary = {"path": "d.secondary[*].code", "copies": ["again[*]"], "missing": "keep", "unknown": "suppress"}
     return bench(
         {
@@ -64,7 +64,7 @@ VALUES = st.none() | st.binary(max_size=40) | CUT_OFF | (SPOILED | JSON).map(orj
 
 @settings(max_examples=400)
 @given(values=st.lists(VALUES, max_size=4), key=st.none() | st.binary(max_size=9))
-def test_any_records_end_in_one_outcome_each(full, values, key):
+def test_each_record_has_one_outcome(full, values, key):
     between = [b for value in values for b in (value, orjson.dumps(GOOD))]
     records = [InputRecord(i, value, key, [("alpha", None)]) for i, value in enumerate(between)]
     result = full.result(records)
@@ -111,7 +111,7 @@ PLAIN = {
 
 @pytest.fixture(scope="module")
 def plain_and_with_copies(bench):
-    """A masker for some attributes, and one for the same attributes with copies that no record has."""
+    """A masker, and one with the same attributes and copies that no record has."""
     never = {name: "never[*]." if "[*]" in given["path"] else "never." for name, given in PLAIN.items()}
     with_copies = {name: {**given, "copies": [never[name] + name]} for name, given in PLAIN.items()}
     return bench(PLAIN), bench(with_copies)

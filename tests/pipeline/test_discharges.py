@@ -17,8 +17,8 @@ NAMES = ("diag_1", "diag_2")
 MASKED = 20_000
 
 
-class Hospital:
-    """The discharges as events, the plan to mask two diagnoses, and a mechanism calibrated on all of them."""
+class DischargeBench:
+    """The discharges as events, a plan to mask two diagnoses, and a mechanism calibrated on all events."""
 
     def __init__(self) -> None:
         self.values = [orjson.dumps(row) for row in discharges()]
@@ -47,7 +47,7 @@ class Hospital:
 
 @pytest.fixture(scope="module")
 def hospital():
-    return Hospital()
+    return DischargeBench()
 
 
 def test_counts_of_events_give_the_statistics_of_the_pairs(hospital):
@@ -74,7 +74,7 @@ def test_every_discharge_is_masked_or_rejected(hospital):
 
 
 def check(hospital, row, masked):
-    """``ceil`` never keeps a value, each code leads to a concept, and nothing unlisted is left."""
+    """Check that ``ceil`` keeps no value, that each code has a concept, and that no unlisted field is left."""
     assert list(masked) == ["patient_nbr", "age", "diag_1", "diag_2"]
     assert masked["age"] == row["age"]
     assert masked["patient_nbr"] != row["patient_nbr"]
@@ -90,7 +90,7 @@ def shows_zeros(hospital, before, after):
     return concept.startswith("0") and not before.startswith("0") and after.startswith("0")
 
 
-def test_a_replay_gives_the_same_bytes_in_batches_of_any_size(hospital):
+def test_a_replay_gives_identical_bytes_for_any_batch_size(hospital):
     whole = hospital.mask(0, 700).outcomes
     assert [o for first in range(0, 700, 70) for o in hospital.mask(first, first + 70).outcomes] == whole
     assert [hospital.mask(i, i + 1).outcomes[0] for i in range(0, 700, 100)] == whole[::100]

@@ -1,4 +1,4 @@
-"""Whole events of the shapes that the documentation shows: flat, nested, and FHIR R4."""
+"""Complete events in the shapes of the documentation: flat, nested, and FHIR R4."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_a_flat_event(bench):
         "patient_nbr": pseudonym(8222157),
         "age": "[0-10)",
         "time_in_hospital": 1,
-        "diag_1": "E1165",
-        "diag_1_text": "TYPE 2 DIABETES WITH HYPERGLYCEMIA",
-        "diag_2": "i110",
+        "diag_1": "E11.65",
+        "diag_1_text": "Type 2 diabetes with hyperglycemia",
+        "diag_2": "I11.0",
     }
     event.pop("diag_2")
     assert "diag_2" not in on_bench.one(event)
@@ -154,8 +154,8 @@ def test_a_fhir_encounter(bench):
         "subject": {"reference": pseudonym("Patient/1")},
         "reasonCode": [{"coding": [coding("E11.65", "Type 2 diabetes with hyperglycemia")]}],
         "diagnosis": [
-            {"condition": {"concept": {"coding": [coding("E11.9", "TYPE 2 DIABETES")]}}, "rank": 1},
-            {"condition": {"concept": {"coding": [coding("I10", "essential hypertension")]}}, "rank": 2},
+            {"condition": {"concept": {"coding": [coding("E11.9", "Type 2 diabetes")]}}, "rank": 1},
+            {"condition": {"concept": {"coding": [coding("I10", "Essential hypertension")]}}, "rank": 2},
         ],
         "period": encounter["period"],
     }

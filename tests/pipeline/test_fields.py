@@ -1,4 +1,4 @@
-"""The field policy: keep, drop and pseudonymize, the longest path first."""
+"""The field policy: keep, drop and pseudonymize; the longest matching path decides."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_the_longest_path_decides(treat, unlisted):
 
 
 @pytest.mark.parametrize("policy", [{"drop": ["d"]}, {"pseudonymize": ["d"]}, {"unlisted": "keep", "drop": ["d"]}])
-def test_attributes_are_kept_wherever_they_stand(treat, policy):
+def test_attributes_are_kept_inside_dropped_or_pseudonymized_objects(treat, policy):
     kept = treat({"d": {"code": "c", "text": "t", "x": 1}}, **policy)
     assert (kept["d"]["code"], kept["d"]["text"]) == ("c", "t")
     assert kept["d"].get("x") in (None, p(1))
 
 
-def test_paths_go_into_every_element(treat):
+def test_each_steps_apply_to_every_element(treat):
     record = {"list": [{"a": 1, "b": 2}, {"b": 3}, {"a": None, "c": 4}]}
     assert treat(record, keep=["list[*].a"]) == {"list": [{"a": 1}, {}, {"a": None}]}
     assert treat(record, unlisted="keep", drop=["list[*].b"]) == {"list": [{"a": 1}, {}, {"a": None, "c": 4}]}
@@ -75,7 +75,7 @@ def test_paths_go_into_every_element(treat):
     assert treat(nested, keep=["list[*][*].a"]) == {"list": [[{"a": 1}], []]}
 
 
-def test_paths_take_places_and_matching_elements(treat):
+def test_paths_select_by_position_and_by_filter(treat):
     record = {"list": [{"t": "x", "v": 1}, {"t": "y", "v": 2}, {"t": "x", "v": 3}]}
     assert treat(record, keep=["list[1].v"]) == {"list": [None, {"v": 2}]}
     assert treat(record, keep=["list[?t=x].v"]) == {"list": [{"t": "x", "v": 1}, {"t": "x", "v": 3}]}
@@ -86,7 +86,7 @@ def test_paths_take_places_and_matching_elements(treat):
     assert treat(record, keep=["list"], drop=["list[1]"]) == {"list": [record["list"][0], None, record["list"][2]]}
 
 
-def test_of_equally_long_paths_drop_beats_pseudonymize_beats_keep(treat):
+def test_equally_long_paths_drop_before_pseudonymize_before_keep(treat):
     record = {"l": ["a", "b", "c"]}
     assert treat(record, keep=["l[*]"], pseudonymize=["l[0]"]) == {"l": [p("a"), "b", "c"]}
     assert treat(record, pseudonymize=["l[*]"], keep=["l[0]"]) == {"l": [p("a"), p("b"), p("c")]}
@@ -94,7 +94,7 @@ def test_of_equally_long_paths_drop_beats_pseudonymize_beats_keep(treat):
 
 
 @pytest.mark.parametrize(
-    "disguised",
+    "misshapen",
     [
         {"patient": "Jane Doe"},
         {"patient": [{"id": 1, "name": "Jane"}]},
@@ -105,20 +105,20 @@ def test_of_equally_long_paths_drop_beats_pseudonymize_beats_keep(treat):
         {"list": [["077"]]},
     ],
 )
-def test_a_value_of_another_shape_cannot_hide_what_must_not_be_kept(treat, disguised):
+def test_a_value_of_another_shape_than_a_dropped_path_is_dropped(treat, misshapen):
     policy = {"drop": ["patient.name", "list[*].ssn"], "pseudonymize": ["patient.id"]}
-    assert str(treat(disguised, unlisted="keep", **policy)) in ("{}", "{'list': []}")
-    assert treat(disguised, keep=["patient", "list"], **policy) in ({}, {"list": []})
+    assert str(treat(misshapen, unlisted="keep", **policy)) in ("{}", "{'list': []}")
+    assert treat(misshapen, keep=["patient", "list"], **policy) in ({}, {"list": []})
 
 
-def test_a_value_of_another_shape_is_pseudonymized_where_that_is_the_worst(treat):
+def test_a_value_of_another_shape_gets_the_strictest_action_of_its_paths(treat):
     assert treat({"patient": "Jane"}, unlisted="keep", pseudonymize=["patient.id"]) == {"patient": p("Jane")}
     assert treat({"patient": "Jane"}, keep=["patient.age"]) == {}
     assert treat({"patient": "Jane"}, unlisted="keep", keep=["patient.age"]) == {"patient": "Jane"}
     assert treat({"patient": None}, pseudonymize=["patient.id"]) == {"patient": None}
 
 
-def test_a_filters_own_field_is_kept_with_what_its_path_keeps(treat):
+def test_the_field_of_a_filter_is_kept_if_its_path_keeps_a_value(treat):
     attributes = {"a": {"path": "coding[?system=icd].code"}}
     record = {"coding": [{"system": "icd", "code": "c", "x": 1}, {"system": "sct", "code": "d"}]}
     assert treat(record, attributes=attributes) == {"coding": [{"system": "icd", "code": "c"}]}
@@ -165,17 +165,19 @@ def plan(bench):
 )
 @example({"a": [{"a": "x", "b": "1"}, {"a": "y", "b": "2"}]}, {"a[?a=x].b": "drop", "a[*]": "pseudonymize"}, "drop")
 @example({"a": {"b": ["1"], "c": "2"}}, {"a.b.c": "drop", "a": "keep", "a[0].c": "drop"}, "drop")
-def test_every_leaf_is_treated_as_the_rule_says(plan, record, listed, unlisted):
+def test_every_leaf_is_treated_as_by_the_literal_rule(plan, record, listed, unlisted):
     paths = {compile_path(text): action for text, action in listed.items()}
     lists = {action: tuple(path for path in paths if paths[path] == action) for action in ACTIONS}
     policy = FieldPolicy(unlisted=unlisted, **lists)
     got = field_treatment(replace(plan, fields=policy), PSEUDONYMS)(orjson.loads(orjson.dumps(record)))
-    wanted = [literally(with_filters_fields(paths), unlisted, record, place, leaf) for place, leaf in leaves(record)]
+    wanted = [
+        literal_treatment(with_filter_fields(paths), unlisted, record, place, leaf) for place, leaf in leaves(record)
+    ]
     assert Counter(leaf for _, leaf in leaves(got)) == Counter(leaf for leaf in wanted if leaf is not None)
 
 
 def leaves(value, place=()):
-    """Every text in a value, with the keys and positions that lead to it."""
+    """Yield each leaf of a value that is not null, with the keys and positions on its path."""
     if isinstance(value, dict | list):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from leaves(inner, (*place, key))
@@ -183,18 +185,18 @@ def leaves(value, place=()):
         yield place, value
 
 
-def literally(paths, unlisted, record, place, leaf):
-    """What becomes of a leaf, by the rule as it is written: go down to it, and see which paths still lead on."""
+def literal_treatment(paths, unlisted, record, place, leaf):
+    """Apply the rule literally to a leaf: descend to it, and keep the paths that match so far."""
     action, value = unlisted, record
     for depth in range(len(place) + 1):
-        here = [path for path in paths if leads(path.steps, record, place[:depth])]
+        here = [path for path in paths if matches_prefix(path.steps, record, place[:depth])]
         ended = [paths[path] for path in here if len(path.steps) == depth]
         further = [path for path in here if len(path.steps) > depth]
         if ended:
             action = max(ended, key=ACTIONS.index)
         if not further:
             break
-        if not any(suits(path.steps[depth], value) for path in further):
+        if not any(fits_shape(path.steps[depth], value) for path in further):
             action = max([action, *(paths[path] for path in here)], key=ACTIONS.index)
             break
         if depth < len(place):
@@ -202,8 +204,8 @@ def literally(paths, unlisted, record, place, leaf):
     return {"keep": leaf, "drop": None, "pseudonymize": p(leaf)}[action]
 
 
-def with_filters_fields(paths):
-    """The paths, and those of the fields of filters on the way to something that is not dropped."""
+def with_filter_fields(paths):
+    """The paths, and the paths of fields that filters of kept or pseudonymized paths read."""
     implied = {
         Path("", (*path.steps[: at + 1], *map(NameStep, path.steps[at].field))): "keep"
         for path, action in paths.items()
@@ -213,17 +215,17 @@ def with_filters_fields(paths):
     return implied | paths
 
 
-def leads(steps, record, place):
-    """Whether the first steps, as many as there are of both, select the place."""
+def matches_prefix(steps, record, place):
+    """Whether the steps select the place, or an object or list on the way to it."""
     value = record
     for step, key in zip(steps, place, strict=False):
-        if not suits(step, value) or not selects(step, key, value[key]):
+        if not fits_shape(step, value) or not selects(step, key, value[key]):
             return False
         value = value[key]
     return len(steps) >= len(place)
 
 
-def suits(step, value):
+def fits_shape(step, value):
     return isinstance(value, dict if isinstance(step, NameStep) else list)
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms that mask groups: all records of a call are one group, masked together or not at all."""
+"""Mechanisms that mask groups: the records of a call are one group, masked together or not at all."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ CODE = {"a": {"path": "code"}}
 NUMBER = {"n": {"path": "n"}}
 
 
-class Grouping:
-    """Masks like another mechanism, groups of at least ``group_minimum`` records only; may find their data too few."""
+class GroupMechanism:
+    """Masks groups of at least ``group_minimum`` records with another mechanism; can report too little data."""
 
     name, needs_group = "grouping", True
 
@@ -34,9 +34,9 @@ class Grouping:
 
 @pytest.fixture
 def grouped(bench):
-    """A bench whose mechanism masks groups of three records or more."""
+    """A bench with a mechanism that needs groups of three records or more."""
     on_bench = bench(CODE, numeric=NUMBER)
-    on_bench.mechanism = Grouping(on_bench.mechanism, 3)
+    on_bench.mechanism = GroupMechanism(on_bench.mechanism, 3)
     on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"secret")
     return on_bench
 
@@ -51,19 +51,19 @@ def event(code="I10", n=1):
     return {"code": code, "n": n}
 
 
-def test_all_records_are_one_group_however_many(grouped):
+def test_any_number_of_records_is_one_group(grouped):
     result = grouped.result(records(*[event(n=i) for i in range(BLOCK_RECORDS + 7)]))
     assert grouped.mechanism.sizes == [BLOCK_RECORDS + 7]
     assert len(result.outcomes) == BLOCK_RECORDS + 7
     assert sum(block.original.records for block in result.blocks) == BLOCK_RECORDS + 7
 
 
-def test_records_name_their_group_by_its_offsets(grouped):
+def test_headers_name_the_group_by_its_offsets(grouped):
     for outcome in grouped.mask(*[event()] * 4, None):
         assert dict(outcome.headers)["stream-masker-group"] == b"100-104"
 
 
-def test_mechanisms_of_single_records_name_no_group(bench):
+def test_mechanisms_of_single_records_set_no_group_header(bench):
     (outcome,) = bench(CODE).mask(event())
     assert "stream-masker-group" not in dict(outcome.headers)
 
@@ -82,7 +82,7 @@ def test_a_group_that_is_too_small_is_rejected_and_its_tombstones_pass(grouped):
     assert (block.original.records, block.rejected) == (0, {"group_too_small": 2})
 
 
-def test_or_it_is_to_be_held_until_more_come(grouped):
+def test_a_group_that_is_too_small_is_held_if_requested(grouped):
     with pytest.raises(GroupTooSmallError) as raised:
         grouped.masker.mask("t", 0, records(event(), b"x", None), statistics_version=1, hold=True)
     assert raised.value.lacking == 2
@@ -90,27 +90,27 @@ def test_or_it_is_to_be_held_until_more_come(grouped):
     assert not done.rejected
 
 
-def test_records_that_are_rejected_do_not_count(grouped):
+def test_rejected_records_do_not_count_towards_the_minimum(grouped):
     assert [o.reason for o in grouped.mask(event(), event(), b"x")] == ["group_too_small"] * 2 + ["not_json"]
     reasons = [getattr(o, "reason", None) for o in grouped.mask(event(), event(), b"x", event())]
     assert reasons == [None, None, "not_json", None]
 
 
 @pytest.mark.parametrize("values", [[b"x", b"y"], [None], [None, b"x"], []])
-def test_a_group_without_any_record_to_mask_is_never_held(grouped, values):
+def test_a_group_without_records_to_mask_is_never_held(grouped, values):
     result = grouped.masker.mask("t", 0, records(*values), statistics_version=1, hold=True)
     assert len(result.outcomes) == len(values)
     assert grouped.mechanism.sizes == []
 
 
-def test_data_that_are_too_few_make_a_group_too_small(grouped):
+def test_too_little_data_makes_a_group_too_small(grouped):
     grouped.mechanism.error = ParameterError("k is more than there are values")
     assert {outcome.reason for outcome in grouped.mask(*[event()] * 5)} == {"group_too_small"}
     with pytest.raises(GroupTooSmallError):
         grouped.masker.mask("t", 0, records(*[event()] * 5), statistics_version=1, hold=True)
 
 
-def test_a_defect_rejects_the_whole_group_and_tries_no_record_alone(grouped, caplog):
+def test_a_mechanism_error_rejects_the_whole_group_without_retrying_records(grouped, caplog):
     grouped.mechanism.error = RuntimeError("E11.9")
     outcomes = grouped.mask(*[event()] * 4, None, b"x")
     assert [getattr(o, "reason", None) for o in outcomes] == ["internal_error"] * 4 + [None, "not_json"]

@@ -1,4 +1,4 @@
-"""The record masker: one outcome a record, in order; messages around them; counts of them all."""
+"""The record masker: one outcome per record in order, keys and headers, and block counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAMP = [
 ]
 
 
-def test_outcomes_keep_order_place_and_time(bench):
+def test_outcomes_keep_order_offset_and_timestamp(bench):
     records = [
         InputRecord(5, b'{"code":"I10"}', timestamp=50),
         InputRecord(7, b"{", timestamp=70),
@@ -40,7 +40,7 @@ def test_outcomes_keep_order_place_and_time(bench):
     ]
 
 
-def test_nothing_comes_of_nothing(bench):
+def test_no_records_give_no_outcomes_and_no_blocks(bench):
     result = bench(CODE).result([])
     assert (result.outcomes, result.blocks) == ([], [])
 
@@ -58,12 +58,12 @@ def test_nothing_comes_of_nothing(bench):
     ],
 )
 @pytest.mark.parametrize("value", [b'{"code":"I10"}', None])
-def test_the_messages_key(bench, policy, given, emitted, value):
+def test_the_message_key_follows_the_policy(bench, policy, given, emitted, value):
     (outcome,) = bench(CODE, message={"key": policy}).mask(value, key=given)
     assert outcome.key == emitted
 
 
-def test_only_listed_headers_pass_and_none_poses_as_ours(bench):
+def test_only_listed_headers_pass_and_stream_masker_headers_are_replaced(bench):
     headers = [
         ("trace", b"1"),
         ("stream-masker-version", b"99"),
@@ -78,7 +78,7 @@ def test_only_listed_headers_pass_and_none_poses_as_ours(bench):
         assert outcome.headers == STAMP
 
 
-def test_one_records_headers_are_not_anothers(bench):
+def test_records_do_not_share_a_list_of_headers(bench):
     one, other = bench(CODE).mask({"code": "I10"}, {"code": "I10"})
     one.headers.clear()
     assert other.headers == STAMP
@@ -101,14 +101,14 @@ def test_noise_is_keyed_by_position_or_by_a_field(bench):
 @pytest.mark.parametrize(
     "patient", [{}, {"id": None}, {"id": True}, {"id": ""}, {"id": " "}, {"id": []}, "p", [], None]
 )
-def test_a_missing_noise_key(bench, patient):
+def test_rejects_a_missing_noise_key(bench, patient):
     on_bench = bench(CODE, noise_key="patient.id")
     assert on_bench.one({"code": "I10", "patient": patient}) == ("missing_noise_key", "patient.id")
     assert on_bench.one({"code": "I10"}) == ("missing_noise_key", "patient.id")
 
 
-@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-3", 0.001), (1e-9, 1e-9)])
-def test_records_bring_their_own_alpha(bench, alpha, read):
+@pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-1", 0.1), (0.01, 0.01)])
+def test_alpha_is_read_from_a_field_or_a_header(bench, alpha, read):
     on_bench = bench(CODE, alpha={"path": "privacy.alpha"})
     on_bench.mask({"code": "I10"}, {"code": "I10", "privacy": {"alpha": alpha}}, {"code": "I10", "privacy": None})
     assert np.array_equal(on_bench.mechanism.seen[0][0].alpha, [np.nan, read, np.nan], equal_nan=True)
@@ -117,7 +117,7 @@ def test_records_bring_their_own_alpha(bench, alpha, read):
     assert on_bench.mechanism.seen[0][0].alpha == [read]
 
 
-def test_alpha_falls_back(bench):
+def test_alpha_falls_back_to_its_default(bench):
     on_bench = bench(CODE, alpha={"path": "alpha", "default": 0.5})
     on_bench.mask({"code": "I10"}, {"code": "I10", "alpha": 1})
     on_bench.mask({"code": "I10"})
@@ -130,7 +130,7 @@ def test_alpha_falls_back(bench):
 @pytest.mark.parametrize(
     "alpha", [0, -1, 10.1, 1e300, 10**18, True, None, "", "x", "0", "NaN", "inf", "0x1", "1_0", " 1", [1]]
 )
-def test_alpha_out_of_range(bench, alpha):
+def test_rejects_alpha_out_of_range(bench, alpha):
     on_bench = bench(CODE, alpha={"path": "alpha"})
     assert on_bench.one({"code": "I10", "alpha": alpha}) == ("alpha_out_of_range", "alpha")
     if isinstance(alpha, str):
@@ -139,12 +139,12 @@ def test_alpha_out_of_range(bench, alpha):
 
 
 @pytest.mark.parametrize("header", [None, b"\xff", b"\xef\xbc\x91"])
-def test_an_alpha_that_is_no_text(bench, header):
+def test_rejects_an_alpha_header_that_is_not_text(bench, header):
     on_bench = bench(CODE, alpha={"header": "privacy"})
     assert on_bench.one({"code": "I10"}, headers=[("privacy", header)]) == ("alpha_out_of_range", "privacy")
 
 
-def test_blocks_count_what_went_in_and_what_came_out(bench):
+def test_blocks_count_original_and_masked_values(bench):
     on_bench = bench(TWO)
     records = [
         InputRecord(10, b'{"a":"I10","b":["E11","E11.99","E03"]}', timestamp=5),
@@ -184,7 +184,7 @@ def test_a_block_holds_at_most_5000_records(bench):
     assert [o for part in split for o in part.outcomes] == result.outcomes
 
 
-def test_a_block_of_nothing_masked_is_a_block(bench):
+def test_a_batch_without_masked_records_has_a_block(bench):
     on_bench = bench(TWO)
     (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
     assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
@@ -193,7 +193,7 @@ def test_a_block_of_nothing_masked_is_a_block(bench):
     assert on_bench.mechanism.seen == []
 
 
-def test_counting_alone(bench):
+def test_counting_does_not_mask(bench):
     on_bench = bench(TWO, noise_key="patient", alpha={"header": "alpha"})
     values = [b'{"a":"I10","b":["E11","E11.99"]}', None, b"", b'{"a":"I10"}'] * 4000
     sample = on_bench.masker.count(iter(values))
@@ -205,7 +205,7 @@ def test_counting_alone(bench):
     assert (empty.counts.records, empty.rejected) == (0, {})
 
 
-def test_counting_gives_what_blocks_count(bench):
+def test_counting_gives_the_counts_of_blocks(bench):
     on_bench = bench(TWO)
     records = [InputRecord(i, b'{"a":"I10","b":["E11","E03"]}') for i in range(10)]
     (block,) = on_bench.result(records).blocks
@@ -229,10 +229,10 @@ def test_plan_and_mechanism_must_agree(bench):
         RecordMasker(on_bench.plan, on_bench.mechanism, b"")
 
 
-class Defective:
-    """Fails, or passes values on unmasked, where a batch holds one particular code."""
+class FaultyMechanism:
+    """Applies ``defect`` to the result of every batch that contains the code ``fault``."""
 
-    name, attributes, numeric_attributes, needs_group = "defective", ("a",), (), False
+    name, attributes, numeric_attributes, needs_group = "faulty", ("a",), (), False
 
     def __init__(self, mechanism, fault, defect):
         self.mechanism, self.fault, self.defect = mechanism, fault, defect
@@ -258,9 +258,9 @@ def outside(masked, struck):
 
 
 @pytest.mark.parametrize("defect", [failing, absent, outside])
-def test_a_defect_costs_only_the_record_that_it_strikes(bench, caplog, defect):
+def test_a_mechanism_error_rejects_only_the_affected_record(bench, caplog, defect):
     on_bench = bench(CODE)
-    broken = Defective(on_bench.mechanism, on_bench.taxonomy.position("E03"), defect)
+    broken = FaultyMechanism(on_bench.mechanism, on_bench.taxonomy.position("E03"), defect)
     on_bench.masker = RecordMasker(on_bench.plan, broken, b"secret")
     with caplog.at_level(logging.DEBUG):
         result = on_bench.result(
@@ -276,7 +276,7 @@ def test_a_defect_costs_only_the_record_that_it_strikes(bench, caplog, defect):
     assert "E03" not in caplog.text
 
 
-def test_a_defect_in_reading_costs_only_its_record(bench, caplog, monkeypatch):
+def test_a_decoding_error_rejects_only_its_record(bench, caplog, monkeypatch):
     on_bench = bench(CODE)
     find = on_bench.plan.attributes[0].concepts.find
     monkeypatch.setattr(
@@ -288,13 +288,13 @@ def test_a_defect_in_reading_costs_only_its_record(bench, caplog, monkeypatch):
     assert "E03" not in caplog.text
 
 
-def test_what_looks_like_a_gap_is_none(bench):
+def test_text_that_resembles_a_placeholder_is_kept(bench):
     on_bench = bench({"a": {"path": "code", "label": "text"}})
     forged = {"x": "0" * 33, "code": "I10", "text": "000000001", "000000000": '"000000000"'}
     assert on_bench.one(forged) == {**forged, "code": "E11.9", "text": "Type 2 diabetes"}
 
 
-def test_a_rejected_record_leaves_no_gap_behind(bench):
+def test_a_rejected_record_leaves_no_placeholder(bench):
     attributes = {"a": {"path": "a", "label": "text"}, "b": {"path": "b[*]"}, "c": {"path": "c"}}
     on_bench = bench(attributes, noise_key="id", alpha={"path": "alpha"})
     good = {"a": "I10", "text": "x", "b": ["E11.9", "i10"], "c": "E03", "id": 1, "alpha": 1}

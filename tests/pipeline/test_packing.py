@@ -1,4 +1,4 @@
-"""Partitions masked at once: each record as it is masked alone, each partition in blocks of its own."""
+"""Several partitions in one call: the outcomes of separate calls, and separate blocks for each partition."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from stream_masker.pipeline import masker as masker_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
+from stream_masker.pipeline.style import add_styles
 
 CODES = ["I10", "I11.0", "E11.9", "E03"]
 ATTRIBUTES = {"a": {"path": "a", "unknown": "suppress"}, "b": {"path": "b[*]", "unknown": "suppress"}}
 
 
 def event(number: int) -> bytes | None:
-    """A tombstone now and then, what is rejected, and codes that are unknown."""
+    """A code event; for some numbers a tombstone, a record to reject, or an unknown code."""
     if number % 13 == 5:
         return None
     first = 7 if number % 11 == 3 else "unknown" if number % 7 == 2 else CODES[number % 4]
@@ -32,7 +33,7 @@ def event(number: int) -> bytes | None:
 
 
 def inputs(first: int, count: int, *, start: int = 0) -> Inputs:
-    """Records from an offset on; ``start``: where their events begin."""
+    """Records from offset ``first`` on; ``start``: the number of the first event."""
     return Inputs.of(
         [
             InputRecord(first + k, event(start + k), b"key %d" % k, [("kept", b"%d" % k)], 1_000 + k)
@@ -46,7 +47,7 @@ PARTITIONS = {2: inputs(100, 40), 0: inputs(7, 1, start=3), 5: inputs(900, 25, s
 
 @pytest.fixture(params=[None, "id"], ids=["by position", "by field"])
 def masker(bench, request: pytest.FixtureRequest) -> RecordMasker:
-    """Masks by a mechanism whose result depends on each record's own key."""
+    """A masker with a mechanism whose result depends on each record's key."""
     made = bench(ATTRIBUTES, noise_key=request.param, message={"key": "pseudonymize", "headers": ("kept",)})
     noise = SemanticNoise({"a": made.taxonomy, "b": made.taxonomy}, reference="mean", seed=b"s")
     noise.learn_many([{"a": a, "b": [b]} for a in CODES for b in CODES])
@@ -54,26 +55,26 @@ def masker(bench, request: pytest.FixtureRequest) -> RecordMasker:
     return RecordMasker(made.plan, noise, b"secret")
 
 
-def apart(masker: RecordMasker) -> dict[int, Result]:
+def masked_separately(masker: RecordMasker) -> dict[int, Result]:
     return {p: masker.mask("t", p, records, statistics_version=4) for p, records in PARTITIONS.items()}
 
 
 @pytest.mark.parametrize("most", [1, 30, 64, 5_000])
-def test_what_becomes_of_a_record_does_not_depend_on_what_is_masked_with_it(
+def test_an_outcome_does_not_depend_on_the_other_records_of_the_call(
     masker: RecordMasker, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    expected = apart(masker)
+    expected = masked_separately(masker)
     monkeypatch.setattr(masker_module, "BLOCK_RECORDS", most)
     found = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
     assert {p: result.rejected for p, result in found.items()} == {p: r.rejected for p, r in expected.items()}
 
 
-def test_each_partition_has_blocks_of_its_own_and_their_sums_are_the_same(masker: RecordMasker) -> None:
-    expected, found = apart(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
+def test_each_partition_has_its_own_blocks_and_their_sums_are_the_same(masker: RecordMasker) -> None:
+    expected, found = masked_separately(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
     for partition, result in found.items():
         [block], [alone] = result.blocks, expected[partition].blocks
-        unsummed = {"distortions": (), "original": None, "masked": None}
+        unsummed = {"distortions": (), "original": None, "masked": None, "styles": ()}
         assert replace(block, **unsummed) == replace(alone, **unsummed)
         for side in ("original", "masked"):
             one, other = getattr(block, side), getattr(alone, side)
@@ -83,6 +84,7 @@ def test_each_partition_has_blocks_of_its_own_and_their_sums_are_the_same(masker
     blocks, others = ([r.blocks[0] for r in results.values()] for results in (found, expected))
     assert merge(b.original for b in blocks).given == merge(b.original for b in others).given
     assert merge(b.original for b in blocks).unknown == merge(b.original for b in others).unknown
+    assert add_styles(b.styles for b in blocks) == add_styles(b.styles for b in others)
     for j in range(2):
         one, other = (sum((b.distortions[j] for b in some), Distortion()) for some in (blocks, others))
         assert (one.values, one.truncated, one.unsigned) == (other.values, other.truncated, other.unsigned)
@@ -90,8 +92,8 @@ def test_each_partition_has_blocks_of_its_own_and_their_sums_are_the_same(masker
         assert one.squared_noise == pytest.approx(other.squared_noise)
 
 
-def test_a_defect_of_one_record_costs_the_others_nothing(masker: RecordMasker, monkeypatch, caplog) -> None:
-    expected = apart(masker)
+def test_after_an_error_partitions_are_masked_separately(masker: RecordMasker, monkeypatch, caplog) -> None:
+    expected = masked_separately(masker)
     mask_batch = masker._mechanism.mask_batch
     monkeypatch.setattr(
         masker._mechanism, "mask_batch", lambda batch, keys: mask_batch(batch, keys) if batch.size < 40 else 1 / 0
@@ -108,7 +110,7 @@ def test_without_statistics_nothing_is_masked(bench) -> None:
         RecordMasker(made.plan, noise, b"secret").mask_all("t", PARTITIONS, statistics_version=4)
 
 
-def test_groups_are_not_masked_with_other_partitions(bench) -> None:
+def test_rejects_several_partitions_for_a_group_mechanism(bench) -> None:
     made = bench({"a": {"path": "a"}})
     masker = RecordMasker(made.plan, Microaggregation({"a": made.taxonomy}, seed=b"s"), b"secret")
     assert masker.needs_group
@@ -125,12 +127,12 @@ class Run:
         self.records = inputs(0, self.size)
 
 
-def test_as_many_are_packed_as_fit() -> None:
+def test_runs_are_packed_up_to_the_limit() -> None:
     found = pack_runs(map(Run, [2, 3, 4, 9, 1]), 5)
     assert [[run.size for run in pack] for pack in found] == [[2, 3], [4], [9], [1]]
 
 
-def test_words_are_those_of_each_source() -> None:
+def test_concatenated_keys_give_the_words_of_each_source() -> None:
     sources = [PositionKeys(b"s", "t", partition, np.arange(partition, 9)) for partition in (1, 5)]
     together, each = ConcatenatedKeys(sources), [source.words(3) for source in sources]
     assert len(together) == 12

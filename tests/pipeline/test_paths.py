@@ -1,4 +1,4 @@
-"""Paths: what is one, what each selects, and which can meet."""
+"""Paths: syntax, selection, and overlap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from stream_masker.pipeline.reasons import RecordRejectedError
         ("a[?x=1=2]", (NameStep("a"), FilterStep(("x",), "1=2"))),
     ],
 )
-def test_paths_are_read(text, steps):
+def test_paths_are_compiled(text, steps):
     assert compile_path(text).steps == steps
 
 
@@ -67,7 +67,7 @@ def test_paths_are_read(text, steps):
         ("a'b", 2, "'.' or '[' is expected"),
     ],
 )
-def test_bad_paths_say_where(text, character, complaint):
+def test_rejects_an_invalid_path_with_the_position_of_the_error(text, character, complaint):
     with pytest.raises(ConfigurationError) as raised:
         compile_path(text)
     assert f"path {text!r}, character {character}:" in str(raised.value)
@@ -103,12 +103,12 @@ RECORD = {
         ("typed[?v.deep=z].v.deep", ["z"]),
     ],
 )
-def test_paths_select(text, values):
+def test_paths_select_values(text, values):
     assert [container[key] for container, key in matching_slots(compile_path(text))(RECORD)] == values
 
 
 @pytest.mark.parametrize("text", ["a.b.c", "l.x", "a[0]", "a[*].b", "a[?t=x].b", "l[0].x", "l[?t=x].y", "a.b[0].c.d"])
-def test_another_shape_on_the_way_is_told_by_its_path(text):
+def test_rejects_a_value_of_another_shape_on_the_path(text):
     with pytest.raises(RecordRejectedError) as raised:
         matching_slots(compile_path(text))(RECORD)
     assert (raised.value.reason, raised.value.field) == ("wrong_shape", text)
@@ -129,6 +129,6 @@ def test_another_shape_on_the_way_is_told_by_its_path(text):
         ("a[0]", "a.b", False),
     ],
 )
-def test_paths_that_can_meet(one, other, meet):
+def test_overlapping_paths_are_detected(one, other, meet):
     assert compile_path(one).may_meet(compile_path(other)) is meet
     assert compile_path(other).may_meet(compile_path(one)) is meet

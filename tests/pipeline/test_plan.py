@@ -1,4 +1,4 @@
-"""Plans that cannot be carried out are refused with a message that names the key."""
+"""Invalid plans are rejected with a message that names the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODE = {"path": "d.code"}
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "message"),
     [
         ({}, "attributes: at least one is required"),
         ({"a": {"path": "x[*].y[*]"}}, "2 [*]"),
@@ -26,14 +26,14 @@ CODE = {"path": "d.code"}
         ({"a": {"path": "x.code", "copies": ["x.code"]}}, "can select the same value"),
     ],
 )
-def test_attributes(bench, attributes, told):
+def test_rejects_invalid_attributes(bench, attributes, message):
     with pytest.raises(ConfigurationError) as raised:
         bench(attributes)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"keep": ["a.b"], "drop": ["a.b"]}, "'a.b' is in keep and in drop"),
         ({"keep": ["['a'].b"], "pseudonymize": ["a.b"]}, "is in keep and in pseudonymize"),
@@ -43,14 +43,14 @@ def test_attributes(bench, attributes, told):
         ({"pseudonymize": ["d.text"]}, "'d.text' belongs to an attribute"),
     ],
 )
-def test_fields(bench, fields, told):
+def test_rejects_invalid_fields(bench, fields, message):
     with pytest.raises(ConfigurationError) as raised:
         bench({"a": {"path": "d.code", "label": "d.text"}}, fields=fields)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"unlisted": "hide"}, "fields.unlisted is 'hide'; allowed are keep, drop"),
         ({"message": {"key": "hash"}}, "message.key is 'hash'; allowed are keep, drop, pseudonymize"),
@@ -58,18 +58,18 @@ def test_fields(bench, fields, told):
         ({"noise_key": "patients[*].id"}, "noise_key: path 'patients[*].id' has a [*]"),
         ({"alpha": {"path": "a[*]"}}, "alpha.path"),
         ({"alpha": {"path": "a", "header": "b"}}, "either a path or a header"),
-        ({"alpha": {"header": "b", "default": 11}}, "alpha.default is 11; allowed are numbers above 0 and up to 10"),
+        ({"alpha": {"header": "b", "default": 11}}, "alpha.default is 11; allowed are numbers from 0.01 to 10"),
         ({"limits": {"depth": 251}}, "limits.depth is 251; allowed are numbers from 1 to 250"),
         ({"limits": {"record_bytes": 0}}, "limits.record_bytes is 0"),
     ],
 )
-def test_the_rest(bench, given, told):
+def test_rejects_other_invalid_settings(bench, given, message):
     with pytest.raises(ConfigurationError) as raised:
         bench({"a": CODE}, **given)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_an_alpha_comes_from_somewhere():
+def test_rejects_an_alpha_source_without_path_and_header():
     with pytest.raises(ConfigurationError, match="either a path or a header"):
         AlphaSource()
     assert AlphaSource(path=compile_path("alpha")).default is None

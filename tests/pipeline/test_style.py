@@ -1,12 +1,38 @@
-"""A masked code is written as the code that it replaces was."""
+"""The style of an attribute: one text for each concept, in the configured style or in that of most observed codes."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from itertools import product
+
+import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-PLAIN = {"code": {"path": "code"}}
+from stream_masker.errors import ParameterError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.style import (
+    CANONICAL,
+    COUNTED_TRAITS,
+    DOTLESS,
+    DOTTED,
+    LABEL_TRAIT,
+    LOWER,
+    OWN_CASE,
+    PADDED,
+    STRIPPED,
+    STYLE_CHOICES,
+    UPPER,
+    Codes,
+    Style,
+    StyleCounts,
+    add_styles,
+    learned_styles,
+    style_of,
+)
+
 ICD9 = {
     "250": "038",
     "250.01": "008.45",
@@ -19,127 +45,206 @@ ICD9 = {
     "845": "ICD9CM",
 }
 
-
-@pytest.mark.parametrize(
-    ("original", "masked"),
-    [
-        ("E11.65", "I10"),
-        ("E1165", "I10"),
-        ("e1165", "i10"),
-        ("I11.0", "E11.65"),
-        ("I110", "E1165"),
-        ("i11.0", "e11.65"),
-        ("i110", "e1165"),
-        (" i110 ", "e1165"),
-        ("I10", "E11.9"),
-        ("i10", "e11.9"),
-        ("e11", "E08-E13"),
-        ("Essential hypertension", "Type 2 diabetes"),
-        ("ESSENTIAL HYPERTENSION", "TYPE 2 DIABETES"),
-        ("essential hypertension", "type 2 diabetes"),
-        ("diabetes", "E08-E13"),
-    ],
-)
-def test_icd_10(bench, original, masked):
-    assert bench(PLAIN).one({"code": original}) == {"code": masked}
+PARTS = ("keep", "remove")
+STYLES = [
+    Style(dot=dot, leading_zeros=zeros, case=case) for dot, zeros, case in product(PARTS, PARTS, ("keep", "lower"))
+]
 
 
-@pytest.mark.parametrize(
-    ("original", "masked"),
-    [
-        ("250", "038"),
-        ("250.01", "008.45"),
-        ("25001", "00845"),
-        ("038.9", "V01.1"),
-        ("38.9", "V1.1"),
-        ("0389", "V011"),
-        ("38", "250.01"),
-        ("8", "38.9"),
-        ("008", "038.9"),
-        ("8.45", "001-139"),
-        ("v1.1", "8.45"),
-        ("v01.1", "008.45"),
-        ("V011", "00845"),
-        ("v1", "38"),
-        ("845", "ICD9CM"),
-    ],
-)
-def test_icd_9(bench, original, masked):
-    on_bench = bench(PLAIN, edges=bench.icd9, labels={}, tables={"code": ICD9})
-    assert on_bench.one({"code": original}) == {"code": masked}
+def attribute(**style):
+    return {"code": {"path": "code", **({"style": Style(**style)} if style else {})}}
 
 
-def test_a_code_is_never_shortened_into_another(bench):
-    """Without dot and zeros 008.45 would be 845, a sprained ankle."""
-    on_bench = bench(
-        {"a": {"path": "a"}, "b": {"path": "b"}}, edges=bench.icd9, labels={}, tables={"a": ICD9, "b": ICD9}
-    )
-    assert on_bench.one({"a": "25001", "b": "8"}) == {"a": "00845", "b": "0389"}
-
-
-@pytest.mark.parametrize(
-    ("record", "masked"),
-    [
-        ({"a": "I10", "b": "I110"}, {"a": "E119", "b": "E1165"}),
-        ({"a": "I10", "b": "I11.0"}, {"a": "E11.9", "b": "E11.65"}),
-        ({"a": "I10", "b": "E03"}, {"a": "E11.9", "b": "E03"}),
-        ({"a": "I10", "b": "i110"}, {"a": "E119", "b": "e1165"}),
-    ],
-)
-def test_traits_that_a_code_does_not_show_are_taken_from_the_record(bench, record, masked):
-    assert bench({"a": {"path": "a"}, "b": {"path": "b"}}).one(record) == masked
-
-
-def test_traits_are_taken_from_elements_of_the_same_record_only(bench):
-    on_bench = bench({"a": {"path": "a"}, "b": {"path": "b[*]"}})
-    outcomes = on_bench.mask(
-        {"a": "I10", "b": ["I10", "I110"]}, {"a": "I10", "b": ["I10"]}, {"a": "I110", "b": ["I10"]}
-    )
-    assert [outcome.value for outcome in outcomes] == [
-        b'{"a":"E119","b":["E119","E1165"]}',
-        b'{"a":"E11.9","b":["E11.9"]}',
-        b'{"a":"E1165","b":["E119"]}',
-    ]
-
-
-def test_names_lend_no_traits(bench):
-    on_bench = bench({"a": {"path": "a"}, "b": {"path": "b"}})
-    assert on_bench.one({"a": "essential hypertension", "b": "I10"}) == {"a": "type 2 diabetes", "b": "E11.9"}
-
-
-def test_synonyms_become_labels(bench):
-    on_bench = bench(PLAIN, synonyms={"I10": ["High blood pressure"]})
-    assert on_bench.one({"code": "High blood pressure"}) == {"code": "Type 2 diabetes"}
-
-
-def test_what_a_mapping_file_leads_to_is_written_as_in_the_ontology(bench):
-    on_bench = bench({"code": {"path": "code", "mapping": {"htn": "I10", "E119": "I10"}}})
-    assert on_bench.one({"code": "htn"}) == {"code": "E11.9"}
-    assert on_bench.one({"code": "I110"}) == {"code": "E1165"}
-
-
-def test_a_way_of_writing_that_the_mapping_file_takes_is_avoided(bench):
-    on_bench = bench({"code": {"path": "code", "mapping": {"E1165": "I10"}}})
-    assert on_bench.one({"code": "I110"}) == {"code": "E11.65"}
-
-
-def test_ancestors_follow_the_text_that_they_stand_for(bench):
-    on_bench = bench({"code": {"path": "code", "unknown": "ancestor"}})
-    assert on_bench.one({"code": "I110ZZ"}) == {"code": "E1165"}
-    assert on_bench.one({"code": "i10z"}) == {"code": "e119"}
-
-
-CODES = ["I10", "I11.0", "E11.9", "E11.65", "E03", "E11", "I11", "E11.6"]
+def written(bench, concept, **style):
+    """The text of a concept under a style."""
+    concepts = bench.plan.attributes[0].concepts
+    return orjson.loads(Codes(concepts, Style(**style))[bench.taxonomy.position(concept)])
 
 
 @pytest.fixture(scope="module")
-def plain(bench):
-    return bench(PLAIN)
+def icd10(bench):
+    return bench(attribute())
 
 
-@given(original=st.sampled_from(CODES), low=st.booleans(), dotless=st.booleans())
-def test_a_written_code_leads_back_to_its_concept(plain, original, low, dotless):
-    text = original.replace(".", "") if dotless else original
-    masked = plain.one({"code": text.lower() if low else text})["code"]
-    concepts = plain.plan.attributes[0].concepts
-    assert plain.taxonomy.ids[concepts.find(masked).position] == plain.default_table[original]
+@pytest.fixture(scope="module")
+def icd9(bench):
+    return bench(attribute(), edges=bench.icd9, labels={}, tables={"code": ICD9})
+
+
+@pytest.mark.parametrize(
+    ("concept", "style", "text"),
+    [
+        ("E11.65", {}, "E11.65"),
+        ("E11.65", {"dot": "remove"}, "E1165"),
+        ("E11.65", {"case": "lower"}, "e11.65"),
+        ("E11.65", {"dot": "remove", "case": "lower"}, "e1165"),
+        ("E11.65", {"text": "label"}, "Type 2 diabetes with hyperglycemia"),
+        ("I10", {"dot": "remove", "case": "upper"}, "I10"),
+        ("E11.6", {"text": "label"}, "E11.6"),
+        ("E08-E13", {"dot": "remove", "case": "lower"}, "E08-E13"),
+        ("ROOT", {"case": "lower"}, "ROOT"),
+    ],
+)
+def test_icd_10(icd10, concept, style, text):
+    assert written(icd10, concept, **style) == text
+
+
+@pytest.mark.parametrize(
+    ("concept", "style", "text"),
+    [
+        ("038.9", {}, "038.9"),
+        ("038.9", {"leading_zeros": "remove"}, "38.9"),
+        ("038.9", {"dot": "remove"}, "0389"),
+        ("V01.1", {"leading_zeros": "remove", "case": "lower"}, "v1.1"),
+        ("V01.1", {"leading_zeros": "remove", "dot": "remove"}, "V011"),
+        ("250.01", {"leading_zeros": "remove", "dot": "remove"}, "25001"),
+        ("001-139", {"leading_zeros": "remove", "dot": "remove"}, "001-139"),
+    ],
+)
+def test_icd_9(icd9, concept, style, text):
+    assert written(icd9, concept, **style) == text
+
+
+def test_a_code_is_never_shortened_into_another(icd9):
+    """Without dot and zeros 008.45 would be 845, a sprained ankle."""
+    assert written(icd9, "008.45", leading_zeros="remove", dot="remove") == "00845"
+
+
+def test_a_text_that_the_mapping_file_takes_is_avoided(bench):
+    mapped = bench({"code": {"path": "code", "mapping": {"E1165": "I10"}}})
+    assert written(mapped, "E11.65", dot="remove") == "E11.65"
+
+
+@pytest.mark.parametrize("style", STYLES, ids=str)
+@pytest.mark.parametrize("name", ["icd10", "icd9"])
+def test_every_written_text_is_found_again_as_its_concept(request, name, style):
+    on_bench = request.getfixturevalue(name)
+    concepts = on_bench.plan.attributes[0].concepts
+    texts = [orjson.loads(text) for text in Codes(concepts, style).texts(range(len(on_bench.taxonomy)))]
+    assert [concepts.find(text).position for text in texts] == list(range(len(texts)))
+    assert len(set(texts)) == len(texts)
+
+
+def test_positions_outside_the_taxonomy(icd10):
+    with pytest.raises(IndexError, match="outside the taxonomy"):
+        Codes(icd10.plan.attributes[0].concepts, CANONICAL).texts([0, len(icd10.taxonomy)])
+
+
+@pytest.mark.parametrize("part", STYLE_CHOICES)
+def test_parts_of_a_style_are_validated(part):
+    with pytest.raises(ParameterError, match=rf"{part} is 'insert'; allowed are (keep|code), "):
+        Style(**{part: "insert"})
+
+
+ORIGINALS = ["I10", "i10", " I10", "Essential hypertension", "high blood pressure", "htn", "I10.9", "i109"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(
+    ("style", "masked"),
+    [({}, "E11.9"), ({"dot": "remove", "case": "lower"}, "e119"), ({"text": "label"}, "Type 2 diabetes")],
+)
+def test_a_configured_style_is_written_whatever_the_record_has(bench, style, masked, compiled):
+    given = {"path": "code", "style": Style(**style), "unknown": "ancestor", "mapping": {"htn": "I10"}}
+    on_bench = bench({"code": given}, synonyms={"I10": ["High blood pressure"]})
+    masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"a secret", compiled=compiled)
+    masker.set_styles({"code": Style(case="upper")})
+    on_bench.masker = masker
+    assert [orjson.loads(one.value)["code"] for one in on_bench.mask(*({"code": c} for c in ORIGINALS))] == [
+        masked
+    ] * len(ORIGINALS)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_learned_style_holds_from_its_version_on(bench, compiled):
+    on_bench = bench({"a": {"path": "a"}, "b": {"path": "b[*]"}})
+    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"a secret", compiled=compiled)
+    event = {"a": "I110", "b": ["i10", "E11.9"]}
+    assert on_bench.one(event) == {"a": "E11.65", "b": ["E11.9", "I11.0"]}
+    on_bench.masker.set_styles({"b": Style(dot="remove")})
+    assert on_bench.one(event) == {"a": "E11.65", "b": ["E119", "I110"]}
+    on_bench.masker.set_styles({"a": Style(case="lower")})
+    assert on_bench.one(event) == {"a": "e11.65", "b": ["E11.9", "I11.0"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "concept", "how", "traits"),
+    [
+        ("I10", "I10", "exact", OWN_CASE),
+        ("i10", "I10", "folded", LOWER),
+        ("TYPE", "type", "folded", UPPER),
+        ("E119", "E11.9", "folded", OWN_CASE | DOTLESS),
+        ("e11.9", "E11.9", "folded", LOWER | DOTTED),
+        ("E1199", "E11.9", "ancestor", OWN_CASE | DOTLESS),
+        ("I1099", "I10", "ancestor", OWN_CASE | DOTLESS),
+        ("8.45", "008.45", "folded", DOTTED | STRIPPED),
+        ("00845", "008.45", "folded", DOTLESS | PADDED),
+        ("250", "250", "exact", 0),
+        ("htn", "I10", "mapping", 0),
+        ("Diabetes", "E11", "label", LABEL_TRAIT),
+    ],
+)
+def test_traits_of_a_text(text, concept, how, traits):
+    assert style_of(text, concept, how) == traits
+
+
+@given(st.lists(st.integers(0, 255)))
+def test_traits_are_counted_one_by_one(texts):
+    counts = asdict(StyleCounts.of(np.array(texts, np.int64)))
+    bits = [sum(traits >> bit & 1 for traits in texts) for bit in range(8)]
+    assert counts == dict(zip(COUNTED_TRAITS, [len(texts) - bits[0], *bits], strict=True))
+
+
+def test_counts_add_up():
+    one, other = StyleCounts(codes=2, dotless=1), StyleCounts(codes=3, dotless=2, labels=1)
+    assert add_styles([[one, other], [], [other, other]]) == (
+        StyleCounts(codes=5, dotless=3, labels=1),
+        StyleCounts(codes=6, dotless=4, labels=2),
+    )
+    assert add_styles([[], []]) == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "style"),
+    [
+        ({"codes": 1}, {}),
+        ({"codes": 9, "dotless": 4, "dotted": 4}, {}),
+        ({"codes": 9, "dotless": 2, "dotted": 1, "own_case": 9}, {"dot": "remove"}),
+        ({"codes": 9, "stripped": 1}, {"leading_zeros": "remove"}),
+        ({"codes": 9, "stripped": 1, "padded": 1}, {}),
+        ({"codes": 9, "lower": 5, "own_case": 4}, {"case": "lower"}),
+        ({"codes": 9, "upper": 5, "own_case": 4}, {"case": "upper"}),
+        ({"codes": 9, "lower": 4, "own_case": 4, "upper": 1}, {}),
+        ({"codes": 9, "labels": 9}, {}),
+        ({"codes": 9, "labels": 10}, {"text": "label"}),
+    ],
+)
+def test_the_majority_is_the_style(counts, style):
+    assert StyleCounts(**counts).majority(Style(case="upper")) == Style(**style)
+
+
+def test_without_texts_the_earlier_style_stays():
+    earlier = {"a": Style(dot="remove"), "gone": Style(case="lower")}
+    nothing, dotted = StyleCounts(), StyleCounts(codes=1, dotted=1)
+    assert learned_styles("ab", (), earlier) == {"a": Style(dot="remove"), "b": CANONICAL}
+    assert learned_styles("ab", [nothing, nothing], earlier) == {"a": Style(dot="remove"), "b": CANONICAL}
+    assert learned_styles("ab", [dotted, dotted], earlier) == {"a": CANONICAL, "b": CANONICAL}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_blocks_and_samples_count_the_styles_of_original_codes(bench, compiled):
+    on_bench = bench({"a": {"path": "a", "copies": ["copy"], "missing": "keep"}, "b": {"path": "b[*]"}})
+    on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"a secret", compiled=compiled)
+    events = [
+        {"a": "I110", "copy": "i11.0", "b": ["e11.9", "Diabetes", "I10"]},
+        {"a": None, "b": []},
+        {"a": "I10", "b": ["E03", "E119"]},
+        {"a": "E119", "b": ["no code"]},
+    ]
+    expected = (
+        StyleCounts(codes=2, own_case=2, dotless=1),
+        StyleCounts(codes=4, labels=1, lower=1, own_case=3, dotless=1, dotted=1, padded=1),
+    )
+    assert on_bench.masker.count(map(orjson.dumps, events)).styles == expected
+    records = [on_bench.record(number, event) for number, event in enumerate(events)]
+    assert add_styles(block.styles for block in on_bench.result(records).blocks) == expected

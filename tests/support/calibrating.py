@@ -56,6 +56,7 @@ def _drive(
                 engine.tick()
                 for message in consumer.consume(100, TICK_SECONDS):
                     if message.error() is None:
-                        asyncio.run(engine.deliver(message.offset(), message.timestamp()[1], message.value() or b""))
+                        written = message.timestamp()[1], message.key(), message.value() or b""
+                        asyncio.run(engine.deliver(message.offset(), *written))
     except BaseException as failure:
         failures.append(failure)

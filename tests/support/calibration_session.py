@@ -11,16 +11,20 @@ from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.wire.chunks import split_message
 from stream_masker.pipeline.wire.messages import (
     StatisticsMessage,
+    block_key,
     encode_block,
     encode_statistics,
 )
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.session import CalibrationSession
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.observability.metrics import Metrics
 
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\n"
@@ -57,16 +61,25 @@ class SessionBench:
         metrics = Metrics(self.registry, "calibrator")
         initialise_counters(metrics)
         history = History(components.subject, components.settings.baseline)
-        planner = VersionPlanner(components.subject, components.new_mechanism(), history, components.settings)
+        planner = VersionPlanner(
+            components.subject, components.new_mechanism(), history, components.settings, components.publication
+        )
         self.session = CalibrationSession(self.components, metrics, planner, WindowLog(components.settings))
 
     def deliver(self, offset: int, block: Block | bytes) -> None:
+        key = None if isinstance(block, bytes) else block_key(block)
+        configuration = self.components.configuration
         if not isinstance(block, bytes):
-            block = encode_block(block, self.components.subject.taxonomies, configuration="0")
-        self.session.deliver(offset, 0, block)
+            raw = encode_block(block, self.components.subject.taxonomies, configuration="0")
+            block = topic_seal(configuration, configuration.topics.calibration).seal(key or b"", raw)
+        self.session.deliver(offset, 0, key, block)
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"stream_masker_{name}", labels)
+
+
+def sample(codes: list[int]) -> SampleCounts:
+    return SampleCounts(counts(codes), {}, (StyleCounts(), StyleCounts()))
 
 
 def counts(codes: list[int]) -> Counts:

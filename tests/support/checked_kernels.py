@@ -75,7 +75,7 @@ def replace_kernels():
 
     for module, names in (
         (codec, ("scan_all", "render_all", "measure_all")),
-        (render_cache, ("find_rendered_texts", "fill_in_missing", "put_all")),
+        (render_cache, ("find_rendered_texts", "fill_in_missing")),
     ):
         for name in names:
             kernel = getattr(module, name)

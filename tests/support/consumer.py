@@ -1,10 +1,17 @@
-"""A fake consumer of the worker's input, and fake messages."""
+"""A fake consumer of the worker's input, fake messages, and a source that reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from stream_masker.service.worker.batch import BatchLimits
+from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.partition_source import PartitionSource
+
+LIMITS = BatchLimits(records=4, size=10_000, delay=1)
 
 
 class FakeMessage:
@@ -119,3 +126,9 @@ class FakeClient:
         self.closed = True
         if self.on_close is not None:
             self.on_close()
+
+
+def source_of(client: FakeClient, *, running: bool = True, **more: Any) -> PartitionSource:
+    """Return a source that reads from the client, with the client's clock."""
+    parts = {"batcher": SizeTimeBatcher(LIMITS), "beat": lambda: running, "clock": lambda: client.now, **more}
+    return PartitionSource(client=client, connect=lambda: client, topic="in", **parts)

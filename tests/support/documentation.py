@@ -23,7 +23,8 @@ KAFKA = re.compile(
     r"stream-masker (topics|worker|calibrator|produce|audit)|simulate (?!.*--out)|--publish|kafka-[a-z-]+\.sh|curl "
 )
 ELSEWHERE = re.compile(
-    r"^(pip|python|git|mkdocs|pre-commit|pytest|STREAM_MASKER_FAULTS|\.ci/)|stream-masker demo", re.M
+    r"^(pip|python|git|mkdocs|docker|helm|kubectl|pre-commit|pytest|STREAM_MASKER_FAULTS|\.ci/)|stream-masker demo",
+    re.M,
 )
 """Commands that other tests run, or that no test runs: installation, tests, benchmarks and the demonstration."""
 

@@ -66,7 +66,7 @@ RAW_NUMBERS = [
 ]
 
 JUNK = b'"\\{}[],: 0-.eEtfn/u\x00\x1f\x7f\x80\xc3\xed\xf4\xff\xef\xbb'
-"""Bytes that mean something in JSON or in UTF-8, or that neither of them allows."""
+"""Bytes with a meaning in JSON or UTF-8, and bytes that are invalid in both."""
 
 Place = tuple[Any, ...]
 """The keys and indices that lead to a value."""
@@ -105,7 +105,7 @@ def encoded(draw: st.DrawFn, document: Any) -> bytes:
 
 
 def one_in(draw: st.DrawFn, n: int) -> bool:
-    """True in about one of n cases; it shrinks to False."""
+    """Draw True in about one of n cases; shrinks to False."""
     return draw(st.integers(0, n - 1)) == n - 1
 
 

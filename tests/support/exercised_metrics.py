@@ -20,6 +20,7 @@ from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.messages import encode_block
+from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.metrics import initialise_counters
@@ -74,6 +75,7 @@ def worker_metrics() -> RecordingMetrics:
     metrics = RecordingMetrics("worker")
     report: Any = WorkerReport(metrics, Health())
     report.start()
+    report.refused_message(RefusalCause.FORGED)
     masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3))
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), lag=lambda: dict.fromkeys(PARTITIONS, 7)))
@@ -111,6 +113,9 @@ def write_configuration(folder: Path) -> Configuration:
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": {**nominal, **numeric},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "internal_topics": {"encryption": False},
+        "publication": {"min_records": 1, "epsilon": 0.5},
         "calibration": {"every_records": 2 * RECORDS, "min_records": RECORDS},
     }
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
@@ -147,12 +152,13 @@ def publish_versions(components: CalibratorComponents, metrics: Metrics) -> None
     """Run a session: a refused block, two versions from blocks with different values, and a tick."""
     consumer: Any = EmptyTopics()
     session = CalibrationSession.recover(components, metrics, consumer, lambda: False)
-    session.deliver(0, 0, b"not a block")
+    session.deliver(0, 0, None, b"not a block")
+    session.deliver(0, 0, None, TopicSeal("calibration", [bytes(16)]).seal(b"", b"sealed with another secret"))
     for offset in range(1, 4):
         raw = encode_block(
             block(offset), components.subject.taxonomies, configuration="0123456789abcdef", numeric=NUMERIC
         )
-        session.deliver(offset, 0, raw)
+        session.deliver(offset, 0, None, raw)
         while session.pending_windows:
             session.publish_next()
     session.tick(time.time())

@@ -19,6 +19,7 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, Record, as_record, read_all, reader_properties
+from sealed_topics import opened, statistics_opener
 from workers import CODES
 
 from stream_masker.pipeline.records import Inputs
@@ -57,7 +58,7 @@ class Checker:
         self.partitions = partitions
         self.seen = CommittedRecords()
         self.violations: list[str] = []
-        self._buffer = VersionBuffer()
+        self._buffer = VersionBuffer(statistics_opener(configuration))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checker", daemon=True)
 
@@ -218,7 +219,8 @@ class Audit:
 
     def _check_blocks(self, originals: Iterable[Record]) -> None:
         """Check that the committed blocks do not overlap and count each record once, with its values."""
-        blocks = [block.json for block in self.checker.seen.blocks]
+        seen = self.checker.seen.blocks
+        blocks = [orjson.loads(opened(self.checker.configuration, record)) for record in seen]
         for partition in range(self.checker.partitions):
             mine = [block for block in blocks if block["partition"] == partition]
             assert all(a["last_offset"] < b["first_offset"] for a, b in pairwise(mine))
@@ -240,9 +242,10 @@ class Audit:
         bootstrap, topics = configuration.kafka.bootstrap_servers, configuration.topics
         for record in read_all(bootstrap, topics.output, isolation="read_uncommitted"):
             assert not list(masking_errors(record, configuration.hash))
-        for topic in (topics.rejected, topics.calibration):
-            for record in read_all(bootstrap, topic, isolation="read_uncommitted"):
-                assert b'"p' not in (record.value or b"").replace(b'"partition"', b"").replace(b'"pairs"', b"")
+        for record in read_all(bootstrap, topics.rejected, isolation="read_uncommitted"):
+            assert b'"p' not in (record.value or b"").replace(b'"partition"', b"")
+        for record in read_all(bootstrap, topics.calibration, isolation="read_uncommitted"):
+            assert b'"p' not in opened(configuration, record).replace(b'"partition"', b"").replace(b'"pairs"', b"")
 
     def _wait_for_no_lag(self, records: int, timeout: float = 30.0) -> None:
         deadline = time.monotonic() + timeout

@@ -24,6 +24,7 @@ def write_configuration(folder):
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}},
         "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"rounding": "ceil"},
         "calibration": {"window_records": 50, "min_records": 10},
         "secret": {"file": "secret"},

@@ -1,4 +1,4 @@
-"""Strategies for plans of few names, so that their paths meet, and for documents that their paths lead through."""
+"""Strategies for plans whose paths use few names and so overlap, and for documents that match these paths."""
 
 from __future__ import annotations
 

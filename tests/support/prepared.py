@@ -87,6 +87,7 @@ def content() -> dict[str, Any]:
             "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}},
         },
         "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"reference": "mean"},
         "calibration": {"min_records": 10},
         "secret": {"file": "secret"},

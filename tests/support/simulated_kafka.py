@@ -1,4 +1,4 @@
-"""A simulated group, broker, consumer and commit pipeline with random faults; they check exactly-once processing.
+"""A simulated group, broker, consumer and commit pipeline with random faults, which check exactly-once processing.
 
 The broker keeps committed offsets and committed output by partition, and checks them whenever a transaction is
 committed. Another member of the group processes records of the partitions that the worker does not own.
@@ -146,7 +146,7 @@ def named(partitions: Iterable[int]) -> list[TopicPartition]:
 
 
 class SimulatedConsumer:
-    """A consumer whose group rebalances at random within ``consume``, and removes it now and then without notice.
+    """A consumer whose group rebalances at random within ``consume``, and sometimes removes it without notice.
 
     ``reassigned``: the partitions assigned in the present ``consume``, which returns no older messages of them.
     """
@@ -287,6 +287,11 @@ class SimulatedPipeline:
         self.stuck = self.aborting = self.closed = False
         self.overlaps = 0
 
+    @property
+    def idle(self) -> bool:
+        """Whether no transaction is being committed or aborted."""
+        return self.pending is None and not self.aborting
+
     def fails(self, chance: float) -> bool:
         return self.simulation.faulty and self.random.random() < chance
 
@@ -327,7 +332,7 @@ class SimulatedPipeline:
         return self.pending[1]
 
     def progress(self) -> None:
-        """Let the pending commit go a step further: to the log, to its prepared offsets, to its end."""
+        """Advance the pending commit by a step: its records are in the log, its offsets are prepared, or it ends."""
         if self.pending is None or self.stuck or self.random.random() < 0.7:
             return
         transaction, commit = self.pending

@@ -14,6 +14,7 @@ from results import result_of
 from stream_masker.core.ontology import Ontology
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
+from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
@@ -33,6 +34,7 @@ OUTPUTS = OutputTopics(
     rejected="bad",
     calibration="blocks",
     rejected_partitions=1,
+    seal=TopicSeal("blocks"),
     taxonomies={"principal": TAXONOMY},
     configuration="0123456789abcdef",
 )

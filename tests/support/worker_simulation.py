@@ -34,12 +34,16 @@ READS = 4_000
 
 
 class SimulatedBackground:
-    """Runs tasks in the calling thread, at a random time while it reads ahead or polls the group."""
+    """Runs tasks in the calling thread, at a random time while it reads ahead or polls the group.
+
+    ``abandoned``: how often a revocation abandoned the transaction that the worker was waiting for.
+    """
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.random = simulation.random
         self.poll: Callable[[], None] = lambda: None
+        self.abandoned = 0
 
     def run(self, task: Callable[[], Any], meanwhile: Callable[[Callable[[], bool]], None] = lambda _: None) -> Any:
         results: list[Any] = []
@@ -62,6 +66,10 @@ class SimulatedBackground:
                 return True
             if self.random.random() < 0.3:
                 self.poll()
+            if not future.done() and self.simulation.pipeline.idle:
+                assert limit() == 0.0, "the worker waits for a transaction that it has abandoned"
+                self.abandoned += 1
+                return False
         return future.done()
 
 
@@ -128,7 +136,7 @@ class Simulation:
             self.stop.set()
 
     def run(self) -> None:
-        """Run the worker to its end; then nothing is open, and everything holds."""
+        """Run the worker to its end, and check that nothing is open and that every record was processed once."""
         self.worker.run()
         assert self.pipeline.closed
         assert self.pipeline.pending is self.pipeline.open_transaction is None

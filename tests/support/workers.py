@@ -23,9 +23,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from kafka_records import QUIET, Record, read_all, write
 from processes import Processes
 from prometheus_client import CollectorRegistry
+from sealed_topics import opened
 
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
@@ -122,6 +124,11 @@ class Setting:
     def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
         return read_all(self.bootstrap, self.topics[role], isolation=isolation)
 
+    def blocks(self) -> list[dict[str, Any]]:
+        """Return the content of every committed block."""
+        configuration = load_configuration(self.path, {})
+        return [orjson.loads(opened(configuration, record)) for record in self.read("calibration")]
+
     def ended(self) -> int:
         """Return the number of records that are masked or rejected."""
         return len(self.read("output")) + len(self.read("rejected"))
@@ -141,6 +148,7 @@ def setting(bootstrap: str, folder: Path) -> Setting:
         "ontologies": {"small": {"source": "ontology.csv"}},
         "attributes": attributes,
         "fields": {"keep": ["id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"reference": "mean"},
         "secret": {"file": "secret"},
         "http": {"port": 0},
@@ -173,8 +181,8 @@ def write_one(
     return outcome
 
 
-def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
-    """Return the key and value of a statistics message for a sample of events."""
+def sample_version(configuration: Configuration, version: int, **changes: Any) -> StatisticsMessage:
+    """Return the statistics of a sample of events."""
     masking = Masking(configuration)
     counts = masking.masker.count([value(number) for number in range(300)]).counts
     fields = {
@@ -188,8 +196,14 @@ def statistics_record(configuration: Configuration, version: int, **changes: Any
         "baseline": 1,
         "snapshot": masking.mechanism.snapshot_of(masking.mechanism.compute(counts, version=version)),
     }
-    message = StatisticsMessage(**{**fields, **changes})
-    return {"key": message.key, "value": encode_statistics(message)}
+    return StatisticsMessage(**{**fields, **changes})
+
+
+def statistics_record(configuration: Configuration, version: int, **changes: Any) -> dict[str, bytes]:
+    """Return the key and the sealed value of a statistics message for a sample of events."""
+    message = sample_version(configuration, version, **changes)
+    seal = topic_seal(configuration, configuration.topics.statistics)
+    return {"key": message.key, "value": seal.seal(message.key, encode_statistics(message))}
 
 
 class Running:
@@ -261,3 +275,8 @@ def http_port(processes: Processes, name: str) -> int:
     """Return the HTTP port of a process, from its log."""
     wait(lambda: "http://127.0.0.1:" in processes.log(name), "the log line with the port")
     return int(re.search(r"http://127\.0\.0\.1:(\d+)", processes.log(name))[1])
+
+
+def ids(records: list[Record]) -> list[int]:
+    """Return the ids of the events, without tombstones."""
+    return [record.json["id"] for record in records if record.value is not None]

@@ -6,12 +6,14 @@ the key, so that machine code from other sources is never loaded. The fingerprin
 comment, docstring or modification time leaves it unchanged.
 
 Where the files are stays numba's choice: ``$NUMBA_CACHE_DIR``, else ``__pycache__`` beside the source, else a folder of
-the user.
+the user. numba refuses folders that it cannot write to; here they serve for reading, as in an image with a read-only
+file system. A kernel that such a folder lacks is compiled at every start.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator, UserProvidedCacheLocator
 from numba.core.dispatcher import Dispatcher
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
@@ -29,12 +31,42 @@ LIBRARIES = ("builtins", "math", "numpy")
 """Packages whose functions numba compiles by itself; numba's version is part of its key."""
 
 
+class _ExistingFolder:
+    """A locator of a folder that exists, whether or not it is writable."""
+
+    def ensure_cache_path(self) -> None:
+        path = self.get_cache_path()  # type: ignore[attr-defined]
+        if not os.path.isdir(path):
+            raise FileNotFoundError(path)
+
+
+class _ExistingProvidedFolder(_ExistingFolder, UserProvidedCacheLocator):
+    """``$NUMBA_CACHE_DIR``."""
+
+
+class _ExistingSourceFolder(_ExistingFolder, InTreeCacheLocator):
+    """``__pycache__`` beside the source."""
+
+
+class _AnyFolder(CompileResultCacheImpl):
+    """The files of one kernel, in a writable folder if there is one, else in one that can be read."""
+
+    _locator_classes = (*CompileResultCacheImpl._locator_classes, _ExistingProvidedFolder, _ExistingSourceFolder)
+
+
 class KernelCache(FunctionCache):
     """numba's cache of one kernel, with the kernel's fingerprint in its key."""
+
+    _impl_class = _AnyFolder
 
     def __init__(self, kernel: Any) -> None:
         super().__init__(kernel.py_func)
         self._kernel = kernel
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write machine code to the disk, if the folder is writable."""
+        if os.access(self.cache_path, os.W_OK):
+            super().save_overload(sig, data)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(sig, codegen), _field_names(sig), fingerprint(self._kernel))

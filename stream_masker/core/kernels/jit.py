@@ -59,7 +59,7 @@ def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
 
 
 def _compiled(function: F, **options: bool) -> F:
-    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    compiled: Any = njit(nogil=True, error_model="numpy", **options)(function)
     if not config.DISABLE_JIT:
         compiled._cache = KernelCache(compiled)
     return cast(F, compiled)

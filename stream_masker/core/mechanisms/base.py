@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.random.keys import Keys
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 
@@ -97,6 +98,28 @@ class Mechanism(ABC):
     @abstractmethod
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records, as the service does; ``keys`` gives the random words of each record."""
+
+    @abstractmethod
+    def channel(self, attribute: str, value: str) -> dict[str, float]:
+        """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
+
+        They include the value itself, are averaged over the window's law of the record's other values, and sum to 1.
+        Concepts of probability 0 other than the value are left out.
+
+        Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
+        without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
+        """
+
+    @abstractmethod
+    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
+        """Return the disclosure risk of the statistics in force, with the window's law as the attacker's prior.
+
+        * ``draws``: the number of records drawn for the figures of whole records.
+        * ``repeats``: how often a record's masks were seen, each time with independent random words.
+
+        Raises StatisticsError without statistics, or if they come from a snapshot: it does not hold the window's
+        counts, which the object that calibrated has.
+        """
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""

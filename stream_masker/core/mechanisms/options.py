@@ -16,8 +16,14 @@ from stream_masker.errors import ParameterError
 
 REFERENCES = ("mean", "pair", "root")
 
+MIN_ALPHA = 0.01
+"""The smallest noise level α that is allowed, also of a record; less would leave nearly all values as they are."""
+
 MAX_ALPHA = 10.0
 """The largest noise level α that is allowed."""
+
+ALPHA_RANGE = f"[{MIN_ALPHA:g}, {MAX_ALPHA:g}]"
+"""The allowed noise levels, for messages."""
 
 AttributePairs: TypeAlias = Sequence[tuple[str, str]]
 """Pairs of attributes, by name."""
@@ -53,14 +59,14 @@ def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) ->
 def checked_alpha(alpha: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:
     """Return α of every attribute, from one for all or one for each.
 
-    Raises ParameterError unless each is in (0, 10].
+    Raises ParameterError unless each is in [0.01, 10].
     """
     return {name: _checked_level(name, level) for name, level in per_attribute("alpha", alpha, attributes).items()}
 
 
 def _checked_level(name: str, alpha: object) -> float:
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < float(alpha) <= MAX_ALPHA:
-        raise ParameterError(f"alpha={alpha!r} of {name!r} is not allowed: use a number in (0, {MAX_ALPHA:g}]")
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not MIN_ALPHA <= float(alpha) <= MAX_ALPHA:
+        raise ParameterError(f"alpha={alpha!r} of {name!r} is not allowed: use a number in {ALPHA_RANGE}")
     return float(alpha)
 
 

@@ -5,26 +5,43 @@ It encodes and decodes records, keeps the window, computes statistics, and write
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+
+import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
+from stream_masker.core.risk.assessment import assess
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.floor import MAX_CHECKED_VALUES, check_channel, required_change
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
+from stream_masker.core.validation import whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
 NO_STATISTICS = "there are no statistics yet: calibrate on records, or restore a snapshot"
+
+UNKNOWN_COUNTS = (
+    "the counts of the window are not known: a snapshot does not hold them; calibrate, or give them with the statistics"
+)
+
+MAX_DRAWS = 1_000_000
+MAX_REPEATS = 1000
 
 DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
 """The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
@@ -78,6 +95,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
         self._statistics: Statistics | None = None
+        self._counts: Counts | None = None
         self._prepared: Prepared | None = None
 
     @property
@@ -126,15 +144,25 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""
         version = self._statistics.version + 1 if self._statistics else 1
-        self._use(self.compute(self._window.counts(), version=version))
+        counts = self._window.counts()
+        self._use(self.compute(counts, version=version), counts)
         return self.statistics
+
+    def with_statistics(self, statistics: Statistics, counts: Counts) -> Self:
+        """Return a mechanism with the same parameters and other statistics in force; ``counts``: those of their window.
+
+        Raises StatisticsError if the statistics cannot be used for masking.
+        """
+        other = copy.copy(self)
+        other._use(statistics, counts)
+        return other
 
     def compute(self, counts: Counts, *, version: int) -> Statistics:
         """Compute the statistics of the counts, without changing those in force.
 
         ``Statistics.observed`` includes the concepts observed in the statistics in force. Counts that differ little
         from those of the previous call take less time (``IncrementalStatistics``). Raises StatisticsError if an
-        attribute has no value, or if masking with these statistics would not change anything.
+        attribute has no value, or if masking with these statistics would change too little.
         """
         statistics = compute_statistics(
             counts,
@@ -145,9 +173,53 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             previous=self._statistics,
             numeric=self.numeric_attributes,
             incremental=self._incremental,
-        ).with_model(self._model(counts))
-        self._prepare(statistics)
+        )
+        statistics = statistics.with_model(self._model(counts, statistics))
+        self.with_statistics(statistics, counts)._check_masking(counts)
         return statistics
+
+    def channel(self, attribute: str, value: str) -> dict[str, float]:
+        if attribute not in self._attributes:
+            raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
+        self._prepared_statistics()
+        j, tau = self._attributes.index(attribute), self._taxonomies[attribute]
+        own = tau.position(value)
+        channel = self.attribute_channel(j, np.array([own], np.int32), self._counts)
+        row = {own: 0.0, **channel.classes.spread(channel.rows[0])}
+        return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
+
+    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
+        self._prepared_statistics()
+        if self._counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return assess(
+            self,
+            self._counts,
+            draws=whole_number("draws", draws, 1, MAX_DRAWS),
+            repeats=whole_number("repeats", repeats, 1, MAX_REPEATS),
+        )
+
+    @abstractmethod
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values of attribute j.
+
+        * ``values``: (n,) int32, ascending positions.
+        * ``counts``: those of the window, or None if they are not known. Raises StatisticsError if they are needed.
+        """
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return a lower bound, cheaper than the channel, of the share of attribute j's values that masking changes."""
+        return 0.0
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of the masks of some attributes, given their values.
+
+        The default holds if the masks of a record are independent, and each depends on its own value alone. A mechanism
+        that masks groups has none: None.
+
+        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each.
+        """
+        return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
@@ -188,11 +260,26 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _prepare(self, statistics: Statistics) -> Prepared:
         """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
-        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``)."""
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``).
+
+        ``statistics``: those of the window, without a model.
+        """
         return {}
 
-    def _use(self, statistics: Statistics) -> None:
+    def _check_masking(self, counts: Counts) -> None:
+        """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``).
+
+        A mechanism that masks groups is not checked: its channel is only an estimate. Neither is an attribute with a
+        single value, which an attacker knows without masks.
+        """
+        for j, name in enumerate(() if self.needs_group else self._attributes):
+            values, prior = value_law(counts.values[j])
+            cheap = values.size > MAX_CHECKED_VALUES and self.changed_at_least(j, counts) >= required_change(prior)
+            if values.size > 1 and not cheap:
+                check_channel(name, self.attribute_channel(j, values, counts), prior)
+
+    def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
         names = statistics.numeric.names if statistics.numeric else ()
@@ -200,6 +287,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise StatisticsError(f"the statistics have the numeric attributes {names}, not {self.numeric_attributes}")
         self._prepared = self._prepare(statistics)
         self._statistics = statistics
+        self._counts = counts
 
     def _prepared_statistics(self) -> Prepared:
         """Return what was prepared from the statistics in force. Raises StatisticsError if there are none."""

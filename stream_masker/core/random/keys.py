@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -31,6 +32,9 @@ cipher."""
 
 class Keys(ABC):
     """The random words of n records. The words of a record depend on its own key alone, not on other records."""
+
+    numbers_elements: ClassVar[bool] = True
+    """Whether the index of an array's element enters the words of its value (``core.random.layout``)."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -78,7 +82,12 @@ class PositionKeys(Keys):
 
 
 class FieldKeys(Keys):
-    """The words of records by a key of their own, such as a patient's id: the keyed BLAKE2b hash of (block, key)."""
+    """The words of records by a key of their own, such as a patient's id: the keyed BLAKE2b hash of (block, key).
+
+    Several records can have one key; a value has the same words in all of them, at any index of an array.
+    """
+
+    numbers_elements: ClassVar[bool] = False
 
     def __init__(self, secret: bytes, keys: Sequence[bytes]) -> None:
         """``keys``: n byte strings; equal keys have equal words. Raises ParameterError."""
@@ -131,11 +140,6 @@ def _blocks(key: bytes, offsets: Int64Array) -> UInt64Array:
     first = int(offsets[0])
     stream = _as_words(keystream(key, first, int(offsets[-1]) - first + 1))
     return stream if len(stream) == len(offsets) else stream[offsets - first]
-
-
-def stream_words(seed: UInt64Array, size: int) -> UInt64Array:
-    """(size,) uint64: a stream of words of any length. seed: (8,) a word block of the record."""
-    return _as_words(keystream(seed.tobytes()[:32], 0, -(-size // (KEYSTREAM_BLOCK_BYTES // 8)))).reshape(-1)[:size]
 
 
 def keystream(key: bytes, position: int, blocks: int) -> bytes:

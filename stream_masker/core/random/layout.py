@@ -1,137 +1,139 @@
 """The layout of random words: which words of a record are those of which value.
 
-With p attributes, element k of attribute j (a scalar has element 0) has slot s = j + k · p. Slot s is half s mod 2 of
-word block s // 2: four words, two for its normal variate, one for the rounding, one for ties. So the words of a value
-depend on its record, its attribute and its index alone, not on other values of the record or on the batch.
+Each attribute of a record has a *seed* of 128 bits: two words of one of the record's word blocks. The words of a value
+are the SipHash-2-4, keyed by that seed, of the value and of the number of the word (``core.random.siphash``). So they
+depend on the record's key, the attribute and the value alone, not on other values of the record or on the batch.
 
-A word block is drawn in one call for all records. The words of elements from ``FIRST_STREAMED`` on come from a stream
-of their record instead, so that a very long array does not cost a call for every two of its elements.
+* ``PositionKeys``: the index of an element enters the hash, too. Every value of every record has words of its own.
+* ``FieldKeys``: it does not. A value has the same words in all records of a key, such as a patient, and at any index.
+  The words of different values are independent: knowing one reveals nothing about another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stream_masker.core.arrays import frozen_array
-from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Int64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.random.keys import Keys, stream_words
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.dtypes import Float64Matrix, Int64Array, UInt64Array
+from stream_masker.core.random.keys import Keys
+from stream_masker.core.random.siphash import value_words
 
 NORMAL = slice(0, 2)
 ROUNDING_WORD = 2
 TIES = 3
 
-WORDS_PER_BLOCK = 8
-"""Words of a word block."""
+SEEDS_PER_BLOCK = 4
+"""Seeds of two words in a word block."""
 
-FIRST_STREAMED = 32
-"""The first element of an array whose words come from a stream."""
+NUMERIC_SEEDS = 1 << 61
+"""The word block of the seeds of the first four numeric attributes. Those of the nominal attributes start at 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordLayout:
-    """A kind of words: ``width`` words for each slot, in the word blocks from ``first`` on.
-
-    Word block ``streams`` + j seeds the streams of attribute j.
-    """
+    """A kind of words: ``width`` words of each value, numbered from ``first``."""
 
     width: int
     first: int
-    streams: int
-
-    @property
-    def slots(self) -> int:
-        """The number of slots in a word block."""
-        return WORDS_PER_BLOCK // self.width
-
-    def start(self, slot: int) -> int:
-        """The index of the first word of a slot in its word block."""
-        return self.width * (slot % self.slots)
-
-    def of(self, words: UInt64Array, slot: int) -> UInt64Array:
-        """(n, width) the words of a slot, given the (n, 8) words of its word block."""
-        return words[:, self.start(slot) : self.start(slot) + self.width]
-
-    def block(self, slot: int) -> int:
-        """The word block of a slot."""
-        return self.first + slot // self.slots
 
 
-VALUES = WordLayout(width=4, first=0, streams=1 << 62)
+VALUES = WordLayout(width=4, first=0)
 """Four words for each value: ``NORMAL``, ``ROUNDING_WORD``, ``TIES``."""
 
-EXPONENTIALS = WordLayout(width=1, first=1 << 63, streams=(1 << 63) + (1 << 62))
+EXPONENTIALS = WordLayout(width=1, first=4)
 """One more word for each value, for the exponential variates of Laplace noise."""
 
+SHARED = WordLayout(width=1, first=5)
+"""One more word for each scalar or number, for draws that the values of a record share."""
 
-def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES) -> list[UInt64Array]:
-    """For each column of k values, absent scalars included, their (k, width) uint64 words."""
-    scalars = _scalar_words(keys, batch, layout)
+
+def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinct: bool = False) -> list[UInt64Array]:
+    """For each column of k values, absent scalars included, their (k, width) uint64 words.
+
+    distinct: equal values of one key get different words, by their index in the column.
+    """
     return [
-        scalars[j] if column.offsets is None else _element_words(keys, j, batch, column.offsets, layout)
-        for j, column in enumerate(batch.columns)
+        _column_words(seeds, start, column, layout, _elements(column, distinct or keys.numbers_elements, distinct))
+        for column, (seeds, start) in zip(batch.columns, _seeds(keys, len(batch.columns)), strict=True)
     ]
 
 
-def record_words(keys: Keys) -> UInt64Array:
-    """(n,) uint64: the word of the first slot of ``EXPONENTIALS`` of each record, for draws that its values share."""
-    return keys.words(EXPONENTIALS.first)[:, 0]
+def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Array]:
+    """For each column of (n, q) float64 numbers, their (n, 4) uint64 words ``VALUES``.
+
+    An absent number, NaN, has the words of the first number of its record, with its own seed.
+    """
+    offsets = np.arange(len(keys) + 1)
+    return [
+        value_words(seeds, start, offsets, messages, VALUES.first, VALUES.width)
+        for messages, (seeds, start) in zip(
+            _number_messages(numbers), _seeds(keys, numbers.shape[1], NUMERIC_SEEDS), strict=True
+        )
+    ]
 
 
-def _scalar_words(keys: Keys, batch: Batch, layout: WordLayout) -> dict[int, UInt64Array]:
-    """The words of the scalar columns. Each word block is drawn once."""
-    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
-    blocks = {block: keys.words(block) for block in sorted({layout.block(j) for j in scalars})}
-    return {j: layout.of(blocks[layout.block(j)], j) for j in scalars}
+def record_words(keys: Keys, batch: Batch) -> UInt64Array:
+    """(n,) uint64: a word of each record, for draws that its values share. It depends on the key and all scalars."""
+    messages = [None if column.is_array else _code_messages(column) for column in batch.columns]
+    return _chained(keys, messages, 0)
 
 
-def _element_words(keys: Keys, j: int, batch: Batch, offsets: Int64Array, layout: WordLayout) -> UInt64Array:
-    """The words of the elements of an array column. Each word block is drawn for the records with enough elements."""
-    lengths = np.diff(offsets)
-    words = np.empty((int(offsets[-1]), layout.width), np.uint64)
-    slots = [j + k * len(batch.columns) for k in range(min(int(lengths.max(initial=0)), FIRST_STREAMED))]
-    for block, elements in _by_block(slots, layout):
-        rows = np.flatnonzero(lengths > elements[0])
-        found = frozen_array(keys.words(block, None if rows.size == len(keys) else rows))
-        for k in elements:
-            put_words(words, offsets, rows, k, found, layout.start(slots[k]))
-    _fill_streamed(words, keys, layout.streams + j, offsets)
+def number_record_words(keys: Keys, numbers: Float64Matrix) -> UInt64Array:
+    """(n,) uint64: a word of each record, for draws that its numbers, (n, q), share. It depends on all of them."""
+    return _chained(keys, _number_messages(numbers), NUMERIC_SEEDS)
+
+
+def _chained(keys: Keys, messages: Sequence[UInt64Array | None], first_block: int) -> UInt64Array:
+    """The CBC-MAC of the messages of the attributes, with the seed of its attribute as the key of each step."""
+    offsets = np.arange(len(keys) + 1)
+    words = np.zeros(len(keys), np.uint64)
+    for message, (seeds, start) in zip(messages, _seeds(keys, len(messages), first_block), strict=True):
+        if message is not None:
+            words = value_words(seeds, start, offsets, words ^ message, SHARED.first, SHARED.width)[:, 0].copy()
     return words
 
 
-@kernel
-def put_words(
-    words: UInt64Matrix, offsets: Int64Array, rows: Int64Array, k: int, found: UInt64Matrix, start: int
-) -> None:
-    """Copies the words of element k of some records: row i of ``found``, from column ``start`` on, to record
-    ``rows[i]``.
-
-    words: (elements, width). offsets: the elements of record i are offsets[i] … offsets[i + 1] - 1. Records with no
-    element k are skipped.
-    """
-    for i in range(rows.size):
-        at = offsets[rows[i]] + k
-        if at < offsets[rows[i] + 1]:
-            for column in range(words.shape[1]):
-                words[at, column] = found[i, start + column]
+def _seeds(keys: Keys, attributes: int, first_block: int = 0) -> Iterator[tuple[UInt64Array, int]]:
+    """Yield the word block of each attribute's seeds, (n, 8) uint64, and the column of the first of its two words."""
+    for j in range(attributes):
+        if j % SEEDS_PER_BLOCK == 0:
+            block = frozen_array(keys.words(first_block + j // SEEDS_PER_BLOCK))
+        yield block, 2 * (j % SEEDS_PER_BLOCK)
 
 
-def _by_block(slots: list[int], layout: WordLayout) -> Iterator[tuple[int, list[int]]]:
-    """(word block, elements with slots in it). slots: by element."""
-    elements: dict[int, list[int]] = {}
-    for k, slot in enumerate(slots):
-        elements.setdefault(layout.block(slot), []).append(k)
-    yield from elements.items()
+def _column_words(
+    seeds: UInt64Array, start: int, column: Column, layout: WordLayout, elements: UInt64Array | None
+) -> UInt64Array:
+    offsets = np.arange(len(seeds) + 1) if column.offsets is None else column.offsets
+    messages = _code_messages(column)
+    if elements is not None:
+        messages |= elements << np.uint64(32)
+    return value_words(seeds, start, offsets, messages, layout.first, layout.width)
 
 
-def _fill_streamed(words: UInt64Array, keys: Keys, block: int, offsets: Int64Array) -> None:
-    """Fills the words of the elements from ``FIRST_STREAMED`` on, from streams that a word block seeds."""
-    rows = np.flatnonzero(np.diff(offsets) > FIRST_STREAMED)
-    seeds = keys.words(block, rows) if rows.size else ()
-    for row, seed in zip(rows, seeds, strict=True):
-        first, end = offsets[row] + FIRST_STREAMED, offsets[row + 1]
-        words[first:end] = stream_words(seed, words[first:end].size).reshape(-1, words.shape[1])
+def _elements(column: Column, numbered: bool, distinct: bool) -> UInt64Array | None:
+    """(k,) uint64: the number of each value that enters its hash, or None for 0: its index in its record, or, with
+    ``distinct``, in the column."""
+    if not numbered or (column.offsets is None and not distinct):
+        return None
+    indices: Int64Array = np.arange(column.codes.size)
+    if column.offsets is not None and not distinct:
+        indices -= np.repeat(column.offsets[:-1], np.diff(column.offsets))
+    return indices.astype(np.uint64)
+
+
+def _code_messages(column: Column) -> UInt64Array:
+    return column.codes.astype(np.uint32).astype(np.uint64)
+
+
+def _number_messages(numbers: Float64Matrix) -> list[UInt64Array]:
+    """For each column of (n, q) numbers, (n,) uint64: their bits; 0 and -0 are equal."""
+    if not numbers.shape[1]:
+        return []
+    absent = np.isnan(numbers)
+    first = numbers[np.arange(len(numbers)), absent.argmin(axis=1)]
+    return [np.where(absent[:, j], first, numbers[:, j] + 0.0).view(np.uint64) for j in range(numbers.shape[1])]

@@ -72,6 +72,7 @@ def compute_statistics(
         unknown={column.name: column.unknown for column in columns},
         observed={column.name: column.observed for column in columns},
         novel={column.name: column.novel for column in columns},
+        rows={column.name: column.counts.rows for column in columns},
         numeric=numeric_statistics(counts.numeric, numeric),
     )
 

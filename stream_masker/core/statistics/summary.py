@@ -29,6 +29,7 @@ class Statistics:
     * ``unknown[a]``: the share in [0, 1] of a's values that were no known concept, whatever the policy did with them.
     * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
     * ``novel[a]``: the share in [0, 1] of the rows whose concept had not been observed before.
+    * ``rows[a]``: the number of a's values in the window. Empty for statistics of earlier releases.
     * ``model``: what a mechanism needs of the window in addition, JSON-serialisable; empty for most mechanisms.
     * ``numeric``: the statistics of the numeric attributes; None if there are none.
     """
@@ -45,6 +46,7 @@ class Statistics:
     unknown: Mapping[str, float]
     observed: Mapping[str, str]
     novel: Mapping[str, float]
+    rows: Mapping[str, int] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     numeric: NumericStatistics | None = None
 
@@ -74,6 +76,7 @@ class Statistics:
             "unknown": dict(self.unknown),
             "seen": dict(self.observed),
             "novel": dict(self.novel),
+            **({"rows": dict(self.rows)} if self.rows else {}),
             **({"model": dict(self.model)} if self.model else {}),
             **({"numeric": self.numeric.to_dict()} if self.numeric else {}),
         }
@@ -103,6 +106,7 @@ class Statistics:
             unknown={a: float(data["unknown"][a]) for a in attributes},
             observed={a: str(data["seen"][a]) for a in attributes},
             novel={a: float(data["novel"][a]) for a in attributes},
+            rows={a: int(data["rows"][a]) for a in attributes} if "rows" in data else {},
             model=dict(data.get("model", {})),
             numeric=NumericStatistics.from_dict(data["numeric"]) if "numeric" in data else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 
+from stream_masker.core.risk.risk import Risk
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
@@ -31,9 +32,11 @@ def risk_section(evaluation: Evaluation) -> ReportSection:
             "Each point is a method with its parameters. Far to the left, masked values are close to the originals. "
             "Far down, the best guess of an attacker is seldom right. Dark points keep the correlation of the "
             "attributes. A point is worth considering if no other one is further left, further down and darker.",
-            "The attacker knows the method, its parameters and the distribution of the original records, and guesses "
-            "the original of each masked value. Vulnerability is the share of right guesses, of the attribute with "
-            "the most.",
+            "The attacker knows the method, its parameters and the distribution of the original records, but not the "
+            "secret, and guesses the the original of each masked value. Vulnerability is the chance that the guess is "
+            "right, of the attribute with the greatest. It is exact for methods that mask records one by one. For "
+            "methods that mask groups it is the success of an attack that masks the same groups under other secrets, "
+            "which is a lower bound.",
         ),
         (risk_figure(measured), _risk_table(measured)),
     )
@@ -72,14 +75,15 @@ def _risk_table(measured: Sequence[Measurement]) -> Table:
         "unchanged",
         "linked",
         "anonymity",
+        "risk",
         "ε",
         "ΔsdCor",
         "mean moved",
     )
     note = (
-        "The worst attribute or pair. Certain: the share of values that the attacker guesses with a probability above "
-        "0.9. Linked: the expected share of records that an intruder who knows them links. ε: of the channel; – is "
-        "unknown."
+        "The worst attribute or pair. Of record: the chance that all values of a record are guessed right. Certain: "
+        "the share of values that the attacker guesses with a probability above 0.9. Linked: the expected share of "
+        "records that an intruder who knows them links. ε: of the channel; – is unknown."
     )
     return Table("All methods", header, tuple(_risk_row(one) for one in measured), note)
 
@@ -87,11 +91,15 @@ def _risk_table(measured: Sequence[Measurement]) -> Table:
 def _risk_row(one: Measurement) -> tuple[str, ...]:
     risk, attributes = one.risk, one.utility.attributes.values()
     moved = max((u.mean_distance for u in attributes), default=0.0)
-    figures = (one.rmse, one.vulnerability, risk.vulnerability_of_record, _worst(risk.certain), _worst(risk.unchanged))
+    of_record = risk.vulnerability_of_record
     return (
         one.candidate.label,
-        *(f"{figure:.3f}" for figure in (*figures, one.linked)),
+        f"{one.rmse:.3f}",
+        f"{one.vulnerability:.3f}",
+        "–" if of_record is None else f"{of_record:.3f}",
+        *(f"{figure:.3f}" for figure in (_worst(risk.certain), _worst(risk.unchanged), one.linked)),
         str(one.anonymity),
+        "exact" if isinstance(risk, Risk) else "attack",
         epsilon_text(risk.epsilon),
         f"{one.correlation_error:.3f}",
         f"{moved:.2f}",

@@ -12,6 +12,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.pipeline.records import Rejected
+from stream_masker.pipeline.style import StyleCounts
 
 MAX_BLOCK_BYTES: Final = 900_000
 """The target size of a block's JSON. By default, brokers and clients accept messages of up to 1 MB."""
@@ -28,7 +29,8 @@ class CountedRecords:
     """n records, as blocks count them.
 
     batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
-    each attribute the number of values without a concept; lost: the number of those that are not in the batch.
+    each attribute the number of values without a concept; lost: the number of those that are not in the batch; styles:
+    those of the original codes of each attribute.
     """
 
     batch: Batch
@@ -37,6 +39,7 @@ class CountedRecords:
     rejected: Mapping[int, Rejected]
     unknown: Sequence[int]
     lost: Sequence[int]
+    styles: Sequence[StyleCounts] = ()
 
 
 def split_batch(batch: Batch, records: int) -> Iterator[Batch]:
@@ -54,8 +57,8 @@ def slice_batch(batch: Batch, start: int, end: int) -> Batch:
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
     """(start, end, slice) of the ``size`` records, for each block; usually there is one block.
 
-    Distortions and numbers of unknown values are known for all records together only. They are counted in the first
-    block, which leaves the sums over all blocks correct. A single record is never split.
+    Distortions, numbers of unknown values and styles are known for all records together only. They are counted in the
+    first block, which leaves the sums over all blocks correct. A single record is never split.
     """
     blocks = _number_of_blocks(counted)
     if blocks <= 1 or size <= 1:
@@ -74,7 +77,7 @@ def _number_of_blocks(counted: CountedRecords) -> int:
 
 
 def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecords:
-    """The records ``start`` to ``end`` (exclusive). Only a slice from 0 has distortions and unknown values."""
+    """The records ``start`` to ``end`` (exclusive). Only a slice from 0 has distortions, unknown values and styles."""
     first, last = np.searchsorted(counted.indices, [start, end]).tolist()
     distortions = counted.masked.distortions if start == 0 else (Distortion(),) * len(counted.masked.distortions)
     return CountedRecords(
@@ -88,6 +91,7 @@ def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecor
         {index - start: one for index, one in counted.rejected.items() if start <= index < end},
         counted.unknown if start == 0 else [0] * len(counted.unknown),
         counted.lost if start == 0 else [0] * len(counted.lost),
+        counted.styles if start == 0 else [StyleCounts()] * len(counted.styles),
     )
 
 

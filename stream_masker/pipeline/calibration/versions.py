@@ -5,12 +5,13 @@ Pure decisions, without I/O: ``History`` holds the versions on the topic, ``Vers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.drift import Drift, drift_between
+from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -18,7 +19,9 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
+from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
@@ -31,6 +34,22 @@ from stream_masker.pipeline.wire.messages import (
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
+
+
+EXACT: Final = PublicationSettings(min_records=1)
+"""Publish everything, exactly."""
+
+MAX_VERSION_JUMP: Final = 1_000_000
+"""How far a version may be above the newest one. It limits what one wrong number can do: all later versions would be
+older, and the calibrator would remove those before it."""
+
+
+def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
+    """Whether a version is too far above the newest known one (0: none is known, and any number is allowed).
+
+    The baseline stays on the topic for ever. A version may be far above it if nothing else is left.
+    """
+    return newest > 0 and version - newest > MAX_VERSION_JUMP and newest != baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,7 @@ class History:
     newest: the highest version number; latest: the newest version that fits; windowed: the blocks of the newest version
     that fits and was computed from blocks; baseline: the pinned version, or the first one that fits and was not
     computed from a sample; versions: all numbers on the topic; chunks: the number of chunks of versions that have
-    several; refused: how many versions did not fit.
+    several; refused: how many versions did not fit; unauthentic: how many messages were not authentic, by cause.
     """
 
     subject: Subject
@@ -74,10 +93,14 @@ class History:
     versions: set[int] = field(default_factory=set)
     chunks: dict[int, int] = field(default_factory=dict)
     refused: int = 0
+    unauthentic: Counter[str] = field(default_factory=Counter)
 
     def add(self, message: StatisticsMessage, *, chunks: int = 0) -> None:
-        """Adds the next version. A version that is not newer than all others changes nothing."""
+        """Adds the next version. A version that is not newer than all others, or is a jump, changes nothing."""
         if message.version <= self.newest:
+            return
+        if is_jump(message.version, self.newest, message.baseline):
+            self.refused += 1
             return
         if not message.fits(self.subject.mechanism, self.subject.taxonomies):
             self.refuse(message.version, chunks=chunks)
@@ -94,9 +117,10 @@ class History:
         return self.baseline is None and message.source not in SAMPLED
 
     def refuse(self, version: int, *, chunks: int = 0) -> None:
-        """Adds the number of a version that cannot be used."""
+        """Adds the number of a version that cannot be used, unless it is a jump."""
         self.refused += 1
-        self._reserve(version, chunks)
+        if not is_jump(version, self.newest):
+            self._reserve(version, chunks)
 
     def _reserve(self, version: int, chunks: int) -> None:
         self.versions.add(version)
@@ -129,6 +153,7 @@ class History:
 class Publish:
     """The next version, to be published together with its report.
 
+    statistics, report, previous, baseline, utility, masked: what people may see, as ``Publication`` derives it.
     expired: versions to remove at the same time; removal: the messages that remove them.
     """
 
@@ -151,8 +176,17 @@ class VersionPlanner:
     discarded.
     """
 
-    def __init__(self, subject: Subject, mechanism: Mechanism, history: History, settings: CalibrationSettings) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        mechanism: Mechanism,
+        history: History,
+        settings: CalibrationSettings,
+        limits: PublicationSettings = EXACT,
+    ) -> None:
+        """``limits``: of what is published to people."""
         self.subject = subject
+        self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
@@ -170,17 +204,27 @@ class VersionPlanner:
         original = self._compute(window.original)
         masked = self._masked(window.masked)
         kept = None if masked is None else self._utility(original, masked, window)
-        return self._publish(original, now, "blocks", window.range, kept, masked)
+        styles = self._learned(window.styles)
+        return self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
 
-    def on_sample(self, counts: Counts, now: int) -> Publish:
+    def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap")
+        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles))
 
-    def on_snapshot(self, snapshot: Mapping[str, Any], now: int, source: StatisticsSource = "file") -> Publish:
-        """The next version, from a mechanism's snapshot. Raises StatisticsError for another mechanism's snapshot."""
+    def on_snapshot(
+        self,
+        snapshot: Mapping[str, Any],
+        now: int,
+        source: StatisticsSource = "file",
+        styles: Mapping[str, Style] | None = None,
+    ) -> Publish:
+        """The next version, from a mechanism's snapshot and its styles.
+
+        Raises StatisticsError for another mechanism's snapshot.
+        """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source)
+        return self._publish(statistics, now, source, styles or {})
 
     @property
     def settings_differ(self) -> bool:
@@ -200,7 +244,7 @@ class VersionPlanner:
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, latest.source, latest.blocks)
+        return self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
 
     def published(self, publish: Publish, *, chunks: int = 0) -> None:
         """Adds a version that has been published to the history, and removes those that have expired with it."""
@@ -212,6 +256,10 @@ class VersionPlanner:
         """Restores the latest version, so that the concepts observed before stay observed."""
         if self.history.latest is not None:
             self._mechanism.restore(self.history.latest.snapshot)
+
+    def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
+        latest = self.history.latest
+        return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
 
     def _compute(self, counts: Counts) -> Statistics:
         return self._mechanism.compute(counts, version=self.history.newest + 1)
@@ -243,36 +291,45 @@ class VersionPlanner:
         statistics: Statistics,
         now: int,
         source: StatisticsSource,
+        styles: Mapping[str, Style],
+        *,
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
     ) -> Publish:
-        message = self._message(statistics, now, source, blocks)
-        previous = self._drift(statistics, self.history.latest)
-        baseline = self._drift(statistics, self.history.baseline)
+        message = self._message(statistics, now, source, styles, blocks)
+        shown = self.shown(statistics)
+        previous = self._drift(shown, self.history.latest)
+        baseline = self._drift(shown, self.history.baseline)
+        utility = None if kept is None else self._publication.utility(kept, statistics.records)
         expired = self.history.expired(self.settings.keep_versions - 1)
         return Publish(
             message=message,
-            statistics=statistics,
+            statistics=shown,
             report=DriftReport(
                 version=message.version,
                 published=now,
                 previous=None if previous is None else previous.to_dict(),
                 baseline=None if baseline is None else baseline.to_dict(),
-                utility=None if kept is None else kept.to_dict(),
+                utility=None if utility is None else utility.to_dict(),
                 records=statistics.records,
                 blocks=0 if blocks is None else blocks.count,
             ),
             previous=previous,
             baseline=baseline,
-            utility=kept,
-            masked=masked,
+            utility=utility,
+            masked=None if masked is None else self.shown(masked),
             expired=expired,
             removal=self.history.removal(expired),
         )
 
     def _message(
-        self, statistics: Statistics, now: int, source: StatisticsSource, blocks: BlockRange | None
+        self,
+        statistics: Statistics,
+        now: int,
+        source: StatisticsSource,
+        styles: Mapping[str, Style],
+        blocks: BlockRange | None,
     ) -> StatisticsMessage:
         baseline = self.history.baseline
         return StatisticsMessage(
@@ -286,7 +343,14 @@ class VersionPlanner:
             baseline=statistics.version if baseline is None else baseline.version,
             snapshot=self._mechanism.snapshot_of(statistics),
             settings=self.subject.settings,
+            styles=styles,
         )
 
-    def _drift(self, statistics: Statistics, other: StatisticsMessage | None) -> Drift | None:
-        return None if other is None else drift_between(statistics, other.statistics, self._distances)
+    def shown(self, statistics: Statistics) -> Statistics:
+        """The statistics that may be published to people."""
+        return self._publication.statistics(statistics)
+
+    def _drift(self, shown: Statistics, other: StatisticsMessage | None) -> Drift | None:
+        if other is None:
+            return None
+        return self._publication.drift(shown, self.shown(other.statistics), self._distances)

@@ -16,6 +16,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import StyleCounts, add_styles
 from stream_masker.pipeline.wire.messages import BlockRange
 
 NO_TIME = -1
@@ -26,7 +27,8 @@ NO_TIME = -1
 class CalibrationSettings:
     """The window's bounds, and when statistics are due.
 
-    window_records, every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
+    min_new_records: the new records that a version needs, so that two versions never differ by fewer; window_records,
+    every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
     seconds, above 0; baseline: the version that drift is measured against. None stands for the first version that was
     not computed from a bootstrap sample.
     """
@@ -38,6 +40,7 @@ class CalibrationSettings:
     min_records: int = 1_000
     rollup_depth: int = 2
     keep_versions: int = 1_000
+    min_new_records: int = 1
     baseline: int | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +97,11 @@ class Window:
         return merge(entry.block.masked for entry in self.entries)
 
     @property
+    def styles(self) -> tuple[StyleCounts, ...]:
+        """The styles of the original codes of each attribute; empty if no block counts them."""
+        return add_styles(entry.block.styles for entry in self.entries)
+
+    @property
     def distortions(self) -> tuple[Distortion, ...]:
         """The distortion of each attribute."""
         columns = zip(*(entry.block.distortions for entry in self.entries), strict=True)
@@ -109,9 +117,9 @@ class WindowLog:
     first block, so that a reader that starts there sees the same window.
 
     Statistics are due after a block if ``every_records`` records arrived since they were last due, and after
-    ``every_seconds`` if any records arrived; never for a window of fewer than ``min_records``. since: the block range
-    of the last version that has one; blocks up to its end only fill the window. first: there is no version yet, so
-    statistics are due with ``min_records``.
+    ``every_seconds`` if any records arrived, but at least ``min_new_records``; never for a window of fewer than
+    ``min_records``. since: the block range of the last version that has one; blocks up to its end only fill the window.
+    first: there is no version yet, so statistics are due with ``min_records``.
     """
 
     def __init__(self, settings: CalibrationSettings, *, since: BlockRange | None = None, first: bool = True) -> None:
@@ -138,20 +146,26 @@ class WindowLog:
         if offset <= self._published:
             return None
         self._new += block.original.records
-        return self._due_window() if self._new >= (1 if self.first else self.settings.every_records) else None
+        due = self._least if self.first else max(self._least, self.settings.every_records)
+        return self._due_window() if self._new >= due else None
 
     def on_tick(self, now: float) -> Window | None:
         """Returns the window if statistics are due at time ``now``, in seconds."""
         if self._last_due is None:
             self._last_due = now
         elapsed = now - self._last_due >= self.settings.every_seconds
-        return self._due_window() if elapsed and self._new else None
+        return self._due_window() if elapsed and self._new >= self._least else None
 
     def window(self) -> Window | None:
         """The current window; None while there is no block."""
         counting = (entry for entry in self._entries if self._counts(entry))
         entries = tuple(entry for entry in counting if not entry.is_older(self._oldest))
         return Window(entries, BlockRange(entries[0].offset, self.position, len(entries))) if entries else None
+
+    @property
+    def _least(self) -> int:
+        """The new records that a version needs."""
+        return 1 if self.first else self.settings.min_new_records
 
     @property
     def _oldest(self) -> float:

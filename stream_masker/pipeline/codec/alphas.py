@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.pipeline.plan import MAX_RECORD_ALPHA, AlphaSource
+from stream_masker.pipeline.plan import MAX_RECORD_ALPHA, MIN_RECORD_ALPHA, AlphaSource
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord
 
@@ -20,13 +20,13 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,
 
 
 def parse_alpha(given: Any, blamed: str | None = None) -> float:
-    """A record's alpha, in (0, 10], from a number or a decimal number as a text.
+    """A record's alpha, in [0.01, 10], from a number or a decimal number as a text.
 
     Raises RecordRejectedError (alpha_out_of_range, with ``blamed`` as field) for anything else.
     """
     if isinstance(given, str) and _DECIMAL.fullmatch(given):
         given = float(given)
-    if type(given) in (int, float) and 0 < given <= MAX_RECORD_ALPHA:
+    if type(given) in (int, float) and MIN_RECORD_ALPHA <= given <= MAX_RECORD_ALPHA:
         return float(given)
     raise RecordRejectedError(Reason.ALPHA_OUT_OF_RANGE, blamed)
 

@@ -13,23 +13,22 @@ from stream_masker.core.ontology import UNKNOWN
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.pipeline.style import OWN_CASE, STYLE_BITS, Codes, Labels, letter_case, style_of
+from stream_masker.pipeline.style import CANONICAL, STYLE_BITS, Codes, Labels, Style, style_of
 
 SHIFT: Final = STYLE_BITS + 1
 UNLISTED: Final = 1 << STYLE_BITS
-STYLE: Final = UNLISTED - 1
+TRAITS: Final = UNLISTED - 1
 NO_VALUE: Final = -1 << SHIFT
 SUPPRESSED: Final = NO_VALUE | UNLISTED
-"""A value as one integer: ``position << SHIFT | UNLISTED | style``, where UNLISTED marks a code that is known by its
-prefix only; or NO_VALUE, for an absent value, or SUPPRESSED, for an unknown code under ``unknown: suppress``."""
+"""A value as one integer: ``position << SHIFT | UNLISTED | traits``, where UNLISTED marks a code that is known by its
+prefix only, and the traits of its text are counted (``pipeline.style``); or NO_VALUE, for an absent value, or
+SUPPRESSED, for an unknown code under ``unknown: suppress``."""
 
 CODE_PLACEHOLDER: Final = 0
-COPY_PLACEHOLDER: Final = 1 << STYLE_BITS
-LABEL_PLACEHOLDER: Final = 2 << STYLE_BITS
-PLACEHOLDER_KIND: Final = COPY_PLACEHOLDER | LABEL_PLACEHOLDER
-PLACEHOLDER_SHIFT: Final = STYLE_BITS + 2
-"""A placeholder as one integer: ``(value's number · attributes + attribute) << PLACEHOLDER_SHIFT | kind | style``. A
-code's placeholder has no style of its own; the style is that of the value."""
+LABEL_PLACEHOLDER: Final = 1
+PLACEHOLDER_SHIFT: Final = 1
+"""A placeholder as one integer: ``(value's number · attributes + attribute) << PLACEHOLDER_SHIFT | kind``. A copy's
+kind is that of the code."""
 
 TEXT_CACHE_SIZE: Final = 200_000
 
@@ -41,10 +40,15 @@ class AttributeCodec:
         self.plan = plan
         self.number = number
         self.total = total
-        self.codes = Codes(plan.concepts)
+        self.codes = Codes(plan.concepts, CANONICAL)
         self.labels = Labels(plan.concepts.taxonomy.labels)
         self._ids = plan.concepts.taxonomy.ids
         self._values: dict[str, int] = {}
+
+    def set_style(self, style: Style) -> None:
+        """Sets the style that codes are written in from now on."""
+        if style != self.codes.style:
+            self.codes = Codes(self.plan.concepts, style)
 
     def value(self, text: JsonValue) -> int:
         """The value that a text stands for. Raises RecordRejectedError if it is not a code."""
@@ -59,8 +63,8 @@ class AttributeCodec:
         match = self.plan.concepts.find(text)
         if match.position == UNKNOWN:
             return self._unknown()
-        style = style_of(text, self._ids[match.position], match.how)
-        return self._remember(text, match.position << SHIFT | (UNLISTED if match.how == "ancestor" else 0) | style)
+        traits = style_of(text, self._ids[match.position], match.how)
+        return self._remember(text, match.position << SHIFT | (UNLISTED if match.how == "ancestor" else 0) | traits)
 
     def _unknown(self) -> int:
         if self.plan.concepts.unknown != "suppress":
@@ -72,17 +76,6 @@ class AttributeCodec:
             self._values.clear()
         self._values[text] = value
         return value
-
-    def label_placeholder(self, text: JsonValue) -> int:
-        """Kind and style of the placeholder for a label."""
-        return LABEL_PLACEHOLDER | (letter_case(text) if type(text) is str else OWN_CASE)
-
-    def copy_placeholder(self, text: JsonValue) -> int:
-        """Kind and style of the placeholder for a copy of a code; that of the code itself if the copy is not a code."""
-        match = self.plan.concepts.find(text) if type(text) is str else None
-        if match is None or match.position == UNKNOWN:
-            return CODE_PLACEHOLDER
-        return COPY_PLACEHOLDER | style_of(text, self._ids[match.position], match.how)
 
     def rejection(self, reason: Reason) -> RecordRejectedError:
         """The exception that rejects a record because of this attribute."""

@@ -1,38 +1,35 @@
-"""The extracted values of attributes in a batch, as arrays: codes, and the styles to write their replacements in."""
+"""The extracted values of attributes in a batch, as arrays: codes, and the counts of the styles of their texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Int64Array
-from stream_masker.pipeline.codec.attributes import SHIFT, STYLE, SUPPRESSED, UNLISTED, AttributeCodec
-from stream_masker.pipeline.style import borrow, styled
+from stream_masker.pipeline.codec.attributes import SHIFT, SUPPRESSED, TRAITS, UNLISTED
+from stream_masker.pipeline.style import StyleCounts
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedColumn:
-    """One attribute of n records: the codes as a column, and more about each of the m extracted values.
+    """One attribute of n records: the codes as a column, and more about the m extracted values.
 
-    present: (m,) bool, whether a value is in the column; styles: (m,) int64; records: (m,) int64, each value's record;
-    unknown: the number of values without a concept of their own; lost: the number of those that are not in the column.
+    present: (m,) bool, whether a value is in the column; styles: of the texts of the present values; unknown: the
+    number of values without a concept of their own; lost: the number of those that are not in the column.
     """
 
     column: Column
     present: BoolArray
-    styles: Int64Array
-    records: Int64Array
+    styles: StyleCounts
     unknown: int
     lost: int
 
 
 def scalar_column(values: Int64Array) -> ExtractedColumn:
     """The column of an attribute with one value a record. values: (n,) int64 (``codec.attributes``)."""
-    column = Column((values >> SHIFT).astype(np.int32))
-    return ExtractedColumn(column, values >= 0, values & STYLE, np.arange(len(values)), _unknown(values), _lost(values))
+    return _extracted(values, values >= 0, Column((values >> SHIFT).astype(np.int32)))
 
 
 def array_column(values: Int64Array, lengths: Int64Array) -> ExtractedColumn:
@@ -41,7 +38,7 @@ def array_column(values: Int64Array, lengths: Int64Array) -> ExtractedColumn:
     records = np.repeat(np.arange(len(lengths)), lengths)
     ends = np.cumsum(np.bincount(records[present], minlength=len(lengths)))
     column = Column((values[present] >> SHIFT).astype(np.int32), np.concatenate(([0], ends)).astype(np.int64))
-    return ExtractedColumn(column, present, values & STYLE, records, _unknown(values), _lost(values))
+    return _extracted(values, present, column)
 
 
 def masked_positions(extracted: ExtractedColumn, masked: Column) -> Int64Array:
@@ -51,14 +48,8 @@ def masked_positions(extracted: ExtractedColumn, masked: Column) -> Int64Array:
     return positions
 
 
-def completed_styles(attributes: Sequence[AttributeCodec], columns: Sequence[ExtractedColumn]) -> list[Int64Array]:
-    """The style of every value; traits that it does not show are those of its record's other codes of the taxonomy."""
-    taxonomies = [attribute.plan.concepts.taxonomy.fingerprint for attribute in attributes]
-    records = max((int(record) + 1 for column in columns for record in column.records[-1:]), default=0)
-    shown = {taxonomy: np.zeros(records, dtype=np.int64) for taxonomy in taxonomies}
-    for taxonomy, column in zip(taxonomies, columns, strict=True):
-        np.bitwise_or.at(shown[taxonomy], column.records, styled(column.styles))
-    return [borrow(c.styles, shown[taxonomy][c.records]) for taxonomy, c in zip(taxonomies, columns, strict=True)]
+def _extracted(values: Int64Array, present: BoolArray, column: Column) -> ExtractedColumn:
+    return ExtractedColumn(column, present, StyleCounts.of(values[present] & TRAITS), _unknown(values), _lost(values))
 
 
 def _unknown(values: Int64Array) -> int:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.records import Rejected
+from stream_masker.pipeline.style import StyleCounts
 
 TemplatesT = TypeVar("TemplatesT")
 OtherT = TypeVar("OtherT")
@@ -21,8 +22,8 @@ class DecodedBatch(Generic[TemplatesT]):
     indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty
     if the plan has none; rejected: the rejections, by index; undecided: (u,) int64, ascending: records that this codec
     leaves to another one; unknown: for each attribute the number of values without a concept, including those of
-    rejected records; lost: the number of those that are not in ``batch``; templates: the k output records, from which
-    the codec renders them.
+    rejected records; lost: the number of those that are not in ``batch``; styles: for each attribute those of the texts
+    in ``batch``; templates: the k output records, from which the codec renders them.
     """
 
     indices: Int64Array
@@ -32,6 +33,7 @@ class DecodedBatch(Generic[TemplatesT]):
     undecided: Int64Array
     unknown: Sequence[int]
     lost: Sequence[int]
+    styles: Sequence[StyleCounts]
     templates: TemplatesT
 
     def with_templates(self, templates: OtherT) -> DecodedBatch[OtherT]:
@@ -44,6 +46,7 @@ class DecodedBatch(Generic[TemplatesT]):
             undecided=self.undecided,
             unknown=self.unknown,
             lost=self.lost,
+            styles=self.styles,
             templates=templates,
         )
 

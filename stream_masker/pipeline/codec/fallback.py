@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from stream_masker.pipeline.codec.scanner.program import NotCompilableError
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.style import Style
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +36,10 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
     def __init__(self, scanner: ScannerCodec, reference: ReferenceCodec) -> None:
         self.scanner = scanner
         self.reference = reference
+
+    def set_styles(self, styles: Sequence[Style]) -> None:
+        self.reference.set_styles(styles)
+        self.scanner.set_styles(styles)
 
     def read(self, records: Inputs) -> DecodedBatch[FallbackTemplates]:
         scanned = self.scanner.read(records)

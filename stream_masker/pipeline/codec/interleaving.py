@@ -24,6 +24,7 @@ def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: T
         undecided=second.undecided,
         unknown=[a + b for a, b in zip(first.unknown, second.unknown, strict=True)],
         lost=[a + b for a, b in zip(first.lost, second.lost, strict=True)],
+        styles=[a + b for a, b in zip(first.styles, second.styles, strict=True)],
         templates=templates,
     )
 

@@ -65,6 +65,12 @@ class MessageReader:
             self.fail(key, "a string")
         return value
 
+    def choice(self, key: str, allowed: Sequence[str]) -> str:
+        """One of the allowed strings."""
+        if (value := self.text(key)) not in allowed:
+            self.fail(key, " | ".join(allowed))
+        return value
+
     def texts(self, key: str) -> list[str]:
         """A list of strings."""
         value = self.data.get(key)

@@ -7,7 +7,7 @@ counts are of positions in the attribute's taxonomy. The attributes are those of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -23,6 +23,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError, UnknownConceptError
 from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.style import COUNTED_TRAITS, STYLE_CHOICES, Style, StyleCounts
 from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
@@ -81,6 +82,7 @@ def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
         "squared_noise": distortion.squared_noise,
         "truncated": distortion.truncated,
         "unsigned": distortion.unsigned,
+        **({"styles": asdict(block.styles[j])} if block.styles else {}),
         "original": _concepts(block.original.values[j], taxonomy),
         "masked": _concepts(block.masked.values[j], taxonomy),
     }
@@ -141,7 +143,18 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()
         masked=masked,
         distortions=tuple(_distortion(attribute) for attribute in attributes),
         rejected=reader.integers_by_name("rejected"),
+        styles=_style_counts(attributes),
     )
+
+
+def _style_counts(attributes: Sequence[MessageReader]) -> tuple[StyleCounts, ...]:
+    """The style counts of all attributes; empty if a block does not have all of them."""
+    readers = [attribute.optional("styles") for attribute in attributes]
+    return tuple(_counts_of_styles(r) for r in readers if r is not None) if all(readers) else ()
+
+
+def _counts_of_styles(reader: MessageReader) -> StyleCounts:
+    return StyleCounts(**{trait: reader.integer(trait) for trait in COUNTED_TRAITS})
 
 
 def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments | None:
@@ -241,7 +254,8 @@ class StatisticsMessage:
     published: milliseconds since the epoch; blocks: the blocks that it was computed from, None for a bootstrap sample
     or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
     of the mechanism, for ``Mechanism.restore``; settings: the mutable part of the configuration with the hash
-    ``configuration``, valid from this version on, None if each reader keeps its own.
+    ``configuration``, valid from this version on, None if each reader keeps its own; styles: the learned styles of
+    attributes, from which a reader's configured ones may differ.
     """
 
     version: int
@@ -254,6 +268,7 @@ class StatisticsMessage:
     baseline: int
     snapshot: Mapping[str, Any]
     settings: Mapping[str, Any] | None = None
+    styles: Mapping[str, Style] = field(default_factory=dict)
 
     @property
     def key(self) -> bytes:
@@ -293,6 +308,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         "baseline": message.baseline,
         "snapshot": dict(message.snapshot),
         **({} if message.settings is None else {"settings": dict(message.settings)}),
+        **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -300,7 +316,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 def decode_statistics(raw: bytes) -> StatisticsMessage:
     """The inverse of ``encode_statistics``. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "statistics")
-    blocks, settings = reader.optional("blocks"), reader.optional("settings")
+    blocks, settings, styles = reader.optional("blocks"), reader.optional("settings"), reader.optional("styles")
     return StatisticsMessage(
         version=reader.integer("version", least=1),
         mechanism=reader.text("mechanism"),
@@ -312,13 +328,17 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         baseline=reader.integer("baseline", least=1),
         snapshot=reader.child("snapshot").data,
         settings=None if settings is None else settings.data,
+        styles={} if styles is None else {name: _style(styles.child(name)) for name in styles.data},
     )
 
 
 def _source(reader: MessageReader) -> StatisticsSource:
-    if (source := reader.text("source")) not in get_args(StatisticsSource):
-        reader.fail("source", " | ".join(get_args(StatisticsSource)))
-    return cast(StatisticsSource, source)
+    return cast(StatisticsSource, reader.choice("source", get_args(StatisticsSource)))
+
+
+def _style(reader: MessageReader) -> Style:
+    parts: dict[str, Any] = {name: reader.choice(name, allowed) for name, allowed in STYLE_CHOICES.items()}
+    return Style(**parts)
 
 
 def _range(blocks: MessageReader) -> BlockRange:

@@ -11,11 +11,11 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.versions import History, VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
-from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.masker import RecordMasker, SampleCounts
+from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.messages import StatisticsSource
 from stream_masker.service.calibrator.components import (
     CalibratorComponents,
@@ -36,9 +36,12 @@ SAMPLE_RETRY_SECONDS = 5.0
 
 
 def publish_snapshot(
-    configuration: Configuration, snapshot: Mapping[str, Any], source: StatisticsSource = "file"
+    configuration: Configuration,
+    snapshot: Mapping[str, Any],
+    source: StatisticsSource = "file",
+    styles: Mapping[str, Style] | None = None,
 ) -> int:
-    """Publish a mechanism's snapshot as the next statistics version; return its number.
+    """Publish a mechanism's snapshot, with the learned styles, as the next statistics version; return its number.
 
     An active calibrator is fenced out for a moment; it then reads the topic again and continues from this version.
     Raises StatisticsError for a snapshot of another mechanism, ConfigurationError, and ServiceError if Kafka fails.
@@ -46,10 +49,11 @@ def publish_snapshot(
     components = build_components(configuration)
     require_topics(configuration)
     components.publisher.open()
+    history = read_published_history(components)
     planner = VersionPlanner(
-        components.subject, components.new_mechanism(), read_published_history(components), components.settings
+        components.subject, components.new_mechanism(), history, components.settings, components.publication
     )
-    publish = planner.on_snapshot(snapshot, now_milliseconds(), source)
+    publish = planner.on_snapshot(snapshot, now_milliseconds(), source, styles)
     components.publisher.publish(publish)
     return publish.message.version
 
@@ -86,7 +90,7 @@ class InputSample:
 
     def __init__(self, settings: CalibrationSettings) -> None:
         self._settings = settings
-        self._counts: list[Counts] = []
+        self._parts: list[SampleCounts] = []
         self._min_records_at: float | None = None
         self.records = 0
 
@@ -95,10 +99,10 @@ class InputSample:
         """The number of records that the sample can still take."""
         return self._settings.window_records - self.records
 
-    def add(self, counts: Counts, now: float) -> None:
+    def add(self, part: SampleCounts, now: float) -> None:
         """Add the counts of more records; ``now`` in seconds of a monotonic clock."""
-        self._counts.append(counts)
-        self.records += counts.records
+        self._parts.append(part)
+        self.records += part.counts.records
         if self._min_records_at is None and self.records >= self._settings.min_records:
             self._min_records_at = now
 
@@ -107,8 +111,8 @@ class InputSample:
             self._min_records_at is not None and now - self._min_records_at >= self._settings.every_seconds
         )
 
-    def counts(self) -> Counts:
-        return merge(self._counts)
+    def counts(self) -> SampleCounts:
+        return SampleCounts.joined(self._parts)
 
 
 class Sampler:
@@ -119,7 +123,7 @@ class Sampler:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._sample = InputSample(build_settings(configuration))
-        self._result: Counts | None = None
+        self._result: SampleCounts | None = None
         self._error: Exception | None = None
 
     @property
@@ -134,7 +138,7 @@ class Sampler:
         """Signal the thread to end; does not wait for it."""
         self._stopping.set()
 
-    def result(self) -> Counts | None:
+    def result(self) -> SampleCounts | None:
         """Return the counts of the complete sample, None before. Raises the exception that ended the thread."""
         if self._error is not None:
             raise self._error
@@ -146,7 +150,7 @@ class Sampler:
         except Exception as error:  # noqa: BLE001 - raised again in result()
             self._error = error
 
-    def _sample_with_retries(self) -> Counts | None:
+    def _sample_with_retries(self) -> SampleCounts | None:
         masker = RecordMasker(
             build_plan(self._configuration), build_mechanism(self._configuration), secrets.token_bytes(32)
         )
@@ -158,13 +162,13 @@ class Sampler:
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None
 
-    def _read_sample(self, masker: RecordMasker) -> Counts | None:
+    def _read_sample(self, masker: RecordMasker) -> SampleCounts | None:
         self._sample = InputSample(build_settings(self._configuration))
         with connect_reader(self._configuration) as consumer:
             assign_all(consumer, self._configuration.topics.input)
             while not self._stopping.is_set():
                 messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.remaining), timeout=0.5)
-                self._sample.add(masker.count(list(message_values(messages))).counts, time.monotonic())
+                self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
                 if self._sample.is_complete(time.monotonic()):
                     return self._sample.counts()
         return None

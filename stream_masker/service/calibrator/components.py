@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.random.keys import checked_secret
+from stream_masker.pipeline.calibration.publication import PublicationSettings
 from stream_masker.pipeline.calibration.versions import Subject
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
 from stream_masker.service.configuration.mutable_settings import mutable_settings
+from stream_masker.service.configuration.secret import read_topic_secrets, topic_seal
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 
 
 @dataclass(frozen=True, slots=True)
 class CalibratorComponents:
-    """The objects that outlive a session; ``new_mechanism`` returns a new mechanism without statistics."""
+    """The objects that outlive a session; ``new_mechanism`` returns a new mechanism without statistics.
+
+    ``blocks``, ``versions``: they open the messages of the calibration and the statistics topic.
+    """
 
     configuration: Configuration
     subject: Subject
     settings: CalibrationSettings
+    publication: PublicationSettings
     publisher: StatisticsPublisher
+    blocks: MessageOpener
+    versions: MessageOpener
     new_mechanism: Callable[[], Mechanism]
 
 
 def build_components(configuration: Configuration) -> CalibratorComponents:
     """Build the components; loads the ontologies. Raises ConfigurationError."""
+    topics = configuration.topics
     return CalibratorComponents(
         configuration=configuration,
         subject=build_subject(configuration),
         settings=build_settings(configuration),
+        publication=publication_settings(configuration),
         publisher=StatisticsPublisher(configuration),
+        blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
+        versions=MessageOpener(topic_seal(configuration, topics.statistics)),
         new_mechanism=partial(build_mechanism, configuration),
     )
 
@@ -58,6 +74,18 @@ def build_subject(configuration: Configuration) -> Subject:
     )
 
 
+def publication_settings(configuration: Configuration) -> PublicationSettings:
+    """Return the limits of what is published to people. The noise derives from the secret of the internal topics.
+
+    Without a secret it is random, so a restarted calibrator adds other noise to the versions before. Raises
+    ConfigurationError.
+    """
+    section = configuration.publication
+    found = read_topic_secrets(configuration) or [secrets.token_bytes(32)]
+    key = hashlib.blake2b(digest_size=32, key=checked_secret(found[0]), person=b"masker-publish").digest()
+    return PublicationSettings(min_records=section.min_records, epsilon=section.epsilon, key=key)
+
+
 def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
     section = configuration.calibration
@@ -70,6 +98,7 @@ def build_settings(configuration: Configuration) -> CalibrationSettings:
         rollup_depth=section.rollup_depth,
         keep_versions=section.keep_versions,
         baseline=None if section.baseline == "first" else section.baseline,
+        min_new_records=configuration.publication.min_records,
     )
 
 

@@ -49,6 +49,7 @@ class DeliveredBlock:
 
     offset: int
     timestamp: int
+    key: bytes | None
     value: bytes
 
 
@@ -109,11 +110,11 @@ class CalibratorEngine:
         """Handle the start of a rebalance: until the next assignment nothing is published."""
         self._active = False
 
-    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         """Queue a block; waits while the queue is full."""
         while not self._stopping.is_set():
             try:
-                return self._deliveries.put_nowait(DeliveredBlock(offset, timestamp, value))
+                return self._deliveries.put_nowait(DeliveredBlock(offset, timestamp, key, value))
             except queue.Full:
                 await asyncio.sleep(POLL_BLOCK_SECONDS / 10)
 
@@ -205,7 +206,7 @@ class CalibratorEngine:
         """Merge the queued blocks. Without a session they are discarded: the next session reads them from the topic."""
         for delivery in self._queued_blocks():
             if self._session is not None:
-                self._session.deliver(delivery.offset, delivery.timestamp, delivery.value)
+                self._session.deliver(delivery.offset, delivery.timestamp, delivery.key, delivery.value)
 
     def _queued_blocks(self) -> list[DeliveredBlock]:
         idle = self._session is None or not self._session.pending_windows
@@ -243,13 +244,13 @@ class CalibratorEngine:
             self._sampler.start()
 
     def _await_sample(self, session: CalibrationSession, sampler: Sampler) -> None:
-        counts = sampler.result()
+        sample = sampler.result()
         needed = self._components.settings.min_records
         self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {needed} needed")
-        if counts is None:
+        if sample is None:
             return
         try:
-            session.publish_sample(counts)
+            session.publish_sample(sample)
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()

@@ -47,7 +47,7 @@ class BlockListener(Protocol):
     def revoked(self) -> None:
         """Called before each rebalance: until ``assigned`` is called, another process may be active."""
 
-    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         """Queue a block; returns when it is queued, not when it is merged."""
 
     def tick(self) -> None:
@@ -214,4 +214,4 @@ async def deliver_event(listener: BlockListener, event: EventT) -> None:
     """Deliver a block to the listener; ignores other partitions than the single one of the calibration topic."""
     message = event.message
     if message.partition == SINGLE_PARTITION:
-        await listener.deliver(message.offset, round(message.timestamp * 1000), message.value or b"")
+        await listener.deliver(message.offset, round(message.timestamp * 1000), message.key, message.value or b"")

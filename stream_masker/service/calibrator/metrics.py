@@ -10,6 +10,7 @@ from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.pipeline.calibration.versions import Publish
+from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.observability.metrics import Metrics
 
 
@@ -79,6 +80,9 @@ def initialise_counters(metrics: Metrics) -> None:
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
     metrics.add("configuration_refused_total", 0)
+    for topic in ("calibration", "statistics"):
+        for cause in RefusalCause:
+            metrics.add("messages_refused_total", 0, topic=topic, cause=cause)
     for source in ("bootstrap", "blocks"):
         metrics.add("statistics_published_total", 0, source=source)
 

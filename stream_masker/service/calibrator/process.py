@@ -22,6 +22,7 @@ from stream_masker.service.calibrator.faust_app import build_app
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
+from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
@@ -64,6 +65,7 @@ def run_calibrator(
         limit_client_logs()
         metrics = Metrics(registry, "calibrator")
         initialise_counters(metrics)
+        warn_about_plain_topics(configuration)
         run_and_cancel_rest(CalibratorProcess(build_components(configuration), metrics, health, file).run())
 
 

@@ -15,6 +15,7 @@ from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.wire.chunks import MAX_HEAD_BYTES, Chunk, split_message
 from stream_masker.pipeline.wire.messages import encode_drift, encode_statistics
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.connections import log as client_log
@@ -57,6 +58,7 @@ class StatisticsPublisher:
 
     def __init__(self, configuration: Configuration) -> None:
         self._topics = configuration.topics
+        self._seal = topic_seal(configuration, configuration.topics.statistics)
         self._properties = confluent_properties(configuration)
         self._producer: Producer | None = None
         self._max_chunk_bytes = DEFAULT_MESSAGE_BYTES
@@ -65,7 +67,7 @@ class StatisticsPublisher:
         """Fence out all other publishers of the topic. Raises ServiceError; ConfigurationError for bad properties."""
         self._producer = None
         largest = min(MAX_SUMMARY_BYTES, max_message_bytes(self._properties, self._topics.statistics))
-        self._max_chunk_bytes = max(MAX_HEAD_BYTES, largest - MESSAGE_OVERHEAD_BYTES)
+        self._max_chunk_bytes = max(MAX_HEAD_BYTES + self._seal.added_bytes, largest - MESSAGE_OVERHEAD_BYTES)
         producer = connect_producer(self._properties | self._publisher_properties(largest))
         self._attempt("the publisher cannot be initialised", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
         self._producer = producer
@@ -73,10 +75,12 @@ class StatisticsPublisher:
     def publish(self, publish: Publish) -> int:
         """Write a version, its drift report and the tombstones of expired versions in one transaction.
 
+        Each message of the version is sealed for its own key; the report is plain, for people.
         Returns the number of chunks of the version, 0 for a single message. Raises ServiceError if the transaction
         failed or its outcome is unknown; reading the topic again resolves it.
         """
-        chunks = split_message(publish.message.version, encode_statistics(publish.message), self._max_chunk_bytes)
+        limit = self._max_chunk_bytes - self._seal.added_bytes
+        chunks = split_message(publish.message.version, encode_statistics(publish.message), limit)
         self._attempt("statistics cannot be published", lambda: self._write(self._messages(publish, chunks)))
         return len(chunks) - 1
 
@@ -101,10 +105,13 @@ class StatisticsPublisher:
     def _messages(self, publish: Publish, chunks: Iterable[Chunk]) -> list[StatisticsRecord]:
         report, statistics = publish.report, self._topics.statistics
         return [
-            *(StatisticsRecord(statistics, chunk.key, chunk.value) for chunk in chunks),
+            *(StatisticsRecord(statistics, chunk.key, self._sealed(chunk)) for chunk in chunks),
             StatisticsRecord(self._topics.drift, report.key, encode_drift(report)),
             *(StatisticsRecord(statistics, chunk.key, chunk.value) for chunk in publish.removal),
         ]
+
+    def _sealed(self, chunk: Chunk) -> bytes | None:
+        return None if chunk.value is None else self._seal.seal(chunk.key, chunk.value)
 
     def _write(self, messages: Iterable[StatisticsRecord]) -> None:
         if self._producer is None:

@@ -11,7 +11,9 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import History
 from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_chunks
 from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics
+from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import OffsetRange, offset_range, read_to_end
 
 log = logging.getLogger(__name__)
@@ -19,23 +21,34 @@ log = logging.getLogger(__name__)
 
 def read_history(consumer: Consumer, components: CalibratorComponents, stopped: Callable[[], bool]) -> History:
     """Read the history from the statistics topic. Raises like ``read_to_end``."""
-    reader = HistoryReader(History(components.subject, components.settings.baseline))
+    reader = HistoryReader(History(components.subject, components.settings.baseline), components.versions)
     for message in read_to_end(consumer, components.configuration.topics.statistics, stopped=stopped):
         reader.take(message)
     return reader.history
 
 
 class HistoryReader:
-    """Assembles versions from the messages of the statistics topic, in order, and adds them to ``history``."""
+    """Assembles versions from the messages of the statistics topic, in order, and adds them to ``history``.
 
-    def __init__(self, history: History) -> None:
+    A message that is not authentic changes nothing but the history's counts: not even its number is known.
+    """
+
+    def __init__(self, history: History, opener: MessageOpener) -> None:
         self.history = history
+        self._opener = opener
         self._versions = Versions()
 
     def take(self, message: Message) -> None:
         """Process the next message: buffer a chunk; add a version when its head, or its single message, arrives."""
+        try:
+            value = None if message.value() is None else self._opener.open(message.key(), message.value())
+        except SealError as error:
+            self.history.unauthentic[error.cause] += 1
+        else:
+            self._take(message, value)
+
+    def _take(self, message: Message, value: bytes | None) -> None:
         version, number = chunk_position(message.key()) or (0, None)
-        value = message.value()
         if number is not None:
             self._buffer_chunk(version, number, value)
             return

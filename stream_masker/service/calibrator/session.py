@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.wire.messages import decode_block
+from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import set_version_metrics, set_window_metrics
 from stream_masker.service.calibrator.recovery import read_history, resume_from
@@ -68,20 +69,24 @@ class CalibrationSession:
         topics = components.configuration.topics
         history = read_history(consumer, components, stopped)
         metrics.add("statistics_refused_total", history.refused)
+        for cause, messages in history.unauthentic.items():
+            metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         start, since = resume_from(consumer, topics.calibration, history.windowed)
-        planner = VersionPlanner(components.subject, components.new_mechanism(), history, components.settings)
+        planner = VersionPlanner(
+            components.subject, components.new_mechanism(), history, components.settings, components.publication
+        )
         session = cls(
             components, metrics, planner, WindowLog(components.settings, since=since, first=history.latest is None)
         )
         for message in read_to_end(consumer, topics.calibration, start=start, stopped=stopped):
-            session.deliver(message.offset(), message.timestamp()[1], message.value() or b"")
+            session.deliver(message.offset(), message.timestamp()[1], message.key(), message.value() or b"")
         return session
 
     def report_recovered(self) -> None:
         """Set the metrics of the recovered state, and log it."""
         latest, window = self.history.latest, self._window_log.window()
         if latest is not None:
-            set_window_metrics(self._metrics, latest.statistics)
+            set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
         version = "none" if latest is None else latest.version
         log.info(
             "resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
@@ -96,12 +101,17 @@ class CalibrationSession:
         """The number of windows that wait for ``publish_next``."""
         return len(self._pending)
 
-    def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+    def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         """Merge the block at an offset of the calibration topic; a block that was merged before is ignored."""
         if offset <= self._window_log.position:
             return
+        subject = self._components.subject
         try:
-            block = decode_block(value, self._components.subject.taxonomies, self._components.subject.numeric)
+            opened = self._components.blocks.open(key, value)
+            block = decode_block(opened, subject.taxonomies, subject.numeric)
+        except SealError as error:
+            self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
+            self._metrics.add("blocks_read_total", outcome="refused")
         except StatisticsError as error:
             self._refuse_block(offset, error)
         else:
@@ -162,18 +172,19 @@ class CalibrationSession:
         """Publish the latest statistics again, with the configuration's settings."""
         self._publish(self._planner.on_settings(now_milliseconds()))
 
-    def publish_sample(self, counts: Counts) -> None:
+    def publish_sample(self, sample: SampleCounts) -> None:
         """Publish the first version, from a sample, if there is still none.
 
         Raises StatisticsError if an attribute has no value in the sample.
         """
         if self.history.latest is None:
-            self._publish(self._planner.on_sample(counts, now_milliseconds()))
+            self._publish(self._planner.on_sample(sample.counts, now_milliseconds(), sample.styles))
 
     def _publish(self, publish: Publish) -> None:
         chunks = self._components.publisher.publish(publish)
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
         set_version_metrics(self._metrics, publish)
+        self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)

@@ -37,15 +37,35 @@ class OntologyValues(Section):
 class AlphaFromPath(Section):
     """A noise level that each record carries in a field."""
 
-    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in (0, 10].")
-    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in (0, 10].")
+    path: FieldPath = Field(description="The path of the field with the record's alpha, a number in [0.01, 10].")
+    default: Alpha = Field(default=0.3, description="The alpha of records without the field; in [0.01, 10].")
 
 
 class AlphaFromHeader(Section):
     """A noise level that each record carries in a message header."""
 
-    header: NonEmptyText = Field(description="The message header with the record's alpha, a number in (0, 10] as text.")
-    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in (0, 10].")
+    header: NonEmptyText = Field(
+        description="The message header with the record's alpha, a number in [0.01, 10] as text."
+    )
+    default: Alpha = Field(default=0.3, description="The alpha of records without the header; in [0.01, 10].")
+
+
+class StyleSection(Section):
+    """The style of an attribute's written codes: how they differ from the concepts' ids in the ontology.
+
+    A concept that would become another concept's code keeps its dot, its leading zeros, or both.
+    """
+
+    dot: Literal["keep", "remove"] = Field(default="keep", description="The dot of the id: keep it, or remove it.")
+    leading_zeros: Literal["keep", "remove"] = Field(
+        default="keep", description="The leading zeros of the id (ICD-9): keep them, or remove them."
+    )
+    case: Literal["keep", "upper", "lower"] = Field(
+        default="keep", description="The case: that of the id (`keep`), or all letters `upper` or `lower`."
+    )
+    text: Literal["code", "label"] = Field(
+        default="code", description="What stands for the concept: its `code`, or its `label`."
+    )
 
 
 class AttributeSection(Section):
@@ -65,8 +85,8 @@ class AttributeSection(Section):
     )
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
         default=0.3,
-        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
-        "or the place where each record carries its own.",
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
+        "in [0.01, 10]; or the place where each record carries its own.",
     )
     unknown: Literal["reject", "ancestor", "suppress"] = Field(
         default="reject",
@@ -81,6 +101,11 @@ class AttributeSection(Section):
         default=None,
         description="A CSV or TSV file with the header `value,concept`, which maps values that are not in the ontology "
         "to concepts. Default: no mapping.",
+    )
+    style: Literal["learned"] | StyleSection = Field(
+        default="learned",
+        description="The style of the written codes and copies, the same for all records: that of most codes in the "
+        "calibration window (`learned`), or a fixed one.",
     )
 
 
@@ -108,8 +133,8 @@ class NumericAttributeSection(Section):
     numeric: NumericRange = Field(description="The range of the numbers.")
     alpha: Alpha | AlphaFromPath | AlphaFromHeader = Field(
         default=0.3,
-        description="The noise level: the variance of the noise as a multiple of the attribute's variance, in (0, 10]; "
-        "or the place where each record carries its own.",
+        description="The noise level: the variance of the noise as a multiple of the attribute's variance, "
+        "in [0.01, 10]; or the place where each record carries its own.",
     )
     missing: Literal["reject", "keep"] = Field(
         default="reject",

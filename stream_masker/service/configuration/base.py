@@ -34,8 +34,8 @@ Duration: TypeAlias = Annotated[
 ]
 """A positive duration: ``500ms``, ``60s``, ``5m``, ``24h``, ``7d`` or a number of seconds; stored in seconds."""
 
-Alpha: TypeAlias = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
-"""A noise level in (0, 10]: the noise's variance divided by the attribute's variance."""
+Alpha: TypeAlias = Annotated[float, Field(ge=0.01, le=10, allow_inf_nan=False)]
+"""A noise level in [0.01, 10]: the noise's variance divided by the attribute's variance."""
 
 PositiveInt: TypeAlias = Annotated[int, Field(ge=1)]
 NonEmptyText: TypeAlias = Annotated[str, StringConstraints(min_length=1)]

@@ -23,6 +23,7 @@ from stream_masker.pipeline.plan import (
     Plan,
     RecordLimits,
 )
+from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
@@ -53,7 +54,7 @@ def build_plan(configuration: Configuration) -> Plan:
             for name, a in configuration.nominal.items()
         ),
         numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
-        fields=_field_policy(configuration),
+        fields=field_policy(configuration),
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
@@ -184,6 +185,7 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
         label=None if attribute.label is None else compile_path(attribute.label),
         copies=_paths(attribute.copies),
         missing=attribute.missing,
+        style=None if attribute.style == "learned" else Style(**attribute.style.model_dump()),
     )
 
 
@@ -210,7 +212,8 @@ def _concept_map(configuration: Configuration, name: str, ontology: Ontology, ta
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
 
 
-def _field_policy(configuration: Configuration) -> FieldPolicy:
+def field_policy(configuration: Configuration) -> FieldPolicy:
+    """Return the treatment of fields that are not attributes."""
     fields = configuration.fields
     return FieldPolicy(
         unlisted=fields.unlisted,

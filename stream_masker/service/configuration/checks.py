@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from stream_masker.service.configuration.attributes import (
@@ -14,7 +14,7 @@ from stream_masker.service.configuration.attributes import (
 )
 from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.mechanisms import takes_alpha
-from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.model import Configuration, SecretSource
 from stream_masker.service.configuration.pairing import pairing_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
@@ -138,10 +138,18 @@ def unreserved_headers(configuration: Configuration) -> Problems:
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
-    """The secret has exactly one source: a file or an environment variable."""
-    secret = configuration.secret
-    if secret is not None and (secret.file is None) == (secret.env is None):
-        yield ("secret",), "use exactly one of file and env"
+    """Each secret has exactly one source: a file or an environment variable."""
+    for location, secret in _secret_sources(configuration):
+        if secret is not None and (secret.file is None) == (secret.env is None):
+            yield location, "use exactly one of file and env"
+
+
+def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:
+    section = configuration.internal_topics
+    yield ("secret",), configuration.secret
+    yield ("internal_topics", "secret"), section.secret
+    for i, source in enumerate(section.previous_secrets):
+        yield ("internal_topics", "previous_secrets", i), source
 
 
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (

@@ -165,6 +165,44 @@ class SecretSource(Section):
     )
 
 
+class InternalTopicsSection(Section):
+    """The encryption of the calibration and statistics topics, which only stream-masker's processes read and write."""
+
+    encryption: bool = Field(
+        default=True,
+        description="Whether messages are encrypted and authenticated. Turn it `off` only for debugging: anyone who "
+        "may write to the topics then decides how records are masked.",
+    )
+    secret: SecretSource | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The source of the secret from which the keys of the topics are derived, the same for workers and "
+        "calibrators. Default: `secret`. With one of its own, calibrators need no `secret`.",
+    )
+    previous_secrets: tuple[SecretSource, ...] = Field(
+        default=(), description="The sources of other secrets whose messages are still accepted, for a rotation."
+    )
+    accept_plaintext: bool = Field(
+        default=False,
+        description="Whether messages that are not encrypted are accepted too, once after an upgrade from a release "
+        "without encryption.",
+    )
+
+
+class PublicationSection(Section):
+    """What may be published on the drift topic and by /metrics, which people read."""
+
+    min_records: PositiveInt = Field(
+        default=20,
+        description="The number of records that a published figure of a class or a share is about, and of new records "
+        "between two statistics versions; at least 1, which suppresses nothing.",
+    )
+    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The privacy budget of the counts behind the published shares and divergences, spent with each "
+        "version: Laplace noise is added to them. Default: no noise.",
+    )
+
+
 class HttpSection(Section):
     """The HTTP server of /metrics, /healthz and /readyz."""
 
@@ -267,14 +305,16 @@ class Configuration(Section):
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
-        default="position",
-        description="The key that determines a record's noise: `position` (topic, partition and offset), or the path "
-        "of a field.",
+        description="The key that determines the noise of a value together with the value itself: `position` (topic, "
+        "partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a "
+        "field such as `patient.id` (equal codes of a patient have the same noise). Required.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
     )
+    internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
+    publication: PublicationSection = Field(default=PublicationSection())
     http: HttpSection = Field(default=HttpSection())
     worker: WorkerSection = Field(default=WorkerSection())
     produce: ProduceSection = Field(default=ProduceSection())
@@ -315,11 +355,15 @@ class Configuration(Section):
     def masking_sections(self) -> dict[str, Any]:
         """Return the content of ``MASKING_SECTIONS``, with attributes as a list because their order is significant.
 
-        Keys that were added later are left out while they have no effect, so that existing hashes stay the same.
+        Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
-        return {**data, "attributes": list(data["attributes"].items()), **self._group_settings()}
+        attributes = [
+            (name, {k: v for k, v in attribute.items() if (k, v) != ("style", "learned")})
+            for name, attribute in data["attributes"].items()
+        ]
+        return {**data, "attributes": attributes, **self._group_settings()}
 
     def _group_settings(self) -> dict[str, Any]:
         """Return the group settings if the mechanism masks records in groups; they determine masked records too."""

@@ -1,6 +1,7 @@
 """Settings: the mutable part of a configuration, which a running service applies without a restart.
 
-Settings travel with the statistics versions, so that all workers switch at the same version.
+Settings travel with the statistics versions, so that all workers switch at the same version. They never loosen what a
+worker's own file says about fields, message keys and headers.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.loosening import loosened_fields
+from stream_masker.service.configuration.build import field_policy
 from stream_masker.service.configuration.loading import parse_configuration
 from stream_masker.service.configuration.model import MASKING_SECTIONS, Configuration
 
@@ -24,6 +27,9 @@ MUTABLE_MECHANISM_PARAMETERS: Final[Mapping[str, frozenset[str]]] = {
 
 MUTABLE_SECTIONS: Final = ("fields", "message")
 """Sections that are entirely mutable."""
+
+KEY_STRICTNESS: Final = ("keep", "pseudonymize", "drop")
+"""The treatments of the message key, from the loosest to the strictest."""
 
 
 def mutable_settings(configuration: Configuration) -> dict[str, Any]:
@@ -51,6 +57,27 @@ def with_settings(configuration: Configuration, settings: Settings) -> Configura
     data["mechanism"] = _with_values(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
     data |= {section: settings[section] for section in MUTABLE_SECTIONS}
     return parse_configuration(data, folder=configuration.folder)
+
+
+def check_not_looser(own: Configuration, other: Configuration) -> None:
+    """Raise ConfigurationError if ``other`` lets fields, keys or headers through that ``own`` does not."""
+    if looser := loosened_keys(own, other):
+        raise ConfigurationError(
+            f"settings: {', '.join(looser)} would let more through than this process's own file: "
+            "change the file and restart"
+        )
+
+
+def loosened_keys(own: Configuration, other: Configuration) -> list[str]:
+    """Return the keys of ``other`` that let more through than ``own``, such as ``fields.keep``."""
+    return [*loosened_fields(field_policy(own), field_policy(other)), *_loosened_message(own, other)]
+
+
+def _loosened_message(own: Configuration, other: Configuration) -> Iterator[str]:
+    if KEY_STRICTNESS.index(other.message.key) < KEY_STRICTNESS.index(own.message.key):
+        yield "message.key"
+    if set(other.message.headers) - set(own.message.headers):
+        yield "message.headers"
 
 
 def changes_needing_restart(current: Configuration, other: Configuration) -> list[str]:

@@ -13,6 +13,7 @@ from pydantic import ValidationError as ModelError
 
 from stream_masker.service.configuration.schema import resolve_reference, schema_validator
 from stream_masker.service.configuration.wording import (
+    CHOICES,
     ConfigurationLocation,
     allowed_values,
     did_you_mean,
@@ -140,7 +141,8 @@ def _missing_keys(error: SchemaError, location: ConfigurationLocation) -> Iterat
     schema = _schema_of(error)
     missing = [key for key in schema["required"] if key not in _instance_of(error)]
     for key in missing:
-        yield (*location, key), f"required: use {allowed_values(schema['properties'][key], _root())}"
+        advice = CHOICES.get((*location, key)) or f" use {allowed_values(schema['properties'][key], _root())}"
+        yield (*location, key), f"required:{advice}"
 
 
 def _nearest_alternative(

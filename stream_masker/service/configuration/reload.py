@@ -12,6 +12,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.mutable_settings import (
     changes_needing_restart,
+    check_not_looser,
     mutable_settings,
     with_settings,
 )
@@ -31,7 +32,7 @@ class ConfigurationFile:
         self._path = path
         self._environ = environ
         self._loaded_digest = self._digest()
-        self.current = load_configuration(path, environ)
+        self.current = self._initial = load_configuration(path, environ)
         self.refused: str | None = None
         self.refusals = 0
 
@@ -63,10 +64,14 @@ class ConfigurationFile:
         log.error("refused the changed configuration; the previous one stays in force: %s", error)
 
     def _load_settings(self) -> Configuration:
-        """Return the current configuration with the file's settings. Raises ConfigurationError."""
+        """Return the current configuration with the file's settings. Raises ConfigurationError.
+
+        Workers refuse settings that are looser than their own files, so those need a restart, of the workers first.
+        """
         configuration = load_configuration(self._path, self._environ)
         if keys := changes_needing_restart(self.current, configuration):
             raise ConfigurationError(f"{', '.join(keys)}: a change here needs a restart")
+        check_not_looser(self._initial, configuration)
         return with_settings(self.current, mutable_settings(configuration))
 
     def _digest(self) -> bytes | None:

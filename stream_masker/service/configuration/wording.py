@@ -15,6 +15,13 @@ ConfigurationLocation: TypeAlias = tuple[str | int, ...]
 SECRET_LOCATIONS: tuple[ConfigurationLocation, ...] = (("secret",), ("kafka", "properties"))
 """Locations whose values are never printed."""
 
+CHOICES: Mapping[ConfigurationLocation, str] = {
+    ("noise_key",): """
+    position: fresh noise for each record; repeated records of a person can be averaged
+    patient.id, or another field: one mask for equal codes of a person; averaging them gains nothing""",
+}
+"""The explanation of required keys that stand for a decision, one line for each choice."""
+
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 

@@ -70,6 +70,7 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
             "pseudonymize": ["patient.id"],
             "unlisted": "drop",
         },
+        "noise_key": "patient.id",
         "mechanism": {"candidates": "leaves"},
         "calibration": {
             "window_records": window,

@@ -15,10 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.statistics import Statistics
+from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.service.demo.watch import Observations, ObservedEvent
 
 PLAIN_SECONDS = 1.0
 SHOWN_SECONDARIES = 2
+ROLLUP_DEPTH = 2
+"""The depth of the roll-up in the demonstration's configuration, which is the default."""
 
 ReportedMeasures = Mapping[str, Any]
 
@@ -101,11 +105,19 @@ def statistics_lines(observations: Observations, taxonomies: Mapping[str, Taxono
     lines = [f"statistics version {message.version} ({message.source}, {statistics.records:,} records)"]
     utility, drift = (_measures(observations, part) for part in ("utility", "baseline"))
     for name in statistics.attributes:
-        concept = statistics.mean[name]
-        label = taxonomies[name].label(concept)
-        lines.append(f"  {name}: sMean {concept} {label}, sVar {statistics.variance[name]:.4f}")
+        lines.append(f"  {name}: {_mean_of(statistics, name, taxonomies)}, sVar {statistics.variance[name]:.4f}")
         lines += [f"    {text}" for text in (*_utility_of(utility, name), *_drift_of(drift, name))]
     return lines + list(_correlations(statistics.attributes, statistics.correlation, utility))
+
+
+def _mean_of(statistics: Statistics, name: str, taxonomies: Mapping[str, Taxonomy]) -> str:
+    """Return the text for sMean, without the concept if too few records are in its class."""
+    concept = Publication(PublicationSettings(), taxonomies, ROLLUP_DEPTH).mean(statistics, name)
+    return "sMean of too few records to be shown" if concept is None else _labelled(concept, taxonomies[name])
+
+
+def _labelled(concept: str, taxonomy: Taxonomy) -> str:
+    return f"sMean {concept} {taxonomy.label(concept)}"
 
 
 def _measures(observations: Observations, part: str) -> ReportedMeasures:

@@ -21,7 +21,9 @@ from stream_masker.pipeline.wire.messages import (
 )
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.model import TopicsSection
+from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 MAX_REMEMBERED_EVENTS = 500
@@ -42,8 +44,12 @@ Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 
 @dataclass(slots=True)
 class Observations:
-    """Everything observed so far. ``before``: the first input events by id, until one of them is found masked."""
+    """Everything observed so far.
 
+    ``newest``: buffers statistics versions. ``before``: the first input events by id, until one is found masked.
+    """
+
+    newest: VersionBuffer
     produced: int = 0
     masked: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -52,7 +58,6 @@ class Observations:
     peak_divergence: float = 0.0
     before: dict[str, ObservedEvent] = field(default_factory=dict)
     pair: tuple[ObservedEvent, ObservedEvent] | None = None
-    _newest: VersionBuffer = field(default_factory=VersionBuffer)
 
     @property
     def outcomes(self) -> int:
@@ -76,8 +81,8 @@ class Observations:
         self.rejected[decode_rejection(_value(message))[2].reason] += 1
 
     def on_statistics(self, message: Message) -> None:
-        self._newest.add(message.key(), message.value())
-        for published in self._newest.take()[:1]:
+        self.newest.add(message.key(), message.value())
+        for published in self.newest.take()[:1]:
             self.statistics = _newer(self.statistics, decode_statistics(published.value))
 
     def on_drift(self, message: Message) -> None:
@@ -110,7 +115,8 @@ class TopicWatcher:
     """Reads all topics of a configuration from their beginning, without a consumer group."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.observations = Observations()
+        opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
+        self.observations = Observations(VersionBuffer(opener))
         self._handlers = _handlers(configuration.topics, self.observations)
         self._consumer = Consumer({**confluent_properties(configuration), **READER_PROPERTIES})
         self._partitions(configuration.topics.calibration)

@@ -13,10 +13,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from stream_masker.core.statistics import Counts
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.records import Inputs, Result
+from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.messages import (
     StatisticsMessage,
     decode_statistics,
@@ -129,10 +130,10 @@ class FileMasking:
 
     def restore(self, snapshot: bytes) -> int:
         """Use a snapshot. Raises StatisticsError if it is invalid or of another mechanism or taxonomy."""
-        message, mechanism = decode_statistics(snapshot), self._masking.mechanism
-        if not message.fits(mechanism.name, self._masking.taxonomies):
+        message = decode_statistics(snapshot)
+        if not message.fits(self._masking.mechanism.name, self._masking.taxonomies):
             raise StatisticsError("the snapshot is of another mechanism, or of other attributes or ontologies")
-        mechanism.restore(message.snapshot)
+        self._masking.restore(message)
         return message.version
 
     def snapshot(self, lines: Iterable[NumberedLine]) -> StatisticsMessage:
@@ -141,7 +142,8 @@ class FileMasking:
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
         mechanism = self._masking.mechanism
-        statistics = mechanism.compute(self._window(lines), version=1)
+        window = self._window(lines)
+        statistics = mechanism.compute(window.counts, version=1)
         return StatisticsMessage(
             version=1,
             mechanism=mechanism.name,
@@ -152,9 +154,10 @@ class FileMasking:
             taxonomies=fingerprints(self._masking.taxonomies),
             baseline=1,
             snapshot=mechanism.snapshot_of(statistics),
+            styles=learned_styles(self._masking.taxonomies, window.styles, {}),
         )
 
-    def _window(self, lines: Iterable[NumberedLine]) -> Counts:
+    def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration
         counted = self._masking.masker.count(line for _, line in deque(lines, settings.window_records))
         if counted.counts.records < settings.min_records:
@@ -163,7 +166,7 @@ class FileMasking:
                 f"{counted.counts.records:,} records are usable for statistics ({rejected}), but "
                 f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"
             )
-        return counted.counts
+        return counted
 
     def mask(
         self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine

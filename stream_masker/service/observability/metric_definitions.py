@@ -74,6 +74,12 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
     counter(
         "statistics_refused_total", "Published statistics that the process could not use.", processes=BOTH_PROCESSES
     ),
+    counter(
+        "messages_refused_total",
+        "Messages of an internal topic that are not authentic: plain, unknown_key or forged.",
+        ("topic", "cause"),
+        processes=BOTH_PROCESSES,
+    ),
     gauge("statistics_version", "Statistics version in use; 0 if there is none.", processes=BOTH_PROCESSES),
     gauge(
         "statistics_age_seconds",
@@ -108,10 +114,17 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("psd_projection", "Frobenius norm of the change that makes the covariance matrix PSD; 0 if none."),
     calibrator_counter("psd_projections_total", "Statistics versions whose covariance matrix was projected to be PSD."),
     calibrator_gauge(
-        "unknown_share", "Share of the window's values that are not known concepts, in [0, 1].", ATTRIBUTE_LABEL
+        "unknown_share",
+        "Share of the window's values that are not known concepts, in [0, 1]; 0 below publication.min_records.",
+        ATTRIBUTE_LABEL,
     ),
     calibrator_gauge(
-        "novel_share", "Share of the window's values that no earlier window held, in [0, 1].", ATTRIBUTE_LABEL
+        "novel_share",
+        "Share of the window's values that no earlier window held, in [0, 1]; 0 below publication.min_records.",
+        ATTRIBUTE_LABEL,
+    ),
+    calibrator_counter(
+        "publication_epsilon_total", "Privacy budget spent by published counts, over all versions since the start."
     ),
 )
 

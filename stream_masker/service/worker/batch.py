@@ -19,6 +19,7 @@ from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.messages import block_key, encode_block, encode_rejection
+from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.transactional_producer import OutgoingMessage, SendMessages
 
 CALIBRATION_PARTITION = 0
@@ -251,8 +252,8 @@ class OutputTopics:
     """The topics that a worker writes to, and what it needs to encode calibration blocks.
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``taxonomies``: by attribute, in the attributes' order. ``configuration``: its hash. ``numeric``: the
-    names of the numeric attributes.
+    this number. ``seal``: of the calibration topic. ``taxonomies``: by attribute, in the attributes' order.
+    ``configuration``: its hash. ``numeric``: the names of the numeric attributes.
     """
 
     input: str
@@ -260,6 +261,7 @@ class OutputTopics:
     rejected: str
     calibration: str
     rejected_partitions: int
+    seal: TopicSeal
     taxonomies: Mapping[str, Taxonomy]
     configuration: str
     numeric: Sequence[str] = ()
@@ -300,7 +302,9 @@ class TransactionWriter:
     def _write_block(self, block: Block) -> None:
         outputs = self._outputs
         value = encode_block(block, outputs.taxonomies, configuration=outputs.configuration, numeric=outputs.numeric)
-        left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, [(value, block_key(block), 0, [])]))
+        key = block_key(block)
+        messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value), key, 0, [])]
+        left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out
         for attribute, distortion in zip(outputs.taxonomies, block.distortions, strict=True):

@@ -37,7 +37,7 @@ from stream_masker.service.worker.commit_pipeline import (
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.states import BatchAction, Event, Phase, State, transition
+from stream_masker.service.worker.states import BatchAction, Event, Phase, Previous, State, transition
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class Worker:
 
     def _await_log(self) -> Event:
         """Wait until the previous records are in the log. A commit that is stuck before that has failed."""
-        if not self._components.background.wait_until_done(self._previous.commit.in_log, self._stuck_after):
+        if not self._components.background.wait_until_done(self._previous.commit.in_log, self._commit_stuck_after):
             self._end_commit(self._previous)
         return Event.LOGGED
 
@@ -195,7 +195,7 @@ class Worker:
     def _await_commit(self) -> Event:
         """Wait for the previous commit. A revocation during the wait settles it too."""
         previous = self._previous
-        self._components.background.wait_until_done(previous.commit.outcome, self._stuck_after)
+        self._components.background.wait_until_done(previous.commit.outcome, self._commit_stuck_after)
         self._end_commit(previous)
         return Event.SETTLED
 
@@ -242,6 +242,10 @@ class Worker:
         self._handle(event)
         if flight.outcome is None:
             flight.commit.outcome.result()
+
+    def _commit_stuck_after(self) -> float:
+        """Seconds after which the previous commit is stuck; 0 if a revocation has already ended or abandoned it."""
+        return self._stuck_after() if self._state.previous is Previous.COMMITTING else 0.0
 
     def _stuck_after(self) -> float:
         """Seconds after which a commit or an abort is stuck."""

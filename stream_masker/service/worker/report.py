@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
@@ -29,11 +30,19 @@ class WorkerReport:
         self._clock = clock
         self._lag_updated = -LAG_EVERY_SECONDS
         self._refusals = 0
+        self._unauthentic: RefusalCause | None = None
 
     def start(self) -> None:
         """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
+        for cause in RefusalCause:
+            self._metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
+
+    def refused_message(self, cause: RefusalCause) -> None:
+        """Count a message of the statistics topic that is not authentic."""
+        self._metrics.add("messages_refused_total", topic="statistics", cause=cause)
+        self._unauthentic = cause
 
     def statistics(self, active: ActiveStatistics, consumer: StatisticsConsumer) -> None:
         """Report the active statistics, or why there are none."""
@@ -45,7 +54,7 @@ class WorkerReport:
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
         self._refusals = active.refusals
-        self._health.reason("statistics", why_held(active, consumer) if held else None)
+        self._health.reason("statistics", why_held(active, consumer, self._unauthentic) if held else None)
         self._health.note("statistics", None if held else active.refused)
 
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
@@ -86,8 +95,10 @@ class WorkerReport:
             self._metrics.add(name, amount, **{label: value})
 
 
-def why_held(active: ActiveStatistics, consumer: StatisticsConsumer) -> str:
-    """Return why there are no active statistics."""
+def why_held(active: ActiveStatistics, consumer: StatisticsConsumer, unauthentic: RefusalCause | None = None) -> str:
+    """Return why there are no active statistics; ``unauthentic``: why a message of the topic was refused."""
     if not consumer.at_end:
         return "no statistics yet: reading the statistics topic"
+    if active.refused is None and unauthentic is not None:
+        return f"no statistics yet: messages were refused as {SealError(unauthentic)}"
     return "no statistics yet" + (f": {active.refused}" if active.refused else ": none are published")

@@ -12,7 +12,9 @@ from confluent_kafka import Consumer
 from prometheus_client import CollectorRegistry
 
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -52,6 +54,7 @@ def run_worker(
     """
     liveness = Liveness(health, stop)
     masking = Masking(configuration)
+    warn_about_plain_topics(configuration)
     with _input_consumer(configuration) as consumer:
         partitions = find_partitions(consumer, configuration.topics, wait=_wait_for_broker(health, liveness))
         if partitions is None:
@@ -105,6 +108,8 @@ def _components(
             client=connect_consumer(statistics_properties(configuration)),
             topic=topics.statistics,
             partitions=partitions.statistics,
+            opener=MessageOpener(topic_seal(configuration, topics.statistics)),
+            on_refused=report.refused_message,
         ),
         active_statistics=active_statistics,
         outputs=_outputs(configuration, masking, partitions),
@@ -161,6 +166,7 @@ def _outputs(configuration: Configuration, masking: Masking, partitions: Partiti
         rejected=topics.rejected,
         calibration=topics.calibration,
         rejected_partitions=partitions.rejected,
+        seal=topic_seal(configuration, topics.calibration),
         taxonomies=masking.taxonomies,
         configuration=configuration.hash,
         numeric=masking.mechanism.numeric_attributes,

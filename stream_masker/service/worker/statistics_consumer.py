@@ -7,15 +7,18 @@ newest version that fits the worker's configuration.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ConfigurationError, StatisticsError, StreamMaskerError
+from stream_masker.pipeline.calibration.versions import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
 from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
+from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)
@@ -48,11 +51,14 @@ class PublishedVersion:
 class VersionBuffer:
     """Assembles statistics versions from the messages of the topic. A tombstone removes a version.
 
+    A message that is not authentic changes nothing; ``on_refused`` is called with the cause.
     The oldest versions are dropped when there are more than ``BUFFERED_VERSIONS``, or when two or more exceed
     ``BUFFERED_BYTES``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, opener: MessageOpener, on_refused: Callable[[RefusalCause], None] = lambda _: None) -> None:
+        self._opener = opener
+        self._on_refused = on_refused
         self._versions = Versions()
         self._reported: set[int] = set()
 
@@ -62,7 +68,10 @@ class VersionBuffer:
         if found is None:
             log.warning("statistics topic: ignoring a message without a version as its key")
             return
-        self._versions.take(*found, value)
+        try:
+            self._versions.take(*found, None if value is None else self._opener.open(key, value))
+        except SealError as error:
+            self._on_refused(error.cause)
         self._drop_oldest()
 
     def take(self) -> list[PublishedVersion]:
@@ -96,13 +105,24 @@ class VersionBuffer:
 
 
 class StatisticsConsumer:
-    """Reads a topic from its beginning, as a member of no group. ``partitions``: the topic's number of partitions."""
+    """Reads a topic from its beginning, as a member of no group. ``partitions``: the topic's number of partitions.
 
-    def __init__(self, *, client: StatisticsClient, topic: str, partitions: int) -> None:
+    ``on_refused`` is called with the cause of each message that is not authentic.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: StatisticsClient,
+        topic: str,
+        partitions: int,
+        opener: MessageOpener,
+        on_refused: Callable[[RefusalCause], None] = lambda _: None,
+    ) -> None:
         self._client = client
         self._topic = topic
         self._unread = set(range(partitions))
-        self._buffer = VersionBuffer()
+        self._buffer = VersionBuffer(opener, on_refused)
         client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
 
     @property
@@ -149,19 +169,22 @@ class ActiveStatistics:
 
     def consider(self, published: Iterable[PublishedVersion]) -> bool:
         """Activate the newest version that fits; ``published``: newest first. Return whether one was activated."""
-        for candidate in published:
+        candidates = list(published)
+        older = [candidate.version for candidate in candidates[1:]] + [0]
+        for candidate, next_older in zip(candidates, older, strict=False):
             if candidate.version <= self.version:
                 return False
-            if self._accept(candidate):
+            if self._accept(candidate, self.version or next_older):
                 return True
         return False
 
-    def _accept(self, candidate: PublishedVersion) -> bool:
+    def _accept(self, candidate: PublishedVersion, newest: int) -> bool:
+        """Activate a version if it fits; ``newest``: the newest version before it, 0 if none is known."""
         try:
             message = decode_statistics(candidate.value)
-            self._check(candidate, message)
+            self._check(candidate, message, newest)
             masking = self._masking_under(message.settings)
-            masking.mechanism.restore(message.snapshot)
+            masking.restore(message)
         except (ConfigurationError, StatisticsError) as error:
             return self._refuse(candidate, error)
         self.version, self.published, self.refused = message.version, message.published, None
@@ -179,9 +202,11 @@ class ActiveStatistics:
         log.error("statistics %s", self.refused)
         return False
 
-    def _check(self, candidate: PublishedVersion, message: StatisticsMessage) -> None:
+    def _check(self, candidate: PublishedVersion, message: StatisticsMessage, newest: int) -> None:
         if candidate.version != message.version or message.statistics.version != message.version:
             raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
+        if is_jump(message.version, newest, message.baseline):
+            raise StatisticsError(f"it is more than {MAX_VERSION_JUMP:,} versions above version {newest}")
         name = self._own.mechanism.name
         if message.mechanism != name:
             raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")

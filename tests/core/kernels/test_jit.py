@@ -94,7 +94,18 @@ from tiny.constants import Bounds
 from tiny.kernels import total
 print(total(np.array([1, 2]), Bounds(0, 3)), sum(total.stats.cache_misses.values()))
 """
-Call = Callable[[], tuple[int, int]]
+READ_ONLY = """
+import errno, os, tempfile
+
+def refuse(*_, **__):
+    raise OSError(errno.EROFS, "read-only file system")
+
+tempfile.TemporaryFile = os.makedirs = os.replace = refuse
+os.access = lambda *_: False
+"""
+"""What numba and the cache see of a read-only file system; file permissions do not restrict the user root."""
+
+Call = Callable[..., tuple[int, int]]
 
 
 @pytest.fixture
@@ -109,12 +120,12 @@ def package(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def call(package: Path) -> Call:
-    """Calls the kernel in a new process; returns its result and how many times it was compiled."""
+    """Calls the kernel in a new process, after other code; returns its result and how many times it was compiled."""
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     path = os.pathsep.join([str(package.parent), *filter(None, sys.path)])
 
-    def run() -> tuple[int, int]:
-        command = [sys.executable, "-B", "-c", CALL]
+    def run(before: str = "") -> tuple[int, int]:
+        command = [sys.executable, "-B", "-c", before + CALL]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env={**kept, "PYTHONPATH": path})
         result, compilations = map(int, done.stdout.split())
         return result, compilations
@@ -148,7 +159,7 @@ def test_unchanged_sources_are_loaded_from_disk(package, call):
         ("kernels", "result = bounds.first", "result = 7", 138),
     ],
 )
-def test_a_change_of_meaning_in_any_file_compiles_the_kernel_again(package, call, name, old, new, result):
+def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name, old, new, result):
     assert call() == (131, 1)
     edit(package / f"{name}.py", old, new)
     assert call() == (result, 1)
@@ -169,7 +180,19 @@ def test_a_new_docstring_or_comment_in_another_file_compiles_nothing(package, ca
     assert call() == (131, 0)
 
 
-def test_a_value_without_a_fingerprint_is_refused(package, call):
+def test_a_read_only_folder_serves_for_reading(package, call):
+    assert call() == (131, 1)
+    assert call(READ_ONLY) == (131, 0)
+
+
+def test_a_kernel_that_a_read_only_folder_lacks_is_compiled_and_not_written(package, call):
+    (package / "__pycache__").mkdir()
+    assert call(READ_ONLY) == (131, 1)
+    assert list((package / "__pycache__").iterdir()) == []
+    assert call(READ_ONLY) == (131, 1)
+
+
+def test_rejects_a_value_without_a_fingerprint(package, call):
     edit(package / "kernels.py", "LIMITS = Limits(1, 2)", "LIMITS = Limits(1, 2)\nresult = object()\n")
     edit(package / "kernels.py", "return result +", "return answer.result if False else result +")
     with pytest.raises(subprocess.CalledProcessError) as failure:

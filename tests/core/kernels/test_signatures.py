@@ -1,4 +1,4 @@
-"""The signatures that kernels state are those that numba infers."""
+"""The stated signatures of kernels equal those that numba infers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Wrong(NamedTuple):
 PAIR = typeof(Pair(1, np.zeros(2, np.int32)))
 
 
-def test_every_kernel_that_prepare_compiles_has_a_true_signature(ready: Prepared):
+def test_every_kernel_that_prepare_compiles_has_a_correct_signature(ready: Prepared):
     assert ready.wrong_signatures == []
 
 
@@ -48,7 +48,7 @@ def test_every_kernel_that_prepare_compiles_has_a_true_signature(ready: Prepared
         (Pair, PAIR),
     ],
 )
-def test_an_annotation_that_states_the_inferred_type_agrees(hint, kind):
+def test_accepts_an_annotation_with_the_inferred_type(hint, kind):
     assert agrees(hint, kind)
 
 
@@ -72,7 +72,7 @@ def test_an_annotation_that_states_the_inferred_type_agrees(hint, kind):
         (Pair, from_dtype(np.dtype(np.int64))),
     ],
 )
-def test_an_annotation_that_states_another_type_does_not_agree(hint, kind):
+def test_rejects_an_annotation_with_another_type(hint, kind):
     assert not agrees(hint, kind)
 
 

@@ -1,4 +1,4 @@
-"""The random words of a value depend on its record, its attribute and its index alone."""
+"""The random words of a value depend on its key, its attribute and itself; by position on its index, too."""
 
 from __future__ import annotations
 
@@ -8,14 +8,29 @@ import numpy as np
 import pytest
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.random.keys import Keys, PositionKeys
-from stream_masker.core.random.layout import EXPONENTIALS, FIRST_STREAMED, VALUES, draw_words, record_words
+from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
+from stream_masker.core.random.layout import (
+    EXPONENTIALS,
+    VALUES,
+    draw_number_words,
+    draw_words,
+    number_record_words,
+    record_words,
+)
 
 LAYOUTS = pytest.mark.parametrize("layout", [VALUES, EXPONENTIALS], ids=["values", "exponentials"])
 
 
 def keys_of(offsets) -> Keys:
     return PositionKeys(b"secret", "topic", 0, np.asarray(offsets, np.int64))
+
+
+def field_keys(*names) -> Keys:
+    return FieldKeys(b"secret", [name.encode() for name in names])
+
+
+def coded(*codes) -> Column:
+    return Column(np.array(codes, np.int32))
 
 
 def scalar(size) -> Column:
@@ -28,17 +43,17 @@ def array(lengths) -> Column:
 
 
 class Counting(Keys):
-    """Counts the records for which each word block is drawn."""
+    """Counts the word blocks that are drawn."""
 
     def __init__(self, keys: Keys) -> None:
         self.keys = keys
-        self.drawn: list[int] = []
+        self.drawn = 0
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def words(self, block, rows=None):
-        self.drawn.append(len(self.keys) if rows is None else len(rows))
+        self.drawn += 1
         return self.keys.words(block, rows)
 
 
@@ -64,7 +79,7 @@ def test_no_two_values_share_words(layout, columns):
 
 @LAYOUTS
 def test_an_array_has_the_same_words_in_any_batch(layout):
-    lengths = [3, 0, FIRST_STREAMED + 7, 1, 2 * FIRST_STREAMED, FIRST_STREAMED]
+    lengths = [3, 0, 40, 1, 70, 33]
     batch = Batch(6, (scalar(6), array(lengths)))
     together = draw_words(keys_of(range(6)), batch, layout)
     bounds = itertools.pairwise(batch.columns[1].offsets)
@@ -87,21 +102,72 @@ def test_an_array_does_not_change_the_words_of_a_scalar():
     np.testing.assert_array_equal(scalars[1], with_array[1])
 
 
-def test_blocks_are_drawn_for_records_with_enough_elements():
-    """The number of draws is not the number of records times the length of the longest array."""
-    n, longest = 1000, 5000
-    counting = Counting(keys_of(range(n)))
-    draw_words(counting, Batch(n, (array([2] * (n - 1) + [longest]),)))
-    assert sum(counting.drawn) <= n + FIRST_STREAMED
-    assert len(counting.drawn) <= FIRST_STREAMED
-
-
-def test_scalars_share_blocks():
+def test_four_attributes_share_a_word_block_whatever_the_length_of_arrays():
     counting = Counting(keys_of(range(10)))
-    draw_words(counting, Batch(10, (scalar(10), scalar(10), scalar(10))))
-    assert counting.drawn == [10, 10]
+    draw_words(counting, Batch(10, (scalar(10), array([500] * 10), scalar(10), scalar(10))))
+    assert counting.drawn == 1
+    draw_words(counting, Batch(10, (scalar(10),) * 5))
+    assert counting.drawn == 3
 
 
-def test_record_words_differ_from_the_words_of_values():
-    words = draw_words(keys_of(range(4)), Batch(4, (scalar(4), scalar(4))))
-    assert not set(record_words(keys_of(range(4))).tolist()) & set(np.concatenate(words).reshape(-1).tolist())
+@LAYOUTS
+def test_a_value_of_a_field_key_has_the_same_words_in_any_record_and_at_any_index(layout):
+    offsets = np.array([0, 3, 4], np.int64)
+    first, second = draw_words(
+        field_keys("p", "p"), Batch(2, (coded(5, 7), Column(coded(8, 9, 8, 9).codes, offsets))), layout
+    )
+    assert first[0].tolist() != first[1].tolist()
+    np.testing.assert_array_equal(second[[0, 1]], second[[2, 3]])
+    alone = draw_words(field_keys("q", "p"), Batch(2, (coded(7, 5), coded(9, 9))), layout)
+    np.testing.assert_array_equal(alone[0][1], first[0])
+    np.testing.assert_array_equal(alone[1][1], second[1])
+    assert alone[1][0].tolist() != second[1].tolist()
+
+
+def test_attributes_of_a_field_key_have_different_words_for_one_value():
+    first, second = draw_words(field_keys("p"), Batch(1, (coded(5), coded(5))))
+    assert not set(first.reshape(-1)) & set(second.reshape(-1))
+
+
+def test_distinct_words_for_equal_values_of_a_field_key():
+    batch = Batch(2, (coded(5, 5), Column(coded(8, 8, 8).codes, np.array([0, 2, 3], np.int64))))
+    for words in draw_words(field_keys("p", "p"), batch, distinct=True):
+        assert len(np.unique(words)) == words.size
+
+
+def test_equal_numbers_of_a_field_key_have_the_same_words():
+    numbers = np.array([[1.5, 0.0], [1.5, -0.0], [2.5, 0.0]])
+    first, second = draw_number_words(field_keys("p", "p", "p"), numbers)
+    np.testing.assert_array_equal(first[0], first[1])
+    np.testing.assert_array_equal(second[0], second[1])
+    assert not set(first[2]) & set(first[0])
+    assert not set(first.reshape(-1)) & set(second.reshape(-1))
+
+
+def test_an_absent_number_shares_no_words_with_other_records_of_its_key():
+    """Its variate is part of the correlated noise of the record's other numbers."""
+    words = draw_number_words(field_keys("p", "p"), np.array([[np.nan, 1.0], [np.nan, 2.0]]))[0]
+    assert not set(words[0]) & set(words[1])
+
+
+def test_the_word_of_a_record_depends_on_its_key_and_every_scalar():
+    batch = Batch(5, (coded(1, 1, 2, 1, 1), coded(3, 3, 3, 4, 3), array([0, 2, 0, 0, 1])))
+    words = record_words(field_keys("p", "p", "p", "p", "q"), batch)
+    assert words[0] == words[1]
+    assert len(set(words.tolist())) == 4
+    values = draw_words(keys_of(range(5)), batch)
+    assert not set(record_words(keys_of(range(5)), batch)) & set(np.concatenate(values).reshape(-1))
+
+
+def test_the_word_of_a_record_depends_on_every_number():
+    words = number_record_words(field_keys("p", "p", "p"), np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]]))
+    assert words[0] == words[2] != words[1]
+
+
+def test_the_words_of_different_values_of_one_key_are_uncorrelated():
+    """Within four standard errors: the variates of value 0 and of value 1 of 40,000 keys."""
+    n = 40_000
+    keys = FieldKeys(b"secret", [b"%d" % i for i in range(n)])
+    pairs = [(draw_words(keys, Batch(n, (Column(np.full(n, code, np.int32)),)))[0] >> np.uint64(11)) for code in (0, 1)]
+    for first, second in itertools.product(pairs[0].T, pairs[1].T):
+        assert abs(np.corrcoef(first.astype(float), second.astype(float))[0, 1]) < 4 / np.sqrt(n)

@@ -117,7 +117,7 @@ def test_a_batch_of_many_records_ends_at_its_count(here: Setting) -> None:
         worker.reaches(400)
         committed = worker.metric("transactions_total", outcome="committed")
         assert worker.metric("batch_records_bucket", le="100.0") == committed >= 400 / 40
-    assert all(block.json["records"] <= 40 for block in here.read("calibration"))
+    assert all(block["records"] <= 40 for block in here.blocks())
     masked_once(here, 400)
 
 

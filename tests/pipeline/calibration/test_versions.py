@@ -1,4 +1,4 @@
-"""The next statistics version: from blocks, a sample or a snapshot, with its drift, its utility and the baseline."""
+"""The next statistics version from blocks, a sample or a snapshot, with drift, utility and baseline."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import History, Publish, Subject, VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Entry, Window
 from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics, encode_statistics
 
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
@@ -81,7 +82,7 @@ def encoded(statistics: Any) -> Mapping[str, Any]:
     return statistics.to_dict()
 
 
-def test_a_version_is_the_statistics_of_the_windows_blocks_together() -> None:
+def test_a_version_holds_the_statistics_of_all_blocks_of_the_window() -> None:
     done = calibration().on_window(window(entry(3, MORNING), entry(7, NOON)), NOW)
     direct = compute_statistics(merge([MORNING, NOON]), ("one", "two"), DISTANCES, version=1)
     assert same(done.statistics, direct)
@@ -90,7 +91,7 @@ def test_a_version_is_the_statistics_of_the_windows_blocks_together() -> None:
     assert (done.report.records, done.report.blocks) == (9, 2)
 
 
-def test_computing_publishes_nothing_by_itself() -> None:
+def test_computing_a_version_does_not_publish_it() -> None:
     made = calibration()
     first = made.on_window(window(entry(3, MORNING)), NOW)
     again = made.on_window(window(entry(3, MORNING)), NOW)
@@ -98,7 +99,7 @@ def test_computing_publishes_nothing_by_itself() -> None:
     assert made.history.latest is None
 
 
-def test_versions_count_up_and_what_was_seen_stays_seen() -> None:
+def test_version_numbers_increase_and_observed_concepts_stay_observed() -> None:
     made = calibration()
     publish(made, entry(3, MORNING))
     second = publish(made, entry(7, NOON))
@@ -108,7 +109,7 @@ def test_versions_count_up_and_what_was_seen_stays_seen() -> None:
     assert second.statistics.novel["one"] == pytest.approx(3 / 5)
 
 
-def test_drift_is_measured_against_the_version_before_and_the_baseline() -> None:
+def test_drift_is_measured_against_the_previous_version_and_the_baseline() -> None:
     made = calibration()
     versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON)), publish(made, entry(9, MORNING))]
     first, second, third = (v.statistics for v in versions)
@@ -122,7 +123,7 @@ def test_drift_is_measured_against_the_version_before_and_the_baseline() -> None
     assert [v.message.baseline for v in versions] == [1, 1, 1]
 
 
-def test_a_bootstrap_is_no_baseline_but_the_first_version_from_blocks_is() -> None:
+def test_the_baseline_is_the_first_version_from_blocks_not_the_bootstrap() -> None:
     made = calibration()
     sample = made.on_sample(MORNING, NOW)
     made.published(sample)
@@ -135,7 +136,7 @@ def test_a_bootstrap_is_no_baseline_but_the_first_version_from_blocks_is() -> No
     assert [v.message.baseline for v in (sample, first, second)] == [1, 2, 2]
 
 
-def test_a_pinned_baseline_is_the_version_of_that_number() -> None:
+def test_a_pinned_baseline_is_the_version_with_the_configured_number() -> None:
     made = calibration(baseline=2)
     versions = [publish(made, entry(i, MORNING)) for i in range(1, 5)]
     assert [v.report.baseline and v.report.baseline["since"] for v in versions] == [None, None, 2, 2]
@@ -155,7 +156,7 @@ def test_a_window_without_masked_values_has_no_utility() -> None:
     assert (done.utility, done.masked, done.report.utility) == (None, None, None)
 
 
-def test_a_window_in_which_an_attribute_has_no_value_gives_no_version() -> None:
+def test_no_version_from_a_window_without_values_of_an_attribute() -> None:
     made = calibration()
     with pytest.raises(StatisticsError):
         made.on_window(window(entry(3, no_counts(4))), NOW)
@@ -172,12 +173,12 @@ def test_a_snapshot_becomes_the_next_version() -> None:
     assert done.report.previous["since"] == 1
 
 
-def test_a_snapshot_of_another_mechanism_is_refused() -> None:
+def test_rejects_a_snapshot_of_another_mechanism() -> None:
     with pytest.raises(StatisticsError):
         calibration().on_snapshot({"mechanism": "rank_swapping", "statistics": {}}, NOW)
 
 
-def test_a_history_read_back_continues_as_the_one_that_wrote_it() -> None:
+def test_a_history_that_is_read_back_continues_like_the_original() -> None:
     made = calibration()
     versions = [publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))]
     history = History(SUBJECT, None)
@@ -188,14 +189,44 @@ def test_a_history_read_back_continues_as_the_one_that_wrote_it() -> None:
     assert resumed.report == never_stopped.report
 
 
-def test_expired_versions_go_but_never_the_baseline() -> None:
+DOTLESS, DOTTED = StyleCounts(codes=5, dotless=3, dotted=1), StyleCounts(codes=4, dotted=3)
+
+
+def styled(offset: int, *styles: StyleCounts) -> Entry:
+    one = entry(offset, MORNING)
+    return replace(one, block=replace(one.block, styles=styles))
+
+
+def test_the_majority_of_the_window_is_published_as_the_style() -> None:
+    made = calibration()
+    first = publish(made, styled(3, DOTLESS, DOTLESS), styled(4, StyleCounts(), DOTTED), entry(5, MORNING))
+    assert first.message.styles == {"one": Style(dot="remove"), "two": Style()}
+    uncounted = publish(made, entry(7, MORNING))
+    assert uncounted.message.styles == first.message.styles
+    assert made.on_settings(NOW).message.styles == first.message.styles
+    assert publish(made, styled(9, DOTTED, DOTLESS)).message.styles == {"one": Style(), "two": Style(dot="remove")}
+
+
+def test_a_sample_and_a_snapshot_bring_their_styles() -> None:
+    made = calibration()
+    sample = made.on_sample(MORNING, NOW, (DOTLESS, DOTTED))
+    assert sample.message.styles == {"one": Style(dot="remove"), "two": Style()}
+    made.published(sample)
+    assert made.on_snapshot(sample.message.snapshot, NOW, styles=sample.message.styles).message.styles == {
+        "one": Style(dot="remove"),
+        "two": Style(),
+    }
+    assert made.on_snapshot(sample.message.snapshot, NOW).message.styles == {}
+
+
+def test_expired_versions_are_removed_except_the_baseline() -> None:
     made = calibration(keep_versions=3)
     expired = [publish(made, entry(i, MORNING)).expired for i in range(1, 8)]
     assert expired == [(), (), (), (), (2,), (3,), (4,)]
     assert made.history.versions == {1, 5, 6, 7}
 
 
-def test_versions_that_cannot_be_read_or_used_keep_their_numbers() -> None:
+def test_numbers_of_unusable_versions_are_not_used_again() -> None:
     history = History(SUBJECT, None)
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history.add(usable)
@@ -205,7 +236,7 @@ def test_versions_that_cannot_be_read_or_used_keep_their_numbers() -> None:
     assert calibration(history).on_window(window(entry(4, NOON)), NOW).message.version == 4
 
 
-def test_a_latest_version_that_the_mechanism_cannot_restore_is_as_none() -> None:
+def test_a_latest_version_that_cannot_be_restored_counts_as_absent() -> None:
     usable = calibration().on_window(window(entry(3, MORNING)), NOW).message
     history = History(SUBJECT, None)
     history.add(replace(usable, snapshot={**usable.snapshot, "format": 99}))
@@ -214,7 +245,7 @@ def test_a_latest_version_that_the_mechanism_cannot_restore_is_as_none() -> None
     assert made.on_sample(MORNING, NOW).message.version == 2
 
 
-def test_a_version_that_was_passed_changes_nothing() -> None:
+def test_an_older_version_changes_nothing() -> None:
     made = calibration()
     first, second = publish(made, entry(3, MORNING)), publish(made, entry(7, NOON))
     made.history.add(replace(first.message, configuration="other"))
@@ -222,7 +253,7 @@ def test_a_version_that_was_passed_changes_nothing() -> None:
     assert made.history.windowed == BlockRange(7, 7, 1)
 
 
-def test_a_snapshot_from_a_file_leaves_the_window_where_it_was() -> None:
+def test_a_snapshot_from_a_file_keeps_the_window() -> None:
     made = calibration()
     publish(made, entry(3, MORNING))
     snapshot = made.on_snapshot(made.history.latest.snapshot, NOW)

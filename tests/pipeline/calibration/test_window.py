@@ -1,4 +1,4 @@
-"""The calibration window: what is in it, when it is cut, and that it depends on the topic's order alone."""
+"""The calibration window: its content, when it is cut, and its dependence on the topic's order alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stream_masker.pipeline.wire.messages import BlockRange
 HOUR = 3_600_000
 
 Written = tuple[int, int, Block]
-"""A block on the topic: its offset, when it was written, and what it says."""
+"""A block on the topic: its offset, the time of writing in ms, and the block."""
 
 
 def counts(records: int, value: int) -> Counts:
@@ -58,7 +58,7 @@ def written(blocks: Sequence[Block], *, gap: int = 3, at: int = 0) -> list[Writt
     return [(gap * i, at, b) for i, b in enumerate(blocks)]
 
 
-def test_the_window_is_the_last_records_by_whole_blocks() -> None:
+def test_the_window_holds_the_last_records_in_whole_blocks() -> None:
     log = WindowLog(limits(window_records=25))
     replay(log, written([block(10 * i, 10) for i in range(5)]))
     assert offsets(log.window()) == [9, 12]
@@ -71,7 +71,7 @@ def test_one_block_larger_than_the_window_is_the_window() -> None:
     assert log.window().records == 40
 
 
-def test_blocks_older_than_the_window_is_long_do_not_count() -> None:
+def test_blocks_older_than_the_window_age_are_excluded() -> None:
     log = WindowLog(limits(window_age=3600))
     ages = [2 * HOUR, 3 * HOUR + 1, 90 * 60_000, 3 * HOUR]
     replay(log, written([block(10 * i, 10, age) for i, age in enumerate(ages)], at=9 * HOUR))
@@ -79,13 +79,13 @@ def test_blocks_older_than_the_window_is_long_do_not_count() -> None:
     assert log.window().range == BlockRange(first=3, last=9, count=2)
 
 
-def test_exactly_as_old_as_the_window_is_long_still_counts() -> None:
+def test_a_block_exactly_as_old_as_the_window_age_is_included() -> None:
     log = WindowLog(limits(window_age=3600))
     replay(log, written([block(0, 10, HOUR), block(10, 10, 2 * HOUR)], at=9 * HOUR))
     assert offsets(log.window()) == [0, 3]
 
 
-def test_a_clock_in_the_future_makes_no_other_block_old() -> None:
+def test_a_timestamp_in_the_future_excludes_no_other_block() -> None:
     log = WindowLog(limits(window_age=3600))
     replay(log, written([block(0, 10, HOUR), block(10, 10, 10**15), block(20, 10, HOUR)], at=HOUR + 1))
     assert offsets(log.window()) == [0, 3, 6]
@@ -103,23 +103,23 @@ def test_a_late_block_at_the_end_is_in_the_range_but_not_in_the_window() -> None
     assert log.window().range == BlockRange(first=0, last=3, count=1)
 
 
-def test_the_same_offset_twice_changes_nothing() -> None:
+def test_a_block_read_twice_is_counted_once() -> None:
     log = WindowLog(limits(every_records=10))
     assert log.on_block(7, 0, block(0, 10)) is not None
     assert log.on_block(7, 0, block(0, 10)) is None
     assert log.on_block(6, 0, block(10, 10)) is None
     assert log.window().records == 10
-    assert log.on_block(8, 0, block(10, 9)) is None, "what came twice is not new"
+    assert log.on_block(8, 0, block(10, 9)) is None, "a block that is read again holds no new records"
 
 
-def test_counting_the_same_records_twice_counts_them_once() -> None:
+def test_blocks_of_the_same_records_are_counted_once() -> None:
     log = WindowLog(limits())
     replay(log, written([block(0, 10), block(10, 10), block(0, 10), block(0, 10, partition=1)]))
     assert offsets(log.window()) == [3, 6, 9]
     assert log.window().original.records == 30
 
 
-def test_counts_and_tallies_of_the_window_are_the_sums_of_its_blocks() -> None:
+def test_counts_and_distortions_of_the_window_are_the_sums_over_its_blocks() -> None:
     log = WindowLog(limits())
     replay(log, written([block(0, 10, value=4), block(10, 5, value=4), block(20, 5, value=6)]))
     window = log.window()
@@ -130,13 +130,13 @@ def test_counts_and_tallies_of_the_window_are_the_sums_of_its_blocks() -> None:
     assert window.distortions == (Distortion(20, 1.5, 0.75),)
 
 
-def test_the_first_cut_needs_min_records_only_and_later_ones_every_records() -> None:
+def test_the_first_cut_needs_min_records_and_later_cuts_every_records() -> None:
     log = WindowLog(limits(min_records=20))
     cuts = replay(log, written([block(10 * i, 10) for i in range(9)]))
     assert [cut.range.last for cut in cuts] == [3, 12, 21]
 
 
-def test_with_a_version_in_force_the_first_cut_waits_for_every_records() -> None:
+def test_with_an_active_version_the_first_cut_waits_for_every_records() -> None:
     log = WindowLog(limits(min_records=20), first=False)
     assert [cut.range.last for cut in replay(log, written([block(10 * i, 10) for i in range(5)]))] == [6]
 
@@ -146,7 +146,7 @@ def test_a_window_below_min_records_is_not_cut_until_it_has_them() -> None:
     assert [cut.range.last for cut in replay(log, written([block(10 * i, 10) for i in range(6)]))] == [9]
 
 
-def test_time_cuts_only_when_there_is_something_new() -> None:
+def test_the_timer_cuts_only_after_new_records() -> None:
     log = WindowLog(limits(every_seconds=60), first=False)
     assert log.on_tick(1000) is None
     assert log.on_tick(1061) is None
@@ -158,7 +158,7 @@ def test_time_cuts_only_when_there_is_something_new() -> None:
     assert offsets(log.on_tick(1123)) == [0, 3]
 
 
-def test_time_does_not_cut_a_window_below_min_records() -> None:
+def test_the_timer_does_not_cut_a_window_below_min_records() -> None:
     log = WindowLog(limits(every_seconds=60), first=False)
     log.on_tick(0)
     log.on_block(0, 0, block(0, 9))
@@ -168,12 +168,12 @@ def test_time_does_not_cut_a_window_below_min_records() -> None:
 
 
 @pytest.mark.parametrize("name", ["window_records", "window_age", "every_records", "every_seconds", "min_records"])
-def test_settings_of_zero_are_refused(name: str) -> None:
+def test_rejects_settings_of_zero(name: str) -> None:
     with pytest.raises(ParameterError, match=name):
         limits(**{name: 0})
 
 
-def test_a_block_that_replaces_the_latest_one_makes_no_older_one_come_back() -> None:
+def test_replacing_the_latest_block_does_not_bring_back_older_blocks() -> None:
     hours = [(0, 2), (10, 1), (20, 3), (20, 1)]
     topic = written([block(first, 10, hour * HOUR) for first, hour in hours], at=9 * HOUR)
     log = WindowLog(limits(window_age=3600))
@@ -196,7 +196,7 @@ blocks = st.lists(
 
 @settings(max_examples=300)
 @given(blocks=blocks, age=st.sampled_from([3600.0, 4 * 3600.0, 10**6]), window=st.sampled_from([20, 60]))
-def test_starting_over_from_a_version_gives_the_windows_and_cuts_of_never_having_stopped(
+def test_a_restart_from_a_version_gives_the_windows_of_an_uninterrupted_run(
     blocks: list[Block], age: float, window: int
 ) -> None:
     bounds = limits(window_records=window, window_age=age, every_records=15, min_records=8)
@@ -211,7 +211,7 @@ def test_starting_over_from_a_version_gives_the_windows_and_cuts_of_never_having
 
 @settings(max_examples=100)
 @given(blocks=blocks, age=st.sampled_from([3600.0, 10**6]))
-def test_the_window_is_what_its_definition_says(blocks: list[Block], age: float) -> None:
+def test_the_window_equals_its_literal_definition(blocks: list[Block], age: float) -> None:
     log = WindowLog(limits(window_records=50, window_age=age))
     topic = written(blocks, at=24 * HOUR)
     replay(log, topic)
@@ -219,7 +219,7 @@ def test_the_window_is_what_its_definition_says(blocks: list[Block], age: float)
 
 
 def defined(topic: Sequence[Written], records: int, age: float) -> list[int]:
-    """The window by its definition, step by step over the whole topic."""
+    """The window computed from its definition, one block at a time over the whole topic."""
     held: list[Written] = []
     for new in topic:
         held.append(new)
@@ -233,7 +233,7 @@ def defined(topic: Sequence[Written], records: int, age: float) -> list[int]:
 
 
 def counting(held: list[Written]) -> list[Written]:
-    """Of blocks with the same key the last."""
+    """The last block of each key."""
     last = {key(w): w for w in held}
     return [w for w in held if last[key(w)] is w]
 

@@ -1,4 +1,4 @@
-"""Numeric attributes in records: read, masked, written back, or a reason why not."""
+"""Numeric attributes in records: extraction, masking, rendering and rejections."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def event(age, **more):
     return {"code": "I10", "patient": {"age": age, "id": 7}, **more}
 
 
-def test_numbers_are_masked_in_their_places_and_whole_ones_stay_whole(bench):
+def test_numbers_are_masked_in_place_and_integers_stay_integers(bench):
     masked = bench(CODE, numeric=BOTH).one(event(41, charge=12.5))
     assert masked == {"code": "E11.9", "patient": {"age": 42, "id": 7}, "charge": 13.5}
     assert type(masked["patient"]["age"]) is int
 
 
-def test_whole_numbers_may_be_written_as_fractions(bench):
+def test_integers_may_be_written_with_a_decimal_point(bench):
     on_bench = bench(CODE, numeric=AGE)
     assert on_bench.one(event(41.0))["patient"]["age"] == 42
     (outcome,) = on_bench.mask(event(41.0))
@@ -41,22 +41,22 @@ def test_whole_numbers_may_be_written_as_fractions(bench):
 
 
 @pytest.mark.parametrize("wrong", ["41", "", True, False, None, [41], {"years": 41}])
-def test_what_is_no_number_rejects_the_record(bench, wrong):
+def test_rejects_a_value_that_is_not_a_number(bench, wrong):
     assert bench(CODE, numeric=AGE).one(event(wrong)) == ("not_a_number", "patient.age")
 
 
 @pytest.mark.parametrize("beyond", [-1, 121, 40.5, 1e300, 2**60, -(2**63)])
-def test_a_number_that_the_attribute_does_not_take_rejects_the_record(bench, beyond):
+def test_rejects_a_number_outside_the_attributes_range(bench, beyond):
     assert bench(CODE, numeric=AGE).one(event(beyond)) == ("number_out_of_range", "patient.age")
 
 
 @pytest.mark.parametrize("beyond", [1e300, 2**53 + 2, -(2**60)])
-def test_without_bounds_numbers_end_where_floats_skip_integers(bench, beyond):
+def test_without_bounds_the_range_ends_where_floats_skip_integers(bench, beyond):
     assert bench(CODE, numeric={"n": {"path": "n"}}).one({"code": "I10", "n": beyond}) == ("number_out_of_range", "n")
     assert bench(CODE, numeric={"n": {"path": "n"}}).one({"code": "I10", "n": 2**52})["n"] == 2**52 + 1
 
 
-def test_a_number_that_is_not_there_rejects_the_record_or_is_kept_away(bench):
+def test_a_missing_number_is_rejected_or_stays_missing_by_policy(bench):
     assert bench(CODE, numeric=AGE).one({"code": "I10"}) == ("missing", "patient.age")
     assert bench(CODE, numeric=AGE).one({"code": "I10", "patient": None}) == ("missing", "patient.age")
     assert bench(CODE, numeric=AGE).one({"code": "I10", "patient": 3}) == ("wrong_shape", "patient.age")
@@ -65,14 +65,14 @@ def test_a_number_that_is_not_there_rejects_the_record_or_is_kept_away(bench):
     assert on_bench.one(event(41, charge=None))["charge"] is None
 
 
-def test_numbers_under_a_filter_are_one_number_wherever_it_stands(bench):
+def test_all_matches_of_a_filter_get_the_number_of_the_first(bench):
     on_bench = bench(CODE, numeric={"n": {"path": "vitals[?kind=weight].value"}})
     vitals = [{"kind": "height", "value": 180}, {"kind": "weight", "value": 80}, {"kind": "weight", "value": 81}]
     masked = on_bench.one({"code": "I10", "vitals": vitals})["vitals"]
     assert [vital["value"] for vital in masked] == [180, 81, 81]
 
 
-def test_numbers_are_kept_where_everything_unlisted_is_dropped(bench):
+def test_numbers_are_kept_when_unlisted_fields_are_dropped(bench):
     assert bench(CODE, numeric=BOTH, unlisted="drop").one(event(41, charge=2, x=1)) == {
         "code": "E11.9",
         "patient": {"age": 42},
@@ -80,7 +80,7 @@ def test_numbers_are_kept_where_everything_unlisted_is_dropped(bench):
     }
 
 
-def test_records_that_are_rejected_leave_the_others_numbers_alone(bench):
+def test_rejected_records_do_not_change_the_numbers_of_others(bench):
     on_bench = bench({"a": {"path": "code"}, "b": {"path": "codes[*]"}}, numeric=BOTH)
     values = [event(i, charge=i / 2, codes=["I10"] * (i % 3)) for i in range(20)]
     values[3]["patient"]["age"], values[7]["charge"], values[11]["code"] = "x", "y", "nothing"
@@ -94,7 +94,7 @@ def test_records_that_are_rejected_leave_the_others_numbers_alone(bench):
             assert masked["codes"] == ["E11.9"] * (i % 3)
 
 
-def test_blocks_hold_the_moments_of_both_sides(bench):
+def test_blocks_hold_the_moments_of_original_and_masked_numbers(bench):
     on_bench = bench(CODE, numeric=BOTH)
     (block,) = on_bench.result([InputRecord(i, orjson.dumps(event(i, charge=2 * i))) for i in range(5)]).blocks
     assert block.original.numeric.mean.tolist() == [[2, 2], [4, 4]]
@@ -102,7 +102,7 @@ def test_blocks_hold_the_moments_of_both_sides(bench):
     assert block.original.numeric.covariance.tolist() == [[2, 4], [4, 8]]
 
 
-def test_blocks_that_are_cut_hold_the_moments_of_their_own_records(bench, monkeypatch):
+def test_split_blocks_hold_the_moments_of_their_own_records(bench, monkeypatch):
     monkeypatch.setattr(cutting, "MAX_BLOCK_BYTES", 100)
     on_bench = bench(CODE, numeric=AGE)
     records = [InputRecord(i, orjson.dumps(event(i))) for i in range(50)]
@@ -113,21 +113,21 @@ def test_blocks_that_are_cut_hold_the_moments_of_their_own_records(bench, monkey
     assert merge(block.masked for block in blocks).numeric.mean[0, 0] == pytest.approx(25.5)
 
 
-def test_a_sample_counts_numbers_too(bench):
+def test_a_sample_also_counts_numbers(bench):
     sample = bench(CODE, numeric=BOTH).masker.count([orjson.dumps(event(i)) for i in range(BLOCK_RECORDS + 1)][:100])
     assert sample.counts.numeric.count.tolist() == [[100, 0], [0, 0]]
     assert bench(CODE, numeric=AGE).masker.count([]).counts.numeric.count.tolist() == [[0]]
 
 
-def test_a_batch_without_any_record_to_mask_is_a_block_too(bench):
+def test_a_batch_without_records_to_mask_has_a_block(bench):
     (block,) = bench(CODE, numeric=AGE).result([InputRecord(0, b"x")]).blocks
     assert (block.rejected, block.original.numeric.count.tolist()) == ({"not_json": 1}, [[0]])
 
 
-class Careless:
-    """Masks codes, and gives numbers that somebody else made."""
+class WrongNumbersMechanism:
+    """Masks codes correctly; ``numbers`` computes its masked numbers."""
 
-    name, attributes, numeric_attributes, needs_group = "careless", ("a",), ("age",), False
+    name, attributes, numeric_attributes, needs_group = "wrong_numbers", ("a",), ("age",), False
 
     def __init__(self, mechanism, numbers):
         self.mechanism, self.numbers = mechanism, numbers
@@ -140,13 +140,13 @@ class Careless:
     "numbers",
     [lambda n: None, lambda n: n * np.nan, lambda n: n + 0.5, lambda n: n + 1_000, lambda n: n[:, :0], lambda n: n[1:]],
 )
-def test_numbers_that_a_mechanism_did_not_mask_well_never_come_out(bench, numbers):
+def test_records_with_wrongly_masked_numbers_are_rejected(bench, numbers):
     on_bench = bench(CODE, numeric=AGE)
-    on_bench.masker = RecordMasker(on_bench.plan, Careless(on_bench.mechanism, numbers), b"secret")
+    on_bench.masker = RecordMasker(on_bench.plan, WrongNumbersMechanism(on_bench.mechanism, numbers), b"secret")
     assert on_bench.one(event(41)) == ("internal_error", None)
 
 
-def test_numbers_where_there_were_none_are_refused():
+def test_rejects_masked_numbers_for_a_batch_without_numbers():
     with pytest.raises(ValueError, match="every number"):
         check_numbers(None, np.zeros((1, 1)), [])
 
@@ -159,12 +159,12 @@ def test_plan_and_mechanism_must_agree(bench):
 
 
 @pytest.mark.parametrize(("path", "problem"), [("ages[*]", "has a"), ("ages[?kind=x]", "ends with a filter")])
-def test_paths_that_select_no_one_number(path, problem):
+def test_rejects_paths_that_may_select_several_numbers(path, problem):
     with pytest.raises(ConfigurationError, match=problem):
         NumericPlan(name="age", path=compile_path(path), kind=Numeric())
 
 
-def test_paths_of_numbers_and_of_codes_must_differ(bench):
+def test_rejects_overlapping_paths_of_numbers_and_codes(bench):
     with pytest.raises(ConfigurationError, match="can select the same value"):
         bench(CODE, numeric={"n": {"path": "code"}})
     with pytest.raises(ConfigurationError, match="belongs to an attribute"):
@@ -181,5 +181,5 @@ def test_paths_of_numbers_and_of_codes_must_differ(bench):
         (2.0**53, True, b"9007199254740992"),
     ],
 )
-def test_numbers_as_json(value, integer, text):
+def test_numbers_are_written_as_json(value, integer, text):
     assert json_number(value, Numeric(integer=integer)) == text

@@ -1,4 +1,4 @@
-"""Versions cut into parts and put together again."""
+"""Splitting of a version's message into chunks, and their assembly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def collected(pieces: list[Chunk]) -> ChunkAssembler:
 
 
 @given(st.binary(max_size=9_000), st.integers(MAX_HEAD_BYTES, 5_000), st.integers(1, 10**18 - 1), st.randoms())
-def test_what_is_cut_is_put_together_whatever_the_order(message, limit, version, random):
+def test_chunks_in_any_order_are_assembled_to_the_message(message, limit, version, random):
     pieces = split_message(version, message, limit)
     assert all(len(piece.value) <= limit for piece in pieces)
     assert {chunk_position(piece.key)[0] for piece in pieces} == {version}
@@ -45,11 +45,11 @@ def test_what_is_cut_is_put_together_whatever_the_order(message, limit, version,
     assert found.message() == message
 
 
-def test_a_message_that_fits_is_left_as_it_is():
+def test_a_message_that_fits_is_not_split():
     assert split_message(7, b"x" * MAX_HEAD_BYTES, MAX_HEAD_BYTES) == [Chunk(b"7", b"x" * MAX_HEAD_BYTES)]
 
 
-def test_the_head_tells_of_the_parts_and_fits_its_schema():
+def test_the_head_describes_the_chunks_and_fits_its_schema():
     *parts, head = split_message(7, b"x" * 4_000, 1_500)
     assert [len(part.value) for part in parts] == [1_500, 1_500, 1_000]
     assert count_chunks(head.value) == 3
@@ -58,7 +58,7 @@ def test_the_head_tells_of_the_parts_and_fits_its_schema():
 
 
 @pytest.mark.parametrize("lost", range(3))
-def test_nothing_is_complete_while_a_part_or_the_head_is_not_there(lost):
+def test_a_version_is_incomplete_without_its_head_or_a_chunk(lost):
     pieces = split_message(7, b"x" * 1_000, 512)
     found = collected([piece for number, piece in enumerate(pieces) if number != lost])
     assert not found.complete
@@ -67,7 +67,7 @@ def test_nothing_is_complete_while_a_part_or_the_head_is_not_there(lost):
 
 
 @pytest.mark.parametrize("changed", [b"y" * 512, b"x" * 511, b"x" * 513, b""])
-def test_a_part_that_is_not_what_was_written_is_found_out(changed):
+def test_rejects_a_changed_chunk(changed):
     found = collected(split_message(7, b"x" * 1_000, 512))
     found.put(0, changed)
     assert found.complete
@@ -76,7 +76,7 @@ def test_a_part_that_is_not_what_was_written_is_found_out(changed):
 
 
 @pytest.mark.parametrize("parts", ["0", '"3"', "-1", "[]", "true", "1.5"])
-def test_a_head_that_is_none_is_refused(parts):
+def test_rejects_an_invalid_head(parts):
     head = b'{"format":1,"version":7,"parts":%s,"bytes":1,"sha256":"x"}' % parts.encode()
     found = collected([Chunk(b"7", head)])
     assert count_chunks(head) == 0
@@ -92,21 +92,21 @@ def test_any_other_message_is_the_version_itself(head):
 
 
 @pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40, b"1:", b":1", b"1:2:3", b"1:-1", b"1:x"])
-def test_other_keys_stand_for_nothing(key):
+def test_other_keys_have_no_position(key):
     assert chunk_position(key) is None
 
 
-def test_a_version_is_removed_with_all_its_parts():
+def test_a_version_is_removed_with_all_its_chunks():
     assert tombstones(7, 0) == [Chunk(b"7", None)]
     assert tombstones(7, 2) == [Chunk(b"7", None), Chunk(b"7:0", None), Chunk(b"7:1", None)]
 
 
-def test_a_limit_must_leave_room_for_the_head():
+def test_rejects_a_limit_without_room_for_the_head():
     with pytest.raises(ParameterError, match="use at least 512"):
         split_message(1, b"", MAX_HEAD_BYTES - 1)
 
 
-def test_a_tombstone_of_the_head_takes_a_version_back_and_one_of_a_part_that_part():
+def test_a_tombstone_removes_a_version_by_its_head_or_a_single_chunk():
     seven, eight = split_message(7, b"x" * 1_000, 512), split_message(8, b"y" * 1_000, 512)
     head, *parts = tombstones(7, 2)
     assert versions_of([*seven, *eight, head, *parts]).keys() == {8}

@@ -1,4 +1,4 @@
-"""The JSON messages: what is encoded is decoded, and what is not of the format is refused without a value."""
+"""The JSON messages: encoding and decoding, and rejection of invalid messages without their values."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
     DriftReport,
@@ -80,7 +81,7 @@ def block(taxonomies: dict[str, Taxonomy]) -> Block:
     )
 
 
-def test_a_block_comes_back_as_it_was(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+def test_a_block_survives_encoding_and_decoding(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
     back = decode_block(encode_block(block, taxonomies, configuration="0123"), taxonomies)
     assert same(back.original, block.original)
     assert same(back.masked, block.masked)
@@ -99,6 +100,26 @@ def test_a_block_comes_back_as_it_was(block: Block, taxonomies: dict[str, Taxono
     assert [getattr(back, name) for name in plain] == [getattr(block, name) for name in plain]
 
 
+STYLES = tuple(StyleCounts(*range(first, first + 9)) for first in (1, 20, 0))
+
+
+def test_style_counts_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    sent = replace(block, styles=STYLES)
+    assert decode_block(encode_block(sent, taxonomies, configuration="0"), taxonomies).styles == STYLES
+
+
+def test_blocks_without_style_counts_are_read(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    raw = encode_block(block, taxonomies, configuration="0")
+    assert b"styles" not in raw
+    assert decode_block(raw, taxonomies).styles == ()
+
+
+def test_an_invalid_style_count_is_refused(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+    raw = encode_block(replace(block, styles=STYLES), taxonomies, configuration="0")
+    with pytest.raises(StatisticsError, match=r"attributes\.one\.styles\.dotless is missing or not an integer"):
+        decode_block(changed(raw, "attributes.one.styles.dotless", -1), taxonomies)
+
+
 NUMBERS = np.array([[1.5, 2.0], [np.nan, 4.0], [2.5, -1.0]])
 
 
@@ -107,7 +128,7 @@ def with_numbers(block: Block) -> Block:
     return replace(block, original=original, masked=replace(block.masked, numeric=Moments.of(NUMBERS / 3)))
 
 
-def test_moments_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+def test_moments_survive_encoding_and_decoding(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
     names = ("age", "charge")
     sent = with_numbers(block)
     back = decode_block(encode_block(sent, taxonomies, configuration="0", numeric=names), taxonomies, names)
@@ -131,7 +152,7 @@ def test_moments_come_back_as_they_were(block: Block, taxonomies: dict[str, Taxo
         ),
     ],
 )
-def test_moments_of_other_attributes_or_another_shape_are_refused(
+def test_rejects_moments_of_other_attributes_or_another_shape(
     block: Block, taxonomies: dict[str, Taxonomy], names: tuple[str, ...], path: str, value: object, told: str
 ) -> None:
     raw = encode_block(with_numbers(block), taxonomies, configuration="0", numeric=("age", "charge"))
@@ -139,7 +160,7 @@ def test_moments_of_other_attributes_or_another_shape_are_refused(
         decode_block(changed(raw, path, value) if path else raw, taxonomies, names)
 
 
-def test_a_block_on_the_wire_is_the_documented_json(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
+def test_an_encoded_block_is_the_documented_json(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
     wire = orjson.loads(encode_block(block, taxonomies, configuration="0123"))
     assert wire["format"] == 1
     assert (wire["records"], wire["configuration"], wire["rejected"]) == (7, "0123", {"not_json": 3})
@@ -154,9 +175,7 @@ def test_the_key_names_the_block(block: Block) -> None:
     assert block_key(block) == b"discharges:3:100"
 
 
-def test_a_reader_whose_positions_differ_counts_the_same_concepts(
-    block: Block, taxonomies: dict[str, Taxonomy]
-) -> None:
+def test_a_reader_with_other_positions_counts_the_same_concepts(block: Block, taxonomies: dict[str, Taxonomy]) -> None:
     more = Ontology.from_edges([*EDGES, ("ab", "a"), ("ba", "b")])
     others = {"one": more.taxonomy(), "two": more.taxonomy(root="b"), "three": more.taxonomy(root="c")}
     back = decode_block(encode_block(block, taxonomies, configuration="0"), others).original
@@ -173,7 +192,7 @@ def test_a_reader_whose_positions_differ_counts_the_same_concepts(
 
 
 def changed(raw: bytes, path: str, value: object) -> bytes:
-    """The message with another value at a dotted path; ``...`` removes it."""
+    """Return the message with another value at a dotted path; ``...`` removes the key."""
     message = orjson.loads(raw)
     *parents, last = path.split(".")
     place = message
@@ -219,7 +238,7 @@ def changed(raw: bytes, path: str, value: object) -> bytes:
         ("pairs.0.original.first", [1, 1, 1], "pairs[0].original.counts"),
     ],
 )
-def test_a_block_that_is_none_is_refused_saying_where_and_no_value(
+def test_rejects_an_invalid_block_with_the_place_and_without_the_value(
     block: Block, taxonomies: dict[str, Taxonomy], path: str, value: object, where: str
 ) -> None:
     raw = changed(encode_block(block, taxonomies, configuration="0"), path, value)
@@ -230,7 +249,7 @@ def test_a_block_that_is_none_is_refused_saying_where_and_no_value(
 
 
 @pytest.mark.parametrize("raw", [b"", b"SECRET", b"[1]", b'"SECRET"', b"\xff\xfe", b"null"])
-def test_bytes_that_are_no_json_object_are_refused(raw: bytes, taxonomies: dict[str, Taxonomy]) -> None:
+def test_rejects_bytes_that_are_not_a_json_object(raw: bytes, taxonomies: dict[str, Taxonomy]) -> None:
     for decode in (lambda r: decode_block(r, taxonomies), decode_statistics, decode_drift, decode_rejection):
         with pytest.raises(StatisticsError) as caught:
             decode(raw)
@@ -252,8 +271,16 @@ def statistics_message(**changes: object) -> StatisticsMessage:
     return StatisticsMessage(**{**fields, **changes})
 
 
-@pytest.mark.parametrize("changes", [{}, {"source": "bootstrap", "blocks": None}, {"settings": {"fields": {}}}])
-def test_a_statistics_message_comes_back_as_it_was(changes: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"source": "bootstrap", "blocks": None},
+        {"settings": {"fields": {}}},
+        {"styles": {"one": Style(dot="remove", case="lower"), "two": Style(text="label", leading_zeros="remove")}},
+    ],
+)
+def test_a_statistics_message_survives_encoding_and_decoding(changes: dict[str, object]) -> None:
     message = statistics_message(**changes)
     assert decode_statistics(encode_statistics(message)) == message
     assert message.key == b"12"
@@ -268,14 +295,17 @@ def test_a_statistics_message_comes_back_as_it_was(changes: dict[str, object]) -
         ("taxonomies.one", 5, "taxonomies.one"),
         ("snapshot", ..., "snapshot"),
         ("published", None, "published"),
+        ("styles.one", None, "styles.one"),
+        ("styles.one.dot", "insert", "styles.one.dot"),
+        ("styles.one.case", ..., "styles.one.case"),
     ],
 )
-def test_a_statistics_message_that_is_none_is_refused(path: str, value: object, where: str) -> None:
+def test_rejects_an_invalid_statistics_message(path: str, value: object, where: str) -> None:
     with pytest.raises(StatisticsError, match=f"statistics: {where} is missing or not "):
-        decode_statistics(changed(encode_statistics(statistics_message()), path, value))
+        decode_statistics(changed(encode_statistics(statistics_message(styles={"one": Style()})), path, value))
 
 
-def test_statistics_fit_the_mechanism_and_the_taxonomies_that_they_are_of(taxonomies: dict[str, Taxonomy]) -> None:
+def test_statistics_match_only_their_mechanism_and_taxonomies(taxonomies: dict[str, Taxonomy]) -> None:
     prints = {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
     message = statistics_message(taxonomies=prints)
     assert message.fits("semantic_noise", taxonomies)
@@ -284,13 +314,13 @@ def test_statistics_fit_the_mechanism_and_the_taxonomies_that_they_are_of(taxono
     assert not message.fits("semantic_noise", {"one": taxonomies["one"]})
 
 
-def test_a_snapshot_of_another_version_is_no_statistics() -> None:
+def test_rejects_statistics_with_a_snapshot_of_another_version() -> None:
     with pytest.raises(StatisticsError, match="the statistics do not have the expected format"):
         _ = statistics_message().statistics
 
 
 @pytest.mark.parametrize("previous", [None, {"mean": {"one": 0.25}}])
-def test_a_drift_report_comes_back_as_it_was(previous: dict[str, object] | None) -> None:
+def test_a_drift_report_survives_encoding_and_decoding(previous: dict[str, object] | None) -> None:
     report = DriftReport(3, 17, previous, None, {"rmse": {"one": 0.5}}, 12_000, 3)
     wire = orjson.loads(encode_drift(report))
     assert (wire["format"], wire["baseline"], wire["window"]) == (1, None, {"records": 12_000, "blocks": 3})
@@ -298,7 +328,7 @@ def test_a_drift_report_comes_back_as_it_was(previous: dict[str, object] | None)
 
 
 @pytest.mark.parametrize("field", [None, "diagnoses.principal.code"])
-def test_a_rejection_says_why_and_where(field: str | None) -> None:
+def test_a_rejection_holds_reason_and_location(field: str | None) -> None:
     raw = encode_rejection(Rejected(7, "not_json", field), topic="discharges", partition=2)
     assert decode_rejection(raw) == ("discharges", 2, Rejected(7, "not_json", field))
     assert ("field" in orjson.loads(raw)) == (field is not None)

@@ -23,6 +23,9 @@ def components(tmp_path: Path) -> CalibratorComponents:
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "internal_topics": {"encryption": False},
+        "publication": {"min_records": 1},
         "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
@@ -43,6 +46,9 @@ def configuration(tmp_path: Path) -> Configuration:
         "attributes": {"one": {"path": "one", "ontology": "letters"}},
         "mechanism": {"reference": "mean"},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "internal_topics": {"encryption": False},
+        "publication": {"min_records": 1},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(tmp_path / "stream-masker.yaml", {})

@@ -36,7 +36,7 @@ class FakeSession:
         self.components: list[Any] = []
         self.history = SimpleNamespace(latest=bench.latest)
 
-    def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+    def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         if value in self.bench.errors:
             raise self.bench.errors.pop(value)
         self.blocks.append(offset)
@@ -152,7 +152,7 @@ class EngineBench:
 
     def deliver(self, *blocks: tuple[int, bytes]) -> None:
         for offset, value in blocks:
-            asyncio.run(self.engine.deliver(offset, 0, value))
+            asyncio.run(self.engine.deliver(offset, 0, None, value))
 
     def wait(self, reached: Callable[[], Any]) -> None:
         deadline = time.monotonic() + 10

@@ -26,7 +26,7 @@ from stream_masker.service.configuration import Configuration
 
 class FakeListener:
     def __init__(self) -> None:
-        self.blocks: list[tuple[int, int, bytes]] = []
+        self.blocks: list[tuple[int, int, bytes | None, bytes]] = []
         self.roles: list[bool | None] = []
         self.errors: list[BaseException] = []
         self.error: Exception | None = None
@@ -37,10 +37,10 @@ class FakeListener:
     def revoked(self) -> None:
         self.roles.append(None)
 
-    async def deliver(self, offset: int, timestamp: int, value: bytes) -> None:
+    async def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
         if self.error is not None:
             raise self.error
-        self.blocks.append((offset, timestamp, value))
+        self.blocks.append((offset, timestamp, key, value))
 
     def tick(self) -> None:
         """Ignore ticks."""
@@ -85,7 +85,7 @@ class FakeStream:
 
     async def events(self) -> AsyncIterator[Any]:
         for partition, offset, timestamp, value in self.contents:
-            message = SimpleNamespace(partition=partition, offset=offset, timestamp=timestamp, value=value)
+            message = SimpleNamespace(partition=partition, offset=offset, timestamp=timestamp, key=b"k", value=value)
             yield SimpleNamespace(message=message)
 
 
@@ -96,7 +96,7 @@ def consume(app: faust.App, *events: tuple[int, int, float, bytes | None]) -> No
 
 def test_blocks_are_delivered_in_order_with_timestamps(app: faust.App, listener: FakeListener) -> None:
     consume(app, (0, 3, 1_700_000_000.123, b"x"), (2, 4, 0.0, b"elsewhere"), (0, 5, -0.001, None))
-    assert listener.blocks == [(3, 1_700_000_000_123, b"x"), (5, -1, b"")]
+    assert listener.blocks == [(3, 1_700_000_000_123, b"k", b"x"), (5, -1, b"k", b"")]
 
 
 def test_listener_error_is_reported_and_raised(app: faust.App, listener: FakeListener) -> None:

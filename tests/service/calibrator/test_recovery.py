@@ -11,6 +11,7 @@ from calibration_session import SessionBench, in_chunks, published
 from stream_masker.pipeline.calibration.versions import History
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
+    StatisticsMessage,
     encode_statistics,
 )
 from stream_masker.service.calibrator.recovery import HistoryReader, resume_from
@@ -64,7 +65,7 @@ class FakeMessage:
 
 
 def read_back(bench: SessionBench, *messages: tuple[bytes | None, bytes | None]) -> History:
-    reader = HistoryReader(History(bench.components.subject))
+    reader = HistoryReader(History(bench.components.subject), bench.components.versions)
     for key, value in messages:
         reader.take(FakeMessage(key, value))
     return reader.history
@@ -83,6 +84,29 @@ def test_history_is_read_back_from_versions(bench: SessionBench, caplog: pytest.
     assert history.refused == 3
     assert "offset 17" in caplog.text
     assert "SECRET" not in caplog.text
+
+
+FAR = 1_000_000
+"""The farthest a version may be above the newest one."""
+
+
+def versions_from(message: StatisticsMessage, *numbers: int) -> list[tuple[bytes, bytes]]:
+    made = [replace(message, version=number) for number in numbers]
+    return [(m.key, encode_statistics(m)) for m in made]
+
+
+def test_version_far_above_the_newest_is_refused_and_its_number_stays_free(bench: SessionBench) -> None:
+    message = published(bench)
+    history = read_back(bench, *versions_from(message, 1, 2, 3, 3 + FAR + 1, 4))
+    assert (history.newest, history.versions, history.refused) == (4, {1, 2, 3, 4}, 1)
+    assert history.expired(2) == (2,)
+    history = read_back(bench, *versions_from(message, 1, 2, 3), (b"%d" % (9 * FAR), b"not a message"))
+    assert (history.newest, history.versions, history.refused) == (3, {1, 2, 3}, 1)
+
+
+def test_version_far_above_its_baseline_is_used_if_nothing_else_is_left(bench: SessionBench) -> None:
+    history = read_back(bench, *versions_from(published(bench), 1, 5 * FAR))
+    assert (history.newest, history.refused) == (5 * FAR, 0)
 
 
 def test_deleted_version_is_forgotten(bench: SessionBench) -> None:

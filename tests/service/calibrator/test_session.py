@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from calibration_session import ABSENT, SessionBench, block, counts, published
+from calibration_session import ABSENT, SessionBench, block, published, sample
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.wire.messages import (
@@ -102,16 +102,16 @@ def test_window_without_values_gives_no_version(bench: SessionBench, caplog: pyt
 
 
 def test_sample_is_published_once_and_only_as_first_version(bench: SessionBench) -> None:
-    bench.session.publish_sample(counts([1, 2, 3]))
-    bench.session.publish_sample(counts([1, 2, 3]))
+    bench.session.publish_sample(sample([1, 2, 3]))
+    bench.session.publish_sample(sample([1, 2, 3]))
     assert [p.message.source for p in bench.publisher.published] == ["bootstrap"]
     assert (bench.metric("window_records"), bench.metric("window_blocks")) == (3, 0)
     with pytest.raises(StatisticsError):
-        SessionBench(bench.components).session.publish_sample(counts([ABSENT]))
+        SessionBench(bench.components).session.publish_sample(sample([ABSENT]))
 
 
 def test_blocks_replace_a_sample_on_schedule(bench: SessionBench) -> None:
-    bench.session.publish_sample(counts([1, 2, 3]))
+    bench.session.publish_sample(sample([1, 2, 3]))
     bench.deliver(4, block(0))
     assert bench.session.pending_windows == 0
     bench.deliver(5, block(10))
@@ -121,7 +121,7 @@ def test_blocks_replace_a_sample_on_schedule(bench: SessionBench) -> None:
 def test_ticks_end_windows_and_age_the_statistics(bench: SessionBench) -> None:
     bench.session.tick(0.0)
     assert bench.metric("statistics_version") == 0
-    bench.session.publish_sample(counts([1, 2, 3]))
+    bench.session.publish_sample(sample([1, 2, 3]))
     published = bench.publisher.published[0].message.published / 1000
     bench.deliver(4, block(0))
     bench.session.tick(published + 59)

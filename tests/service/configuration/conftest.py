@@ -19,6 +19,7 @@ MINIMAL = {
         "secondary": {"path": "diagnoses.secondary[*].code", "ontology": "icd"},
     },
     "fields": {"unlisted": "drop"},
+    "noise_key": "position",
 }
 
 

@@ -10,7 +10,7 @@ import yaml
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import Configuration, configuration_schema, load_configuration
 
-EXAMPLES = {"ontologies", "attributes", "fields", "produce", "secret"}
+EXAMPLES = {"ontologies", "attributes", "fields", "noise_key", "produce", "secret"}
 """Sections without defaults, for which the example has its own values."""
 
 
@@ -31,7 +31,7 @@ def test_example_shows_the_defaults(example):
     configuration = load_configuration(example, {})
     bare = Configuration.model_validate(
         {"ontologies": {"icd": {"source": "icd10cm"}}, "attributes": {"a": {"path": "a", "ontology": "icd"}}}
-        | {"fields": {"unlisted": "drop"}}
+        | {"fields": {"unlisted": "drop"}, "noise_key": "patient.id"}
     )
     shown, defaults = configuration.model_dump(), bare.model_dump()
     shown["kafka"]["properties"], shown["message"]["headers"], shown["mechanism"]["pairs"] = {}, (), None

@@ -82,6 +82,7 @@ def test_anchors_and_merges_are_accepted(write):
       a: &a {path: a, ontology: icd, alpha: 1}
       b: {<<: *a, path: b}
     fields: {unlisted: drop}
+    noise_key: position
     """
     b = load_configuration(write(text), {}).attributes["b"]
     assert (b.path, b.alpha) == ("b", 1.0)

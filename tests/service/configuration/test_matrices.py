@@ -61,6 +61,7 @@ def configured(folder, **mechanism):
         "ontologies": {"odor": {"values": ["a", "l"]}},
         "attributes": {"smell": {"path": "smell", "ontology": "odor"}},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": {"name": "pram", **mechanism},
     }
     return parse_configuration(data, folder=folder)

@@ -74,7 +74,7 @@ POLICIES = "use reject, ancestor or suppress"
         ),
         (
             {"attributes": {"principal": {"alpha": {"header": "a", "default": 11}}}},
-            "attributes.principal.alpha.default: 11 is not allowed: use a number above 0 and at most 10",
+            "attributes.principal.alpha.default: 11 is not allowed: use a number from 0.01 to 10",
         ),
     ],
 )
@@ -86,21 +86,21 @@ def test_error_messages(problems, sections, line):
 def test_alpha_out_of_range(problems, alpha):
     (line,) = problems(attributes={"principal": {"alpha": alpha}})
     assert line.startswith("attributes.principal.alpha: ")
-    assert (
-        "use a number above 0 and at most 10, a mapping with path or default or a mapping with header or default"
-        in line
-    )
+    assert "use a number from 0.01 to 10, a mapping with path or default or a mapping with header or default" in line
 
 
 def test_required_keys():
     with pytest.raises(ConfigurationError) as raised:
         parse_configuration({"attributes": {"a": {}}, "fields": {}})
     assert str(raised.value).splitlines() == [
-        "configuration: the configuration has 4 problems",
+        "configuration: the configuration has 5 problems",
         "  attributes.a.path: required: use text that is not empty",
         f"  attributes.a.ontology: required: {NAME}",
         "  fields.unlisted: required: use keep or drop",
         "  ontologies: required: use a mapping",
+        "  noise_key: required:",
+        "    position: fresh noise for each record; repeated records of a person can be averaged",
+        "    patient.id, or another field: one mask for equal codes of a person; averaging them gains nothing",
     ]
 
 

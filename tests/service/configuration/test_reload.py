@@ -14,8 +14,12 @@ DATA = {
     "ontologies": {"small": {"source": "ontology.csv"}},
     "attributes": {name: {"path": name, "ontology": "small", "alpha": 0.3} for name in ("first", "second")},
     "fields": {"keep": ["id"], "unlisted": "drop"},
+    "noise_key": "position",
     "mechanism": {"reference": "mean"},
 }
+
+
+TIGHTER = {"unlisted": "drop", "drop": ["name"]}
 
 
 @pytest.fixture
@@ -43,18 +47,18 @@ def test_unchanged_file_is_not_applied(file):
 
 def test_changed_settings_are_applied_once(file, path):
     before = file.current.hash
-    change(path, mechanism={"reference": "root"}, fields={"unlisted": "keep"})
+    change(path, mechanism={"reference": "root"}, fields=TIGHTER)
     assert file.reload_if_changed()
     assert not file.reload_if_changed()
     assert file.current.mechanism.reference == "root"
-    assert file.current.fields.unlisted == "keep"
+    assert file.current.fields.drop == ("name",)
     assert file.current.hash != before
     assert (file.refused, file.refusals) == (None, 0)
 
 
 def test_environment_still_overrides_the_file(path):
     file = ConfigurationFile(path, {"STREAM_MASKER__MECHANISM__REFERENCE": "root"})
-    change(path, fields={"unlisted": "keep"})
+    change(path, fields=TIGHTER)
     assert file.reload_if_changed()
     assert file.current.mechanism.reference == "root"
 
@@ -84,7 +88,7 @@ def test_invalid_change_is_refused(file, path, caplog, sections, named):
     assert "the previous one stays in force" in caplog.text
     assert not file.reload_if_changed()
     assert file.refusals == 1, "the same file is refused once"
-    change(path, fields={"unlisted": "keep"})
+    change(path, fields=TIGHTER)
     assert file.reload_if_changed()
     assert file.refused is None
 

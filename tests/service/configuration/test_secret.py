@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import (
+    read_secret,
+    read_topic_secrets,
+    topic_seal,
+    warn_about_plain_topics,
+)
 
 SECRET = b"hunter2hunter2hunter2"
 
@@ -67,3 +75,79 @@ def test_world_readable_file_logs_a_warning(from_file, caplog, mode, warnings):
     read_secret(from_file(SECRET, mode))
     assert len(caplog.records) == warnings
     assert SECRET.decode() not in caplog.text
+
+
+TOPICS = b"the secret of the topics"
+
+
+def written_files(folder, **files: bytes) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+        (folder / name).chmod(0o600)
+
+
+def test_topics_have_the_secret_of_the_noise_by_default(from_file):
+    configuration = from_file(SECRET)
+    assert read_topic_secrets(configuration) == [SECRET]
+    seal = topic_seal(configuration, "statistics")
+    assert seal.open(b"1", seal.seal(b"1", b"{}")) == b"{}"
+    assert seal.added_bytes > 0
+
+
+def test_topics_can_have_a_secret_of_their_own_and_previous_ones(data, tmp_path):
+    written_files(tmp_path, topics=TOPICS, before=SECRET)
+    section = {"secret": {"file": "topics"}, "previous_secrets": [{"file": "before"}, {"env": "OLDEST"}]}
+    configuration = parse_configuration(data(internal_topics=section), folder=tmp_path)
+    oldest = b"the first secret of all"
+    assert read_topic_secrets(configuration, {"OLDEST": oldest.decode()}) == [TOPICS, SECRET, oldest]
+
+
+def test_rotation_in_the_documented_order(data, tmp_path):
+    """Every process reads the new secret before one writes with it; then no message is refused at any time."""
+    written_files(tmp_path, old=SECRET, new=TOPICS)
+    steps = [
+        {"secret": {"file": "old"}},
+        {"secret": {"file": "old"}, "previous_secrets": [{"file": "new"}]},
+        {"secret": {"file": "new"}, "previous_secrets": [{"file": "old"}]},
+        {"secret": {"file": "new"}},
+    ]
+    seals = [
+        topic_seal(parse_configuration(data(internal_topics=step), folder=tmp_path), "statistics") for step in steps
+    ]
+    for before, after in pairwise(seals):
+        for writer, reader in ((before, after), (after, before)):
+            assert reader.open(b"1", writer.seal(b"1", b"{}")) == b"{}"
+    with pytest.raises(SealError, match="previous_secrets"):
+        seals[0].open(b"1", seals[2].seal(b"1", b"{}"))
+
+
+def test_encryption_needs_a_secret(parse):
+    with pytest.raises(ConfigurationError, match=r"use secret or internal_topics\.secret, with file or env"):
+        read_topic_secrets(parse())
+    assert read_topic_secrets(parse(internal_topics={"encryption": False})) == []
+
+
+def test_short_secrets_of_topics_are_refused(data, tmp_path):
+    written_files(tmp_path, topics=b"short", long=TOPICS)
+    section = {"secret": {"file": "long"}, "previous_secrets": [{"file": "topics"}]}
+    with pytest.raises(ConfigurationError, match=r"previous_secrets\[0\]\.file: the secret has 5 bytes"):
+        read_topic_secrets(parse_configuration(data(internal_topics=section), folder=tmp_path))
+
+
+@pytest.mark.parametrize("section", [{"secret": {}}, {"previous_secrets": [{"file": "a", "env": "b"}]}])
+def test_each_secret_of_the_topics_has_one_source(parse, section):
+    with pytest.raises(ConfigurationError, match=r"internal_topics\..*use exactly one of file and env"):
+        parse(internal_topics=section)
+
+
+@pytest.mark.parametrize(
+    ("section", "logged"),
+    [
+        ({}, ""),
+        ({"encryption": False}, "internal_topics.encryption is off"),
+        ({"accept_plaintext": True}, "internal_topics.accept_plaintext is on"),
+    ],
+)
+def test_plain_topics_are_logged_at_the_start(parse, caplog, section, logged):
+    warn_about_plain_topics(parse(internal_topics=section))
+    assert (logged in caplog.text) if logged else not caplog.records

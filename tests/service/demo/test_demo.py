@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from sealed_topics import PLAIN
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import DriftReport
@@ -15,6 +16,7 @@ from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.environment import demo_configuration, free_port
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
+from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 EVENT = {
     "encounter_id": "e",
@@ -85,7 +87,7 @@ def test_window_fits_the_number_of_records(records):
 def test_older_version_does_not_replace_a_newer_one():
     two, one = (DriftReport(version, 0, None, None, None, 0, 0) for version in (2, 1))
     assert _newer(_newer(None, two), one) is two
-    assert Observations().outcomes == 0
+    assert Observations(VersionBuffer(PLAIN)).outcomes == 0
 
 
 def test_missing_labels_are_left_out():

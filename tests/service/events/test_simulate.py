@@ -33,6 +33,7 @@ def configured(attributes: dict[str, object] = NESTED, **sections: object) -> Co
             "ontologies": {"icd": {"source": "icd10cm"}},
             "attributes": attributes,
             "fields": {"unlisted": "keep"},
+            "noise_key": "position",
             **sections,
         }
     )

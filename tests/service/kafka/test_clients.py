@@ -39,6 +39,7 @@ def configured(**kafka: object) -> Configuration:
             "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
             "mechanism": {"reference": "mean"},
             "fields": {"unlisted": "keep"},
+            "noise_key": "position",
         }
     )
 

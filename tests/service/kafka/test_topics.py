@@ -22,6 +22,7 @@ def configured(**sections: object) -> Configuration:
             "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
             "mechanism": {"reference": "mean"},
             "fields": {"unlisted": "keep"},
+            "noise_key": "position",
             **sections,
         }
     )

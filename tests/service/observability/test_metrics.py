@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.wire.messages import StatisticsSource
+from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, metrics_table
 from stream_masker.service.observability.metrics import Metrics
@@ -106,6 +107,8 @@ LABEL_VALUES = {
     "data": {"original", "masked"},
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
+    "topic": {"calibration", "statistics"},
+    "cause": {*RefusalCause},
 }
 """All values that a label can have, for the attributes and partitions of ``exercised_metrics``."""
 

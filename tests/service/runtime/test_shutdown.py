@@ -27,7 +27,7 @@ exit_within({seconds})
 
 
 @pytest.mark.parametrize("hangs", HANGS)
-def test_a_process_that_hangs_is_ended_and_says_where(hangs: str) -> None:
+def test_a_process_that_hangs_is_ended_with_a_traceback(hangs: str) -> None:
     done = ended(0.1, HANGS[hangs])
     assert done.returncode == LATE_EXIT_CODE
     assert "Timeout" in done.stderr

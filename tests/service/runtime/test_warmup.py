@@ -19,6 +19,7 @@ def test_warm_up_with_every_mechanism(tmp_path, mechanism):
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {name: {"path": name, "ontology": "tree"} for name in ("a", "b")},
         "fields": {"unlisted": "drop"},
+        "noise_key": "position",
         "mechanism": mechanism,
         "secret": {"file": "secret"},
     }

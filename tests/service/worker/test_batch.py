@@ -13,6 +13,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, RecordOutcome, Rejected, Result
+from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.worker.batch import (
     UNREADABLE,
     BatchLimits,
@@ -215,6 +216,7 @@ OUTPUTS = OutputTopics(
     rejected="bad",
     calibration="blocks",
     rejected_partitions=2,
+    seal=TopicSeal("blocks"),
     taxonomies={"principal": TAXONOMY},
     configuration="0123456789abcdef",
 )

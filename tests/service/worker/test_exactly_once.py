@@ -44,3 +44,4 @@ def test_the_simulation_reaches_every_outcome(grouped: bool) -> None:
     for outcome in TransactionOutcome:
         assert sum(simulation.count("transactions_total", outcome=outcome) for simulation in simulations) > 100
     assert sum(simulation.pipeline.overlaps for simulation in simulations) > 100
+    assert sum(simulation.background.abandoned for simulation in simulations) > 5

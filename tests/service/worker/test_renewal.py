@@ -97,11 +97,11 @@ def fence_clients(times: int, clients: list[FakeClient], source: PartitionSource
         client.now += seconds
 
 
-def test_clients_fenced_one_after_the_other_end_the_worker(clients: list[FakeClient], source: PartitionSource) -> None:
+def test_repeated_fencing_ends_the_worker(clients: list[FakeClient], source: PartitionSource) -> None:
     with pytest.raises(ServiceError, match="repeatedly: the instance was fenced"):
         fence_clients(MAX_RENEWALS, clients, source, 1)
 
 
-def test_clients_fenced_now_and_then_do_not_end_the_worker(clients: list[FakeClient], source: PartitionSource) -> None:
+def test_occasional_fencing_does_not_end_the_worker(clients: list[FakeClient], source: PartitionSource) -> None:
     fence_clients(MAX_RENEWALS, clients, source, RENEWAL_SECONDS / 2)
     assert not clients[-1].closed

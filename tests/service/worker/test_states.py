@@ -41,7 +41,7 @@ WAITS = {Phase.AWAIT_COMMIT, Phase.DRAIN, Phase.RECOVER}
 
 
 def can_occur(state: State, event: Event) -> bool:
-    """Whether the worker can meet this event in this state."""
+    """Whether this event can occur in this state."""
     if event in ANY_PHASE:
         return True
     waits = state.phase in WAITS and state.previous is Previous.COMMITTING
@@ -64,7 +64,7 @@ REACHABLE = reachable()
 ALL = [State(phase, previous) for phase in Phase for previous in Previous]
 
 
-def test_the_reachable_states_are_these() -> None:
+def test_the_reachable_states() -> None:
     none, committing, failed = Previous.NONE, Previous.COMMITTING, Previous.FAILED
     expected = {
         Phase.GATHER: {none, committing, failed},
@@ -200,7 +200,7 @@ class Batches:
     committed: list[int] = field(default_factory=list)
 
     def step_ended(self, phase: Phase, event: Event) -> None:
-        """Do what a step did, and check that it was allowed."""
+        """Apply the effect of a step, and check that it is allowed."""
         if event is Event.GATHERED:
             assert self.current is None
             self.current, self.next = self.next, self.next + 1
@@ -253,7 +253,7 @@ class Batches:
 
 
 class Walk:
-    """A walk through the machine, as the worker's loop makes it: commit events interrupt steps."""
+    """A random walk through the state machine; as in the worker's loop, commit events interrupt steps."""
 
     def __init__(self, choose: st.DataObject) -> None:
         self.choose = choose
@@ -297,10 +297,10 @@ class Walk:
         self.handle(self.choose.draw(st.sampled_from(events)))
 
     def stop(self) -> None:
-        """The worker stops; closing its clients aborts what is open."""
+        """The worker stops; closing its clients aborts open transactions."""
         self.handle(Event.STOPPED)
         assert self.batches.previous is None, "a commit is pending after the stop"
-        assert self.batches.open <= {self.batches.current}, "more is open than closing aborts"
+        assert self.batches.open <= {self.batches.current}, "a transaction is open that closing does not abort"
 
 
 @settings(max_examples=200, deadline=None)

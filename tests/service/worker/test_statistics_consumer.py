@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
+from sealed_topics import PLAIN
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
@@ -85,6 +86,9 @@ class FakeMasking:
         self.mechanism = mechanism
         self.configuration = SimpleNamespace(hash=hashed)
 
+    def restore(self, message: StatisticsMessage) -> None:
+        self.mechanism.restore(message.snapshot)
+
     def under(self, settings) -> FakeMasking:
         if "bad" in settings:
             raise ConfigurationError("settings: bad cannot be changed while running")
@@ -151,6 +155,29 @@ def test_the_newest_version_that_fits_becomes_active(active: ActiveStatistics) -
     assert active.version == 5
 
 
+FAR = 1_000_000
+"""The farthest a version may be above the newest one."""
+
+
+def test_a_version_far_above_the_active_one_is_refused(active: ActiveStatistics) -> None:
+    active.consider(published(message(3)))
+    assert not active.consider(published(message(3 + FAR + 1)))
+    assert (active.version, active.refusals) == (3, 1)
+    assert active.refused == "version 1000004 was refused: it is more than 1,000,000 versions above version 3"
+    assert active.consider(published(message(3 + FAR)))
+
+
+def test_at_the_start_a_version_far_above_the_others_is_refused(active: ActiveStatistics) -> None:
+    assert active.consider(published(message(7), message(8), message(8 + FAR + 1, baseline=7)))
+    assert active.version == 8
+
+
+@pytest.mark.parametrize("versions", [[5 * FAR], [2, 5 * FAR], [2, 5 * FAR, 5 * FAR + 1]])
+def test_at_the_start_a_version_may_be_far_above_its_baseline(active: ActiveStatistics, versions: list[int]) -> None:
+    assert active.consider(published(*(message(version, baseline=2) for version in versions)))
+    assert active.version == max(versions)
+
+
 def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> None:
     active.consider([BAD["another taxonomy"]])
     active.consider(published(message(10)))
@@ -193,8 +220,8 @@ def test_statistics_of_another_configuration_are_logged_and_used(
     assert "under another configuration (ffffffffffffffff)" in caplog.text
 
 
-def test_versions_are_taken_newest_first_and_once() -> None:
-    buffer = VersionBuffer()
+def test_versions_are_returned_once_newest_first() -> None:
+    buffer = VersionBuffer(PLAIN)
     for version in (2, 10, 9):
         buffer.add(b"%d" % version, b"v%d" % version)
     assert buffer.take() == [PublishedVersion(10, b"v10"), PublishedVersion(9, b"v9"), PublishedVersion(2, b"v2")]
@@ -202,7 +229,7 @@ def test_versions_are_taken_newest_first_and_once() -> None:
 
 
 def test_a_tombstone_removes_a_version() -> None:
-    buffer = VersionBuffer()
+    buffer = VersionBuffer(PLAIN)
     buffer.add(b"1", b"x")
     buffer.add(b"2", b"y")
     buffer.add(b"2", None)
@@ -211,15 +238,15 @@ def test_a_tombstone_removes_a_version() -> None:
 
 
 def test_only_the_newest_versions_are_buffered() -> None:
-    buffer = VersionBuffer()
+    buffer = VersionBuffer(PLAIN)
     for version in range(1, 100):
         buffer.add(b"%d" % version, b"")
     assert [p.version for p in buffer.take()] == list(range(99, 99 - BUFFERED_VERSIONS, -1))
 
 
 @pytest.mark.parametrize("key", [None, b"", b"-1", b"x", b"1.0", b"9" * 40])
-def test_a_key_that_is_no_version_is_ignored(key: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
-    buffer = VersionBuffer()
+def test_a_key_that_is_not_a_version_is_ignored(key: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer(PLAIN)
     buffer.add(key, b"x")
     assert buffer.take() == []
     assert "without a version" in caplog.text
@@ -234,8 +261,8 @@ BIG = bytes(range(256)) * 40
 PIECES = split_message(7, BIG, 4_096)
 
 
-def test_a_version_in_parts_is_taken_when_it_is_complete(caplog: pytest.LogCaptureFixture) -> None:
-    buffer = VersionBuffer()
+def test_a_chunked_version_is_returned_when_it_is_complete(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer(PLAIN)
     add(buffer, PIECES[:-1])
     assert buffer.take() == []
     add(buffer, PIECES[-1:])
@@ -245,7 +272,7 @@ def test_a_version_in_parts_is_taken_when_it_is_complete(caplog: pytest.LogCaptu
 
 
 def test_an_incomplete_version_waits_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    buffer = VersionBuffer()
+    buffer = VersionBuffer(PLAIN)
     buffer.add(b"6", b"x")
     add(buffer, PIECES[1:])
     assert buffer.take() == [PublishedVersion(6, b"x")]
@@ -255,25 +282,25 @@ def test_an_incomplete_version_waits_and_is_logged_once(caplog: pytest.LogCaptur
     assert buffer.take() == [PublishedVersion(7, BIG)]
 
 
-def test_a_version_with_parts_of_another_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    buffer = VersionBuffer()
+def test_a_version_with_chunks_of_another_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer(PLAIN)
     buffer.add(b"6", b"x")
     add(buffer, [Chunk(b"7:0", b"y" * 4_096), *PIECES[1:]])
     assert buffer.take() == [PublishedVersion(6, b"x")]
     assert "ignoring statistics version 7: a chunk is missing, or is not the one that was written" in caplog.text
 
 
-def test_tombstones_remove_a_version_in_parts() -> None:
-    buffer = VersionBuffer()
+def test_tombstones_remove_a_chunked_version() -> None:
+    buffer = VersionBuffer(PLAIN)
     add(buffer, [*PIECES, Chunk(b"7", None)])
     assert buffer.take() == []
     add(buffer, [*PIECES, *tombstones(7, len(PIECES) - 1)[1:]])
     assert buffer.take() == []
 
 
-def test_of_large_versions_only_the_newest_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_large_versions_are_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics_consumer, "BUFFERED_BYTES", 3 * len(BIG))
-    buffer = VersionBuffer()
+    buffer = VersionBuffer(PLAIN)
     for version in range(1, 9):
         add(buffer, split_message(version, BIG, 4_096))
     assert [p.version for p in buffer.take()] == [8, 7]
@@ -321,7 +348,7 @@ def end(partition: int) -> FakeMessage:
 
 def test_no_version_is_returned_before_the_end_of_the_topic_is_reached() -> None:
     client = FakeClient()
-    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=2)
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=2, opener=PLAIN)
     assert client.assigned == [(0, OFFSET_BEGINNING), (1, OFFSET_BEGINNING)]
     client.batches = [[FakeMessage(0, b"1"), FakeMessage(0, b"2")], [end(0)]]
     assert consumer.poll() == []
@@ -333,7 +360,7 @@ def test_no_version_is_returned_before_the_end_of_the_topic_is_reached() -> None
 
 def test_later_versions_are_returned_as_they_are_published() -> None:
     client = FakeClient()
-    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1)
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1, opener=PLAIN)
     client.batches = [[end(0)]]
     assert consumer.poll() == []
     client.batches = [[FakeMessage(0, b"3")]]
@@ -343,7 +370,7 @@ def test_later_versions_are_returned_as_they_are_published() -> None:
 
 def test_an_error_of_the_topic_is_logged_and_does_not_count_as_its_end(caplog: pytest.LogCaptureFixture) -> None:
     client = FakeClient()
-    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1)
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1, opener=PLAIN)
     client.batches = [[FakeMessage(0, error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "no leader"))]]
     assert consumer.poll() == []
     assert "reading statistics: no leader" in caplog.text

@@ -36,6 +36,7 @@ def configuration(text: str = "") -> Configuration:
 ontologies: {icd: {source: icd10cm}}
 attributes: {principal: {path: code, ontology: icd}}
 fields: {unlisted: drop}
+noise_key: position
 mechanism: {reference: mean}
 """
     return parse_configuration(yaml.safe_load(base + text))

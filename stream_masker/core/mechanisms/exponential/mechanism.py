@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import numpy as np
+
 from stream_masker.core.distance import DISTANCES, Distance
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.exponential.graph import GraphExponential
 from stream_masker.core.mechanisms.exponential.tree import TreeExponential
 from stream_masker.core.mechanisms.method_card import MethodCard
@@ -13,6 +16,10 @@ from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.transition.base import DrawingMechanism, TransitionDrawer
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.replacement.rule import Candidates
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import distance_classes
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between
 
@@ -76,10 +83,26 @@ class Exponential(DrawingMechanism[TransitionDrawer]):
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
         )
         epsilons = _checked_epsilon(epsilon, self._attributes)
+        self._epsilons = tuple(epsilons.values())
+        self._candidates = candidates
         self._drawers = tuple(
             _drawer(d, candidates=candidates, epsilon=value)
             for d, value in zip(self._distances, epsilons.values(), strict=True)
         )
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        d = self._distances[j]
+        weights = np.zeros(len(d.taxonomy))
+        weights[Candidates.of(d.taxonomy, self._candidates).positions] = 1.0
+        classes = distance_classes(d, values, weights)
+        rows = np.exp(-0.5 * self._epsilons[j] * d.between(values, classes.representatives)) * classes.totals
+        return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return (m − 1)·e^(−ε/2) / (1 + (m − 1)·e^(−ε/2)) for m candidates: the others are at distance 1 or nearer."""
+        others = Candidates.of(self._distances[j].taxonomy, self._candidates).positions.size - 1
+        weight = others * float(np.exp(-0.5 * self._epsilons[j]))
+        return weight / (1.0 + weight)
 
     def _prepare(self, statistics: Statistics) -> tuple[TransitionDrawer, ...]:
         return self._drawers

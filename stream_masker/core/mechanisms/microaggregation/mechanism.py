@@ -18,13 +18,14 @@ from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
-from stream_masker.core.mechanisms.noise.numeric import numeric_words
-from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
+from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_number_words, draw_words
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.groups import sampled_channel
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
@@ -149,7 +150,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         self._check(batch, keys)
         if not batch.size:
             return MaskedBatch(_copied_columns(batch), (Distortion(),) * len(batch.columns), batch.numeric)
-        draft = _DraftBatch.of(batch, keys, len(self._numeric_kinds))
+        draft = _DraftBatch.of(batch, keys)
         for rows, columns, numbers in presence_patterns(batch):
             if columns or numbers:
                 self._mask_rows(model, draft, rows, columns, numbers)
@@ -159,6 +160,15 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         self._verify(draft)
         distortions = (draft.distortion(j, d) for j, d in enumerate(self._distances))
         return MaskedBatch(draft.columns, tuple(distortions), draft.numbers if self._numeric_kinds else None)
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).
+
+        They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
+        """
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return sampled_channel(self, j, values, counts, minimum=self.group_minimum)
 
     def _mask_rows(
         self, model: _WindowModel, draft: _DraftBatch, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
@@ -220,7 +230,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         if 0 < batch.size < self._k:
             raise ParameterError(f"k={self._k} needs {self._k} records or more to mask together, not {batch.size}")
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
         return {
             "marginality": {
@@ -271,14 +281,15 @@ class _DraftBatch:
     truncated: list[int]
 
     @classmethod
-    def of(cls, batch: Batch, keys: Keys, q: int) -> _DraftBatch:
+    def of(cls, batch: Batch, keys: Keys) -> _DraftBatch:
+        numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
         return cls(
             batch,
             [column.codes.copy() for column in batch.columns],
-            np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy(),
+            numbers,
             keys.words(TIE_LANE)[:, 0].copy(),
             draw_words(keys, batch),
-            list(numeric_words(keys, q)),
+            draw_number_words(keys, numbers),
             np.zeros(batch.size, np.bool_),
             [0] * len(batch.columns),
         )

@@ -13,20 +13,14 @@ from stream_masker.core.mechanisms.noise.sampling import record_alpha, triangula
 from stream_masker.core.numeric import Numeric, NumericStatistics
 from stream_masker.core.random.draws import exponential_roots, normals, uniforms
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, WordLayout
+from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, draw_number_words, number_record_words
 from stream_masker.core.validation import require_one_of
 from stream_masker.errors import StatisticsError
 
 NOISE_VARIANTS = ("correlated", "uncorrelated", "kim")
 
-NUMERIC_WORDS = WordLayout(width=4, first=1 << 61, streams=0)
-"""Four random words per number, used as ``NORMAL``, ``ROUNDING_WORD`` and ``SCALE_WORD``."""
-
 SCALE_WORD = 3
-"""The word of a Laplace variate's exponential scale.
-
-If a record has one common scale, its first number's word is used.
-"""
+"""The word of a number's own exponential scale, for uncorrelated Laplace noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,43 +75,40 @@ class NumericNoise:
     def mask(self, batch: Batch, keys: Keys) -> Float64Array:
         """(n, q) float64: the batch's masked numbers, with the random words of each record."""
         numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
-        words = list(numeric_words(keys, len(self.attributes)))
+        words = draw_number_words(keys, numbers)
         masked = np.empty_like(numbers)
-        for j, noise in enumerate(self._noise(batch, words)):
+        for j, noise in enumerate(self._noise(numbers, keys, words)):
             alpha = record_alpha(batch, float(self.alpha[j]))
             noisy = self._transformed(j, numbers[:, j] + np.sqrt(alpha) * noise, alpha)
             masked[:, j] = self.attributes[j].fit(noisy, uniforms(words[j][:, ROUNDING_WORD]))
         return masked
 
-    def _noise(self, batch: Batch, words: list[UInt64Array]) -> Iterator[Float64Array]:
+    def _noise(self, numbers: Float64Array, keys: Keys, words: list[UInt64Array]) -> Iterator[Float64Array]:
         """Yield the noise of each attribute for α = 1.
 
         It is summed term by term, so that no bit depends on the size of the batch.
         """
         lower = triangular_factor(self.sigma)
         variates = [normals(block[:, NORMAL].copy()) for block in words]
-        for j in range(len(variates)):
-            noise = np.zeros(batch.size)
+        scales = self._scales(numbers, keys, words)
+        for j, scale in enumerate(scales):
+            noise = np.zeros(len(numbers))
             for k in range(j + 1):
                 noise += lower[j, k] * variates[k]
-            yield noise * self._scale(j, words)
+            yield noise * scale
 
-    def _scale(self, j: int, words: list[UInt64Array]) -> Float64Array | float:
+    def _scales(self, numbers: Float64Array, keys: Keys, words: list[UInt64Array]) -> list[Float64Array]:
+        """√W of each attribute's numbers, W ~ Exp(1); 1 for normal noise."""
         if not self.laplace:
-            return 1.0
-        return np.asarray(exponential_roots(words[j if self.variant == "uncorrelated" else 0][:, SCALE_WORD].copy()))
+            return [np.ones(1)] * len(words)
+        if self.variant == "uncorrelated":
+            return [exponential_roots(block[:, SCALE_WORD].copy()) for block in words]
+        return [exponential_roots(number_record_words(keys, numbers))] * len(words)
 
     def _transformed(self, j: int, noisy: Float64Array, alpha: Float64Array) -> Float64Array:
         if self.variant != "kim":
             return noisy
         return np.asarray(self.mean[j] + (noisy - self.mean[j]) / np.sqrt(1.0 + alpha))
-
-
-def numeric_words(keys: Keys, q: int) -> Iterator[UInt64Array]:
-    """Yield the random words of each attribute's numbers, (n, 4) uint64 each."""
-    blocks = {block: keys.words(block) for block in sorted({NUMERIC_WORDS.block(j) for j in range(q)})}
-    for j in range(q):
-        yield NUMERIC_WORDS.of(blocks[NUMERIC_WORDS.block(j)], j)
 
 
 def _check_statistics(statistics: NumericStatistics) -> None:

@@ -83,11 +83,19 @@ class NominalNoise:
             return [np.ones(1)] * len(batch.columns)
         if not self.correlated:
             return [exponential_roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
-        shared = exponential_roots(record_words(keys).copy())
+        shared = exponential_roots(record_words(keys, batch))
         return [
-            np.repeat(shared, values_per_record(batch, j)) if column.is_array else shared
+            _element_scales(keys, batch, j, shared) if column.is_array else shared
             for j, column in enumerate(batch.columns)
         ]
+
+
+def _element_scales(keys: Keys, batch: Batch, j: int, shared: Float64Array) -> Float64Array:
+    """√W of the elements of column j: that of the record's scalars, or their own if all scalars are absent."""
+    alone = np.all([column.codes < 0 for column in batch.columns if not column.is_array], axis=0)
+    lengths = values_per_record(batch, j)
+    own = exponential_roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
+    return np.where(np.repeat(np.broadcast_to(alone, batch.size), lengths), own, np.repeat(shared, lengths))
 
 
 @dataclass(frozen=True, slots=True)

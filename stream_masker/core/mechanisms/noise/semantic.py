@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,15 +13,23 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
+from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
+from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
+from stream_masker.core.mechanisms.noise.pair import PairMasks
 from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, NominalNoise, values_per_record
-from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
-from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask
+from stream_masker.core.replacement.rule import NO_REFERENCE, Candidates, ReplacementTask
 from stream_masker.core.replacement.select import replacers
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
@@ -100,7 +108,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``numeric``: the numeric attributes.
-        * ``alpha``: α in (0, 10], for all attributes or for each.
+        * ``alpha``: α in [0.01, 10], for all attributes or for each.
         * ``correlated``: whether the noise of all attributes is drawn jointly.
         * ``reference``: ``mean``, ``pair`` or ``root``.
         * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
@@ -130,6 +138,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         self._correlated = correlated
         self._reference = reference
         self._laplace = distribution == "laplace"
+        self._calibrated = rounding == "calibrated"
+        self._candidates = candidates
         self._replacers = replacers(self._distances, rounding=rounding, candidates=candidates)
 
     @property
@@ -157,7 +167,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         """Mask encoded records; ``keys`` gives the random words of each record.
 
         Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, an alpha outside (0, 10], or arrays that cannot be masked together.
+        another size than the keys, an alpha outside [0.01, 10], or arrays that cannot be masked together.
         """
         prepared = self._prepared_statistics()
         self._check(batch, keys)
@@ -171,8 +181,65 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             prepared.numeric.mask(batch, keys) if prepared.numeric else None,
         )
 
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> NoiseRows:
+        """Return the transition probabilities for the configured α; a record's own α has others.
+
+        With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
+        partner is an array is taken to be any of its elements, not the first one.
+        """
+        given = self._situations(j, values, counts)
+        return NoiseChannel.of(
+            given, self._distances[j], self._candidate_weights(j), self._law(j), calibrated=self._calibrated
+        ).channel(values)
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return E[min(ε², 1)]: a value moves to a level l ≤ 1 with probability min(ε² / l², 1) or more."""
+        if not self._calibrated:
+            return 1.0
+        law, farthest = self._law(j), np.ones(1)
+        return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
+        paired = self._reference == "pair"
+        if len(tuples.attributes) == 1 or not (paired or self._correlated):
+            return super().mask_law(tuples, channels, counts)
+        i, j = tuples.attributes
+        if paired and self._partners[i] != j:
+            return None
+        first, second = (rows.noise for rows in channels if isinstance(rows, NoiseRows))
+        order = np.arange(tuples.prior.size)
+        rows = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
+        situations = (order, order) if paired else (rows[0], rows[1])
+        return PairMasks.of(first, second, situations, self._noise_pair(i, j))
+
+    def _noise_pair(self, i: int, j: int) -> NoisePair:
+        first, second = self._law(i), self._law(j)
+        sigma = self._prepared_statistics().noise.sigma
+        correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
+        return NoisePair(first, second, correlation, shared=self._correlated)
+
+    def _law(self, j: int) -> NoiseLaw:
+        noise = self._prepared_statistics().noise
+        return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._laplace)
+
+    def _candidate_weights(self, j: int) -> Float64Array:
+        """(m,) float64: the weight of each concept among the candidates of a level."""
+        weights = np.zeros(len(self._distances[j].taxonomy))
+        weights[Candidates.of(self._distances[j].taxonomy, self._candidates).positions] = 1.0
+        return weights
+
+    def _situations(self, j: int, values: Int32Array, counts: Counts | None) -> References:
+        if self._reference != "pair":
+            return References.single(values, self._prepared_statistics().means[j] if self._reference == "mean" else 0)
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return paired_references(values, counts, j, self._partners[j], len(self._distances[j].taxonomy))
+
     def _prepare(self, statistics: Statistics) -> _PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
+        self._check_statistics(statistics)
+        statistics = noise_statistics(statistics)
         self._check_statistics(statistics)
         variances = [statistics.variance[name] for name in self._attributes]
         noise = NominalNoise(
@@ -182,6 +249,16 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             laplace=self._laplace,
         )
         return _PreparedNoise(noise, self._means(statistics), self._numeric_noise_of(statistics))
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        return held_moments(statistics, self._held_candidate(statistics))
+
+    def _held_candidate(self, statistics: Statistics) -> Statistics | None:
+        """The statistics in force, unless a mean that masking refers to has changed since."""
+        previous = self._statistics
+        if previous is None or (self._reference == "mean" and previous.mean != statistics.mean):
+            return None
+        return previous
 
     def _numeric_noise_of(self, statistics: Statistics) -> NumericNoise | None:
         if statistics.numeric is None:
@@ -264,9 +341,9 @@ def _check_alpha(batch: Batch) -> None:
         return
     if batch.alpha.shape != (batch.size,):
         raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
-    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha > 0) & (batch.alpha <= options.MAX_ALPHA))
+    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
     if wrong.any():
-        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in (0, {options.MAX_ALPHA:g}]")
+        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
 
 
 def _positive_semidefinite(matrix: Float64Array) -> bool:

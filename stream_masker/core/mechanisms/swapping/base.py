@@ -15,10 +15,13 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_range
-from stream_masker.core.mechanisms.windowed import Prepared, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
-from stream_masker.errors import ParameterError
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.groups import sampled_channel
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.errors import ParameterError, StatisticsError
 
 MIN_SWAP_RECORDS = 2
 """The number of records that a swap involves."""
@@ -116,8 +119,19 @@ class Swapping(WindowedMechanism[Prepared]):
                 batch, [SwappedColumn.unchanged(column.codes) for column in batch.columns], self._distances
             )
         self._check_size(batch.size)
-        values = [SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch), strict=True)]
+        values = [
+            SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch, distinct=True), strict=True)
+        ]
         return _masked_batch(batch, self._swap_columns(batch, values), self._distances)
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).
+
+        They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
+        """
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return sampled_channel(self, j, values, counts, minimum=self.group_minimum)
 
     @abstractmethod
     def _partners(self, j: int, values: SwapValues) -> Int64Array:

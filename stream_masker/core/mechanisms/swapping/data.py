@@ -9,8 +9,11 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping, SwapValues
-from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_order
+from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, TIE_WORD, swap_in_order
 from stream_masker.core.statistics.summary import Statistics
+
+STAY_BIT = np.uint64(63)
+"""The bit of a random word that decides whether the only two records keep their values."""
 
 
 class DataSwapping(Swapping[Statistics]):
@@ -18,6 +21,9 @@ class DataSwapping(Swapping[Statistics]):
 
     The paper does not specify the random permutation. Here values are paired at random, attribute by attribute, so that
     every value is swapped once, as in the paper's other methods. One of an odd number of values stays.
+
+    If only two records of the group have values, a swap would always exchange them, and an intruder could undo it. They
+    are exchanged with probability 1/2.
     """
 
     name: ClassVar[str] = "data_swapping"
@@ -38,6 +44,8 @@ class DataSwapping(Swapping[Statistics]):
         return MIN_SWAP_RECORDS
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
+        if values.records == MIN_SWAP_RECORDS and values.words[0, PARTNER_WORD] >> STAY_BIT:
+            return np.arange(len(values))
         order = np.argsort(values.words[:, TIE_WORD], kind="stable")
         return np.asarray(swap_in_order(order, values.owners))
 

@@ -12,6 +12,8 @@ TIED_PARTNER_WORD = 1
 TIE_WORD = 2
 REFERENCE_WORD = 3
 """The four random words of a value: two draw its partner, one breaks ties in ranks, one draws the next reference."""
+FIRST_REFERENCE_WORD = TIE_WORD
+"""The word that draws the first reference by algorithms 2 and 3, which have no ties in ranks."""
 
 
 @inlined

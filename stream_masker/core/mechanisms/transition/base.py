@@ -13,6 +13,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.distortion import distortion_of
@@ -20,10 +22,14 @@ from stream_masker.core.mechanisms.transition.transitions import Transition
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.records import value_law
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
-CHOICE_WORDS = WordLayout(width=2, first=1 << 60, streams=(1 << 60) + (1 << 59))
+CHOICE_WORDS = WordLayout(width=2, first=6)
 """Two random words per value."""
 
 
@@ -74,6 +80,20 @@ class MarkovMechanism(DrawingMechanism[Transition]):
         if set(statistics.model) != set(self._attributes):
             raise StatisticsError("the statistics have no model of these attributes")
         return tuple(self._transition(name, statistics.model[name]) for name in self._attributes)
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        transition = self._prepared_statistics()[j]
+        domain = transition.domain
+        indices = domain.index_of[values]
+        rows = np.where((indices >= 0)[:, None], transition.matrix()[indices], domain.shares[None, :])
+        return Channel(values, rows, value_classes(domain.values, len(self._distances[j].taxonomy)))
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return the exact share of the values that change."""
+        transition = self._prepared_statistics()[j]
+        values, prior = value_law(counts.values[j])
+        indices = transition.domain.index_of[values]
+        return float(prior @ np.where(indices >= 0, 1.0 - transition.stay[indices], 1.0))
 
     @abstractmethod
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> Transition:

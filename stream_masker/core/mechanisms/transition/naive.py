@@ -13,6 +13,7 @@ from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transition.transitions import PartTransition
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
 
 
 class NaiveDistortion(MarkovMechanism):
@@ -20,8 +21,10 @@ class NaiveDistortion(MarkovMechanism):
 
     A baseline of 2017: "original values are randomly replaced by other values of the same dataset". It is read here as
     the distinct values of the dataset, not its records (``ProbabilisticDistortion`` uses records), and as values other
-    than the original: a value only stays if the window has no other. A value that the window does not contain becomes
-    any of its values.
+    than the original. A value that the window does not contain becomes any of its values.
+
+    Of two values each would always become the other, and every mask would determine its original. So each of two values
+    stays with probability 1/2. A single value stays.
     """
 
     name: ClassVar[str] = "naive_distortion"
@@ -37,7 +40,7 @@ class NaiveDistortion(MarkovMechanism):
         cost="O(1)",
     )
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return {
             name: {"values": pack_array(column.keys.astype(np.int32))}
             for name, column in zip(self._attributes, counts.values, strict=True)
@@ -46,4 +49,4 @@ class NaiveDistortion(MarkovMechanism):
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
         values = unpack_array(read_model_field(model, "values"), np.int32)
         domain = Domain.of(values, np.ones(values.size), self._taxonomy_size(attribute))
-        return PartTransition.whole(domain, np.full(values.size, 1.0 if values.size == 1 else 0.0))
+        return PartTransition.whole(domain, np.full(values.size, 1.0 / values.size if values.size <= 2 else 0.0))

@@ -23,6 +23,7 @@ from stream_masker.core.mechanisms.transition.transitions import RowTransition, 
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between, require_type
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -86,7 +87,7 @@ class Pram(MarkovMechanism):
         self._retention = number_between("retention", retention, 0.0, MAX_RETENTION)
         self._matrices = _checked_matrices(matrices or {}, self._taxonomies)
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return values and their counts, and R if ``invariant``, so that all workers use it to the last bit."""
         return {
             name: self._attribute_model(name, column)

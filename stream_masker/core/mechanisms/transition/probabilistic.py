@@ -10,6 +10,7 @@ from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.core.mechanisms.transition.serialization import pack_counts, unpack_counts
 from stream_masker.core.mechanisms.transition.transitions import ShareTransition
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
 
 
 class ProbabilisticDistortion(MarkovMechanism):
@@ -33,7 +34,7 @@ class ProbabilisticDistortion(MarkovMechanism):
         cost="O(log v) for v values of the window",
     )
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return {name: pack_counts(column) for name, column in zip(self._attributes, counts.values, strict=True)}
 
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> ShareTransition:

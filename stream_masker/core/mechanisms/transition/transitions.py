@@ -26,6 +26,11 @@ class Transition(ABC):
     def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
         """Draw as ``draw``, with the first and the second word of each value, (k,) each."""
 
+    @property
+    @abstractmethod
+    def stay(self) -> Float64Array:
+        """(v,) float64: the probability that each value stays as it is."""
+
     @abstractmethod
     def matrix(self) -> Float64Array:
         """(v, v) float64: the probabilities with which value i (row) becomes each value, in the domain's order."""
@@ -52,6 +57,10 @@ class PartTransition(Transition):
         v = domain.values.size
         return cls(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
 
+    @property
+    def stay(self) -> Float64Array:
+        return self.keep
+
     def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
         return draw_in_parts(codes, first, second, self.domain, self.keep, self.within, self.low, self.high)
 
@@ -72,6 +81,10 @@ class ShareTransition(Transition):
     """A value stays with probability ``retention``; otherwise a value is drawn by the domain's shares."""
 
     retention: float
+
+    @property
+    def stay(self) -> Float64Array:
+        return self.retention + (1.0 - self.retention) * self.domain.shares
 
     def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
         return draw_by_share(codes, first, second, self.domain, self.retention)
@@ -95,6 +108,10 @@ class RowTransition(Transition):
         last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] > 0.0, axis=1)
         rows[np.arange(matrix.shape[1])[None, :] >= last[:, None]] = 1.0
         return cls(domain, rows)
+
+    @property
+    def stay(self) -> Float64Array:
+        return self.matrix().diagonal()
 
     def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
         return draw_by_rows(codes, first, second, self.domain, self.rows)

@@ -26,6 +26,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
+from stream_masker.pipeline.style import Style
 
 _log = logging.getLogger(__name__)
 _NONE_UNDECIDED: Final = np.empty(0, dtype=np.int64)
@@ -75,6 +76,7 @@ class DecodeAccumulator:
             undecided=_NONE_UNDECIDED,
             unknown=[column.unknown + n for column, n in zip(columns, rejected, strict=True)],
             lost=[column.lost + n for column, n in zip(columns, rejected, strict=True)],
+            styles=[column.styles for column in columns],
             templates=ReferenceTemplates(self.pieces, self.placeholders, columns),
         )
 
@@ -115,6 +117,10 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self._treat = field_treatment(plan, pseudonyms) if writes else _nothing
         self._key = noise_key_reader(plan.noise_key) if writes and plan.noise_key is not None else None
         self._alpha = alpha_reader(plan.alpha) if writes and plan.alpha is not None else None
+
+    def set_styles(self, styles: Sequence[Style]) -> None:
+        for attribute, style in zip(self.attributes, styles, strict=True):
+            attribute.set_style(style)
 
     def read(self, records: Inputs) -> DecodedBatch[ReferenceTemplates]:
         accumulator = self._accumulator()

@@ -39,7 +39,7 @@ def noise_key_reader(path: Path) -> Callable[[Document], bytes]:
 
 
 def alpha_reader(source: AlphaSource) -> Callable[[Document, InputRecord], float]:
-    """A function from a record to its alpha, in (0, 10]; NaN for a record without one, if there is no default.
+    """A function from a record to its alpha, in [0.01, 10]; NaN for a record without one, if there is no default.
 
     The function raises RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha; null is
     none.

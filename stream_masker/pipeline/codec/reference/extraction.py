@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from stream_masker.pipeline.codec.attributes import CODE_PLACEHOLDER, NO_VALUE, PLACEHOLDER_SHIFT, AttributeCodec
+from stream_masker.pipeline.codec.attributes import (
+    CODE_PLACEHOLDER,
+    LABEL_PLACEHOLDER,
+    NO_VALUE,
+    PLACEHOLDER_SHIFT,
+    AttributeCodec,
+)
 from stream_masker.pipeline.codec.columns import ExtractedColumn, array_column, scalar_column
 from stream_masker.pipeline.codec.reference.matching import Slot, matching_slots
 from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS
 from stream_masker.pipeline.paths import EachStep, JsonValue, Path, Step
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
-PlaceholderOf: TypeAlias = Callable[[JsonValue], int]
-"""A function from a label or a copy to the kind and style of its placeholder."""
-
-CompanionSlots: TypeAlias = list[tuple[Sequence[Slot], PlaceholderOf]]
-"""The labels and copies of one code."""
+CompanionSlots: TypeAlias = list[tuple[Sequence[Slot], int]]
+"""The labels and copies of one code, with the kind of their placeholders."""
 
 
 def extractor_for(attribute: AttributeCodec, placeholders: list[int]) -> AttributeExtractor:
@@ -60,9 +63,9 @@ class AttributeExtractor(ABC):
         value = self.attribute.value(container[key])
         owner = (number * self.attribute.total + self.attribute.number) << PLACEHOLDER_SHIFT
         self._replace(container, key, value, owner | CODE_PLACEHOLDER)
-        for slots, placeholder in (*companions, (further, self.attribute.copy_placeholder)):
+        for slots, kind in (*companions, (further, CODE_PLACEHOLDER)):
             for container, key in slots:
-                self._replace(container, key, value, owner | placeholder(container[key]))
+                self._replace(container, key, value, owner | kind)
         return value
 
     def _require_optional(self) -> None:
@@ -84,10 +87,10 @@ class ScalarExtractor(AttributeExtractor):
     def __init__(self, attribute: AttributeCodec, placeholders: list[int]) -> None:
         super().__init__(attribute, placeholders)
         self._find = matching_slots(attribute.plan.path)
-        self._companions = [(matching_slots(path), placeholder) for path, placeholder in _companion_paths(attribute)]
+        self._companions = [(matching_slots(path), kind) for path, kind in _companion_paths(attribute)]
 
     def extract(self, document: dict[str, Any]) -> None:
-        companions: CompanionSlots = [(find(document), placeholder) for find, placeholder in self._companions]
+        companions: CompanionSlots = [(find(document), kind) for find, kind in self._companions]
         self.values.append(self._value(self._find(document), companions, len(self.values)))
 
     def truncate(self, records: int) -> None:
@@ -104,7 +107,7 @@ class ArrayExtractor(AttributeExtractor):
         super().__init__(attribute, placeholders)
         self.lengths: list[int] = []
         self._elements = _ElementPath(attribute.plan.path)
-        self._companions = [(_ElementPath(path), placeholder) for path, placeholder in _companion_paths(attribute)]
+        self._companions = [(_ElementPath(path), kind) for path, kind in _companion_paths(attribute)]
 
     def extract(self, document: dict[str, Any]) -> None:
         lists = self._elements.lists(document)
@@ -131,19 +134,19 @@ class ArrayExtractor(AttributeExtractor):
     ) -> dict[int, CompanionSlots]:
         """The labels and copies of each element; further lists that the attribute's own path selects hold copies."""
         found: dict[int, CompanionSlots] = {}
-        for path, placeholder, elements in self._companion_lists(document, further):
+        for path, kind, elements in self._companion_lists(document, further):
             for k in range(len(elements)):
-                found.setdefault(k, []).append((path.inside(elements, k), placeholder))
+                found.setdefault(k, []).append((path.inside(elements, k), kind))
         return found
 
     def _companion_lists(
         self, document: dict[str, Any], further: Sequence[list[JsonValue]]
-    ) -> Iterator[tuple[_ElementPath, PlaceholderOf, list[JsonValue]]]:
+    ) -> Iterator[tuple[_ElementPath, int, list[JsonValue]]]:
         for elements in further:
-            yield self._elements, self.attribute.copy_placeholder, elements
-        for path, placeholder in self._companions:
+            yield self._elements, CODE_PLACEHOLDER, elements
+        for path, kind in self._companions:
             for elements in path.lists(document):
-                yield path, placeholder, elements
+                yield path, kind, elements
 
 
 class _ElementPath:
@@ -173,14 +176,14 @@ def _split(path: Path) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     return path.steps[:at], path.steps[at + 1 :]
 
 
-def _companion_paths(attribute: AttributeCodec) -> Iterator[tuple[Path, PlaceholderOf]]:
+def _companion_paths(attribute: AttributeCodec) -> Iterator[tuple[Path, int]]:
     if attribute.plan.label is not None:
-        yield attribute.plan.label, attribute.label_placeholder
+        yield attribute.plan.label, LABEL_PLACEHOLDER
     for path in attribute.plan.copies:
-        yield path, attribute.copy_placeholder
+        yield path, CODE_PLACEHOLDER
 
 
-def _clear(companions: Iterable[tuple[Sequence[Slot], PlaceholderOf]]) -> None:
+def _clear(companions: Iterable[tuple[Sequence[Slot], int]]) -> None:
     for slots, _ in companions:
         for container, key in slots:
             container[key] = None

@@ -37,7 +37,7 @@ class ScanBuffers(NamedTuple):
     Of all decoded records together: ``out``, the bytes of their JSON without the placeholders' texts. Of each
     placeholder: ``placeholder_starts``, its place in ``out``; ``placeholder_uses``, what it stands for
     (``codec.attributes``), or -1 - start for a text of the input to pseudonymize; ``placeholder_sizes``, the size of
-    that text in bytes, otherwise 0, or 1 + k if its style is that of number k of the new texts.
+    that text in bytes, undefined for others.
 
     Of each decoded record: ``ends``, of its bytes and its placeholders, after a leading row of zeros; ``key_starts``
     and ``key_sizes``, its noise key in the input, -1 for none; ``alphas``, the bits of a float, 0 for none;

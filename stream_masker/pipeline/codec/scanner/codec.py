@@ -18,7 +18,6 @@ from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.columns import (
     ExtractedColumn,
     array_column,
-    completed_styles,
     masked_positions,
     scalar_column,
 )
@@ -42,6 +41,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.style import CANONICAL, Style
 
 TOMBSTONE: Final = 9
 """The outcome of a record without a value."""
@@ -84,10 +84,17 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         self._attributes = attributes
         self._pseudonyms = pseudonyms
         self._interned = InternTable(attributes)
+        self._styles: Sequence[Style] = [CANONICAL] * len(attributes)
         self._rendered = RenderCache(attributes)
         self._alpha = plan.alpha if writes else None
         self._has_noise_key = writes and plan.noise_key is not None
         self._header_alpha = header_alpha(self._alpha) if self._alpha is not None and self._alpha.header else None
+
+    def set_styles(self, styles: Sequence[Style]) -> None:
+        for attribute, style in zip(self._attributes, styles, strict=True):
+            attribute.set_style(style)
+        if list(styles) != self._styles:
+            self._styles, self._rendered = list(styles), RenderCache(self._attributes)
 
     def read(self, records: Inputs) -> DecodedBatch[ScannedBatch]:
         data, bounds, outcomes = _concatenate(records.values)
@@ -104,6 +111,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             undecided=np.flatnonzero(scan.outcomes == UNDECIDED),
             unknown=[column.unknown for column in columns],
             lost=[column.lost for column in columns],
+            styles=[column.styles for column in columns],
             templates=ScannedBatch(data, scan.buffers, columns),
         )
 
@@ -112,8 +120,8 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         buffers = scanned.buffers
         uses = buffers.placeholder_uses[: buffers.placeholders]
         numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
-        values, firsts = self._masked_values(scanned.columns, masked)
-        texts = self._rendered.locate(uses, values, firsts, numbers)
+        positions, firsts = _masked_positions(scanned.columns, masked)
+        texts = self._rendered.locate(uses, positions, firsts, numbers)
         bounds = np.empty(buffers.decoded + 1, np.int64)
         measure_all(buffers.ends, texts, bounds)
         pseudonyms = self._pseudonym_digits(scanned, uses)
@@ -214,12 +222,11 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         sizes = scanned.buffers.placeholder_sizes[pseudonymized]
         return self._pseudonyms.of_slices(scanned.data, -1 - uses[pseudonymized], sizes)
 
-    def _masked_values(self, columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
-        """(m, 2): the masked position (-1: none) and the style of every value; (p,): each attribute's first value."""
-        styles = completed_styles(self._attributes, columns)
-        positions = [masked_positions(one, column) for one, column in zip(columns, masked.columns, strict=True)]
-        firsts = np.cumsum([0, *(len(column) for column in positions[:-1])])
-        return np.stack([np.concatenate(positions), np.concatenate(styles)], axis=1), firsts
+
+def _masked_positions(columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
+    """(m,): the masked position of every value, -1 for none; (p,): each attribute's first value."""
+    positions = [masked_positions(one, column) for one, column in zip(columns, masked.columns, strict=True)]
+    return np.concatenate(positions), np.cumsum([0, *(len(column) for column in positions[:-1])])
 
 
 def _numbers(buffers: ScanBuffers) -> Float64Array | None:

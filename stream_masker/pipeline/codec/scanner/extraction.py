@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from stream_masker.core.dtypes import UInt8Array
-from stream_masker.core.kernels.jit import inlined, int64
-from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, NO_VALUE, PLACEHOLDER_SHIFT
+from stream_masker.core.kernels.jit import inlined
+from stream_masker.pipeline.codec.attributes import (
+    CODE_PLACEHOLDER,
+    LABEL_PLACEHOLDER,
+    NO_VALUE,
+    PLACEHOLDER_SHIFT,
+)
 from stream_masker.pipeline.codec.roles import CODE_ROLE, LABEL_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
     CODE_COUNT,
@@ -25,41 +28,18 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     UNDECIDED,
     ScanBuffers,
 )
-from stream_masker.pipeline.codec.scanner.lookups import DEFERRED, REFUSED, TABLE_FULL, InternArrays, interned_value
+from stream_masker.pipeline.codec.scanner.lookups import REFUSED, TABLE_FULL, InternArrays, interned_value
 from stream_masker.pipeline.codec.scanner.program import ENTERED_COUNT, FIRST_ENTERED, NOISE_KEY_FLAG, Program
 from stream_masker.pipeline.codec.scanner.tokens import number_value
-from stream_masker.pipeline.style import LOWER, OWN_CASE, UPPER
-
-UNDETERMINED_CASE: Final = 0
-"""What ``ascii_case`` says of a text whose case only Unicode's rules tell."""
 
 
 @inlined
-def copies_owner(program: Program, attribute: int) -> int:
-    """The owner, in the intern table, of the copies of an attribute. Its codes have the attribute's own number."""
-    return program.is_array.size + attribute
+def alphas_owner(program: Program) -> int:
+    """The owner, in the intern table, of alphas as numbers. The next one is alphas as texts.
 
-
-@inlined
-def labels_owner(program: Program) -> int:
-    """The owner of labels, whose value is their case. The next two owners are alphas as numbers and as texts."""
-    return 2 * program.is_array.size
-
-
-@inlined
-def ascii_case(data: UInt8Array, start: int, size: int) -> int:
-    """The case of a label (``style.letter_case``), or UNDETERMINED_CASE."""
-    lower, upper, wide = False, False, False
-    for at in range(start, start + size):
-        byte = data[at]
-        lower |= 97 <= byte <= 122
-        upper |= 65 <= byte <= 90
-        wide |= byte > 127
-        if lower and upper:
-            return OWN_CASE
-    if wide:
-        return UNDETERMINED_CASE
-    return LOWER if lower else UPPER if upper else OWN_CASE
+    The codes of an attribute have the attribute's own number.
+    """
+    return program.is_array.size
 
 
 @inlined
@@ -116,7 +96,7 @@ def read_control(
     if flags > NOISE_KEY_FLAG:
         if work.alphas[done]:
             return UNDECIDED
-        alpha = interned_value(known, labels_owner(program) + (2 if is_text else 1), data, start, size)
+        alpha = interned_value(known, alphas_owner(program) + (1 if is_text else 0), data, start, size)
         if alpha == TABLE_FULL or alpha == REFUSED:
             return NO_ROOM if alpha == TABLE_FULL else UNDECIDED
         work.alphas[done] = alpha
@@ -152,29 +132,17 @@ def read_role(
         if program.is_array[attribute]
         else work.counters[DECODED_COUNT]
     )
-    use, unknown = int64(0), int64(0)
     if kind == CODE_ROLE:
         value = interned_value(known, attribute, data, start, size)
-        if value != TABLE_FULL and value != REFUSED:
-            work.values[attribute, number] = value
-            if not is_first_code(program, work, attribute, element):
-                return UNDECIDED
+        if value == TABLE_FULL or value == REFUSED:
+            return NO_ROOM if value == TABLE_FULL else UNDECIDED
+        work.values[attribute, number] = value
+        if not is_first_code(program, work, attribute, element):
+            return UNDECIDED
     else:
         work.progress[COMPANION_COUNT, attribute] = max(work.progress[COMPANION_COUNT, attribute], element + 1)
-        value = int64(ascii_case(data, start, size)) if kind == LABEL_ROLE else int64(UNDETERMINED_CASE)
-        if value == UNDETERMINED_CASE:
-            owner = labels_owner(program) if kind == LABEL_ROLE else copies_owner(program, attribute)
-            value = interned_value(known, owner, data, start, size)
-        if value <= DEFERRED:
-            unknown = DEFERRED - value + 1
-        else:
-            use = value
-        if kind == LABEL_ROLE:
-            use |= LABEL_PLACEHOLDER
-    if value == TABLE_FULL or value == REFUSED:
-        return NO_ROOM if value == TABLE_FULL else UNDECIDED
+    use = LABEL_PLACEHOLDER if kind == LABEL_ROLE else CODE_PLACEHOLDER
     work.placeholder_uses[gap] = ((number * program.keeps_missing.size + attribute) << PLACEHOLDER_SHIFT) | use
-    work.placeholder_sizes[gap] = unknown
     return DECODED
 
 
@@ -191,7 +159,6 @@ def read_number(
         return False
     work.numbers[column, done] = value
     work.placeholder_uses[gap] = (done * program.keeps_missing.size + attribute) << PLACEHOLDER_SHIFT
-    work.placeholder_sizes[gap] = 0
     return bool(is_first_code(program, work, attribute, 0))
 
 

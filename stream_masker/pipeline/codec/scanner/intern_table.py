@@ -28,7 +28,6 @@ from stream_masker.pipeline.codec.scanner.lookups import (
     no_texts,
 )
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.pipeline.style import letter_case
 
 INTERN_FIRST_SLOTS: Final = 1 << 12
 INTERN_MAX_SLOTS: Final = 1 << 19
@@ -39,17 +38,16 @@ _log = logging.getLogger(__name__)
 
 
 class InternTable:
-    """The values of texts that occurred before: codes, copies, labels and alphas.
+    """The values of texts that occurred before: codes and alphas.
 
-    An owner is what a text is read for (``scanner.roles``). The table is bounded: when it is full, it starts empty.
+    An owner is what a text is read for (``scanner.extraction``). The table is bounded: when it is full, it starts
+    empty.
     """
 
     def __init__(self, attributes: Sequence[AttributeCodec]) -> None:
         self._concepts = [attribute.plan.concepts for attribute in attributes]
         self._readers: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
-            *(attribute.copy_placeholder for attribute in attributes),
-            letter_case,
             lambda text: _bits(parse_alpha(orjson.loads(text))),
             lambda text: _bits(parse_alpha(text)),
         ]
@@ -85,10 +83,10 @@ class InternTable:
         return owners.tolist(), [bytes(data[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
-        """Looks up the codes and copies among many texts together, which is faster than one by one."""
+        """Looks up the codes among many texts together, which is faster than one by one."""
         for attribute, concepts in enumerate(self._concepts):
-            own = (attribute, attribute + len(self._concepts))
-            concepts.prefetch({str(t, "utf-8", "replace") for o, t in zip(owners, texts, strict=True) if o in own})
+            own = (text for owner, text in zip(owners, texts, strict=True) if owner == attribute)
+            concepts.prefetch({str(text, "utf-8", "replace") for text in own})
 
     def _value(self, owner: int, text: bytes) -> int:
         try:
@@ -114,11 +112,6 @@ def _fill_in(buffers: ScanBuffers, resolved: Int64Array) -> None:
     for values, count in zip(buffers.values, buffers.value_counts, strict=True):
         _replace(values[:count], resolved)
     _replace(buffers.alphas[: buffers.decoded], resolved)
-    count = buffers.placeholders
-    uses, sizes = buffers.placeholder_uses[:count], buffers.placeholder_sizes[:count]
-    deferred = np.flatnonzero((uses >= 0) & (sizes > 0))
-    uses[deferred] |= resolved[sizes[deferred] - 1]
-    sizes[deferred] = 0
 
 
 def _replace(values: Int64Array, resolved: Int64Array) -> None:

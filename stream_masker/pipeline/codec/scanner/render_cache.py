@@ -1,4 +1,4 @@
-"""The cache of rendered codes and labels: bytes for the kernels, rendered by Python on first use."""
+"""The rendered codes and labels of attributes: bytes for the kernels, rendered by Python on first use."""
 
 from __future__ import annotations
 
@@ -13,83 +13,73 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.numbers import json_number
 from stream_masker.pipeline.codec.scanner.render import (
-    CACHE_FULL,
-    EMPTY_SLOT,
-    OWNER_SHIFT,
-    RENDERED_KEY,
     RENDERED_SIZE,
     RENDERED_START,
     RenderArrays,
-    empty_render_arrays,
     fill_in_missing,
     find_rendered_texts,
-    put_all,
 )
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 
-RENDER_FIRST_SLOTS: Final = 1 << 6
-RENDER_MAX_SLOTS: Final = 1 << 22
-"""A table of this size is emptied before the next batch: 2,000,000 texts, 120 MB."""
-
-RENDER_BYTES_EACH: Final = 32
+RENDER_FIRST_BYTES: Final = 2048
 
 
 class RenderCache:
-    """The rendered codes and labels. It is bounded: when it is full, it starts empty with the next batch."""
+    """The rendered codes and labels in the attributes' present styles, at most one text each for every concept.
+
+    The memory of ``rows``, 32 bytes for a concept, is used only where concepts occur.
+    """
 
     def __init__(self, attributes: Sequence[AttributeCodec]) -> None:
-        self._renderers = [texts for one in attributes for texts in (one.codes.texts, one.labels.texts)]
+        self._attributes = attributes
+        sizes = [2 * len(attribute.plan.concepts.taxonomy) for attribute in attributes]
+        self._bounds = np.cumsum([0, *sizes])
         self._filled = 0
-        self.table = _empty_table()
+        self.table = RenderArrays(
+            np.zeros((int(self._bounds[-1]), 2), np.int64), self._bounds[:-1], np.zeros(RENDER_FIRST_BYTES, np.uint8)
+        )
 
-    def locate(self, uses: Int64Array, values: Int64Array, firsts: Int64Array, numbers: Int64Array) -> Int64Array:
+    def locate(self, uses: Int64Array, positions: Int64Array, firsts: Int64Array, numbers: Int64Array) -> Int64Array:
         """Start and size of the text of each placeholder (``find_rendered_texts``). Missing texts are rendered."""
-        places = np.empty((len(uses), 2), np.int64)
-        if len(self.table.rows) >= RENDER_MAX_SLOTS:
-            self._filled, self.table = 0, _empty_table()
-        while (missing := find_rendered_texts(uses, values, firsts, numbers, self.table, places)) == CACHE_FULL:
-            rows = self.table.rows
-            self._render(np.flatnonzero((rows[:, RENDERED_KEY] != EMPTY_SLOT) & (rows[:, RENDERED_SIZE] < 0)))
-            self._grow()
-        if missing:
-            self._render(self.table.missing[:missing])
+        places, missing = np.empty((len(uses), 2), np.int64), np.empty(len(uses), np.int64)
+        requested = find_rendered_texts(uses, positions, firsts, numbers, self.table, places, missing)
+        if requested:
+            self._render(np.unique(missing[:requested]))
             fill_in_missing(self.table, places)
         return places
 
-    def _grow(self) -> None:
-        old = self.table
-        self.table = empty_render_arrays(2 * len(old.rows), 0)._replace(texts=old.texts)
-        put_all(self.table, old.rows[old.rows[:, RENDERED_KEY] != EMPTY_SLOT])
-
-    def _render(self, slots: Int64Array) -> None:
-        """Renders the texts of some slots, and appends them to the table's texts."""
-        rows = self.table.rows
-        slots = slots[np.argsort(rows[slots, RENDERED_KEY])]
-        texts = self._texts(rows[slots, RENDERED_KEY])
+    def _render(self, rows: Int64Array) -> None:
+        """Renders the texts of some rows, ascending, and appends them to the table's texts."""
+        texts = self._texts(rows)
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         appended = np.frombuffer(b"".join(texts), np.uint8)
         self._make_room(len(appended))
         self.table.texts[self._filled : self._filled + len(appended)] = appended
-        rows[slots, RENDERED_START] = self._filled + np.cumsum(sizes) - sizes
-        rows[slots, RENDERED_SIZE] = sizes
+        self.table.rows[rows, RENDERED_START] = self._filled + np.cumsum(sizes) - sizes
+        self.table.rows[rows, RENDERED_SIZE] = sizes
         self._filled += len(appended)
 
-    def _texts(self, keys: Int64Array) -> list[bytes]:
-        """The text of each key. The keys are ascending."""
-        owners, kept = np.divmod(keys, 1 << OWNER_SHIFT)
-        bounds = np.searchsorted(owners, np.arange(len(self._renderers) + 1)).tolist()
-        slices = zip(self._renderers, pairwise(bounds), strict=True)
-        return [text for texts, (start, end) in slices for text in texts(kept[start:end].tolist())]
+    def _texts(self, rows: Int64Array) -> list[bytes]:
+        """The text of each row. The rows are ascending."""
+        bounds = pairwise(np.searchsorted(rows, self._bounds).tolist())
+        texts: list[bytes] = []
+        for attribute, first, (start, end) in zip(self._attributes, self._bounds[:-1], bounds, strict=True):
+            texts += _attribute_texts(attribute, rows[start:end] - first)
+        return texts
 
     def _make_room(self, size: int) -> None:
         texts = self.table.texts
         if self._filled + size + PADDING > len(texts):
-            grown = np.concatenate([texts, np.zeros(max(size, len(texts)), np.uint8)])
+            grown = np.concatenate([texts, np.zeros(max(size + PADDING, len(texts)), np.uint8)])
             self.table = self.table._replace(texts=grown)
 
 
-def _empty_table() -> RenderArrays:
-    return empty_render_arrays(RENDER_FIRST_SLOTS, RENDER_FIRST_SLOTS * RENDER_BYTES_EACH)
+def _attribute_texts(attribute: AttributeCodec, rows: Int64Array) -> list[bytes]:
+    """The texts of one attribute: of concept k, the code in row 2 k and the label in row 2 k + 1."""
+    positions, is_label = np.divmod(rows, 2)
+    codes = iter(attribute.codes.texts(positions[is_label == 0].tolist()))
+    labels = iter(attribute.labels.texts(positions[is_label == 1].tolist()))
+    return [next(labels if label else codes) for label in is_label.tolist()]
 
 
 def number_texts(numbers: Float64Array | None, kinds: Sequence[Numeric]) -> tuple[Int64Array, UInt8Array]:

@@ -64,7 +64,7 @@ def test_means_and_covariances_follow_the_paper(variant, diagonal, off, distribu
     assert (abs(after.mean(axis=0) - VALUES.mean(axis=0)) < errors).all()
     ratio = covariance(after) / covariance(VALUES)
     np.testing.assert_allclose(np.diag(ratio), diagonal, rtol=0.05)
-    np.testing.assert_allclose(ratio[~np.eye(3, dtype=bool)], off, rtol=0.06)
+    np.testing.assert_allclose(ratio[~np.eye(3, dtype=bool)], off, rtol=0.12)
 
 
 def test_correlated_noise_keeps_correlations_and_uncorrelated_does_not():

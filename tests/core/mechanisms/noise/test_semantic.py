@@ -65,7 +65,7 @@ def references(noise, records):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"alpha": 0}, r"alpha=0 of 'a'.*\(0, 10\]"),
+        ({"alpha": 0}, r"alpha=0 of 'a'.*\[0.01, 10\]"),
         ({"alpha": 10.5}, r"alpha=10.5"),
         ({"alpha": float("nan")}, r"alpha=nan"),
         ({"alpha": True}, r"alpha=True"),
@@ -191,19 +191,19 @@ def test_each_attribute_has_its_own_alpha():
 
 def test_a_record_can_have_its_own_alpha():
     noise = calibrated()
-    low, high = calibrated(alpha=0.001), calibrated(alpha=10.0)
+    low, high = calibrated(alpha=0.2), calibrated(alpha=10.0)
     records = [{"a": "l00", "b": "l11"}] * 30
     keys = [b"%d" % k for k in range(30)]
-    alpha = [0.001, 10.0, None] * 10
+    alpha = [0.2, 10.0, None] * 10
     masked = noise.mask_many(records, keys=keys, alpha=alpha)
     for k, record in enumerate(records):
-        expected = {0.001: low, 10.0: high, None: noise}[alpha[k]].mask_one(record, key=keys[k])
+        expected = {0.2: low, 10.0: high, None: noise}[alpha[k]].mask_one(record, key=keys[k])
         assert masked[k] == expected == noise.mask_one(record, key=keys[k], alpha=alpha[k])
 
 
 @pytest.mark.parametrize("alpha", [0.0, -1.0, 10.01, float("inf")])
 def test_an_alpha_out_of_range_is_named_by_its_record(alpha):
-    with pytest.raises(ParameterError, match=r"the alpha of record 1 is not in \(0, 10\]"):
+    with pytest.raises(ParameterError, match=r"the alpha of record 1 is not in \[0.01, 10\]"):
         calibrated().mask_many([{}, {}, {}], keys=[b"1", b"2", b"3"], alpha=[0.3, alpha, None])
 
 
@@ -329,9 +329,9 @@ def test_a_masked_record_is_the_same_on_every_machine():
     noise.restore(snapshot)
     record = {"a": "l00", "b": ["l00", "l01", "l11", "l22"]}
     assert [noise.mask_one(record, key=b"patient %d" % k) for k in range(3)] == [
-        {"a": "b0", "b": ["l01", "l00", "b3", "b2"]},
-        {"a": "b0", "b": ["b0", "l01", "b1", "root"]},
-        {"a": "b1", "b": ["root", "l01", "l11", "b2"]},
+        {"a": "b2", "b": ["b0", "l01", "l10", "l24"]},
+        {"a": "b0", "b": ["l00", "root", "b1", "b2"]},
+        {"a": "b3", "b": ["l02", "l00", "b1", "l22"]},
     ]
 
 

@@ -1,4 +1,4 @@
-"""Codes, their labels and their copies: what is read, what is refused, and what is written in their places."""
+"""Codes with their labels and copies: extraction, rejections, and replacement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ARRAY = {"a": {"path": "d[*].code", "label": "d[*].text"}}
         ),
     ],
 )
-def test_no_code_where_one_is_due(bench, path, wrap, code, reason):
+def test_rejects_a_value_that_is_not_a_code(bench, path, wrap, code, reason):
     assert bench({"a": {"path": path}}).one(wrap(code)) == (reason, path)
 
 
@@ -89,7 +89,7 @@ def test_missing_attributes(bench, path, record):
     ],
 )
 @pytest.mark.parametrize("missing", ["reject", "keep"])
-def test_another_shape_than_the_path_needs(bench, path, record, missing):
+def test_rejects_a_record_whose_shape_does_not_fit_the_path(bench, path, record, missing):
     assert bench({"a": {"path": path, "missing": missing}}).one(record) == ("wrong_shape", path)
 
 
@@ -103,7 +103,7 @@ def test_another_shape_than_the_path_needs(bench, path, record, missing):
         {"list": "I10"},
     ],
 )
-def test_labels_and_copies_of_another_shape(bench, other):
+def test_rejects_labels_and_copies_of_another_shape(bench, other):
     reason, field = bench(COPIED).one({"d": {"code": "I10"}, **other})
     assert reason == "wrong_shape"
     assert field in ("other.text", "list[0].code")
@@ -113,8 +113,8 @@ def test_labels_and_copies_of_another_shape(bench, other):
     ("label", "masked"),
     [
         ("Essential hypertension", "Type 2 diabetes"),
-        ("ESSENTIAL", "TYPE 2 DIABETES"),
-        ("essential", "type 2 diabetes"),
+        ("ESSENTIAL", "Type 2 diabetes"),
+        ("essential", "Type 2 diabetes"),
         ("", "Type 2 diabetes"),
         (12, "Type 2 diabetes"),
         (False, "Type 2 diabetes"),
@@ -123,7 +123,7 @@ def test_labels_and_copies_of_another_shape(bench, other):
         (None, None),
     ],
 )
-def test_labels_follow_their_codes(bench, label, masked):
+def test_labels_are_replaced_with_their_codes(bench, label, masked):
     assert bench(LABELLED).one({"d": {"code": "I10", "text": label}}) == {"d": {"code": "E11.9", "text": masked}}
     assert bench(COPIED).one({"d": {"code": "I10"}, "other": {"text": label}}) == {
         "d": {"code": "E11.9"},
@@ -132,11 +132,11 @@ def test_labels_follow_their_codes(bench, label, masked):
     assert bench(ARRAY).one({"d": [{"code": "I10", "text": label}]}) == {"d": [{"code": "E11.9", "text": masked}]}
 
 
-def test_a_concept_without_a_label_leaves_null(bench):
+def test_the_label_of_a_concept_without_label_becomes_null(bench):
     assert bench(LABELLED).one({"d": {"code": "I11", "text": "Heart"}}) == {"d": {"code": "E03", "text": None}}
 
 
-def test_a_label_is_rewritten_even_where_the_code_comes_out_the_same(bench):
+def test_a_label_is_rewritten_even_if_the_code_is_unchanged(bench):
     on_bench = bench(COPIED)
     assert on_bench.one({"d": {"code": "E03"}, "other": {"text": "Lazy thyroid"}, "copy": "E039"}) == {
         "d": {"code": "E03"},
@@ -145,7 +145,7 @@ def test_a_label_is_rewritten_even_where_the_code_comes_out_the_same(bench):
     }
 
 
-def test_labels_and_copies_that_are_not_there_stay_so(bench):
+def test_absent_labels_and_copies_stay_absent(bench):
     assert bench(LABELLED).one({"d": {"code": "I10"}}) == {"d": {"code": "E11.9"}}
     assert bench(COPIED).one({"d": {"code": "I10"}, "other": {}, "list": []}) == {
         "d": {"code": "E11.9"},
@@ -154,18 +154,18 @@ def test_labels_and_copies_that_are_not_there_stay_so(bench):
     }
 
 
-def test_copies_are_each_written_in_their_own_style(bench):
+def test_copies_are_written_as_the_code(bench):
     record = {"copy": "i110", "d": {"code": "I11.0", "again": "I11.0"}, "list": [{"code": "I110"}]}
     assert bench(COPIED).one(record) == {
-        "copy": "e1165",
+        "copy": "E11.65",
         "d": {"code": "E11.65", "again": "E11.65"},
-        "list": [{"code": "E1165"}],
+        "list": [{"code": "E11.65"}],
     }
 
 
 @pytest.mark.parametrize("copy", ["no code", 17, {"code": "I110"}, ["I110"], "", True])
-def test_copies_that_are_no_code_are_replaced_in_the_codes_style(bench, copy):
-    assert bench(COPIED).one({"copy": copy, "d": {"code": "i110"}}) == {"copy": "e1165", "d": {"code": "e1165"}}
+def test_copies_that_are_no_code_are_replaced(bench, copy):
+    assert bench(COPIED).one({"copy": copy, "d": {"code": "i110"}}) == {"copy": "E11.65", "d": {"code": "E11.65"}}
 
 
 def test_null_copies_stay_null(bench):
@@ -186,7 +186,7 @@ def test_unknown_codes_follow_the_policy(bench):
     )
 
 
-def test_without_a_code_no_label_or_copy_survives(bench):
+def test_labels_and_copies_without_a_code_are_removed(bench):
     keep = {"a": {**COPIED["a"], "missing": "keep"}}
     record = {"d": {"again": "I10"}, "copy": "I10", "other": {"text": "Hypertension"}}
     assert bench(keep).one(record) == {"d": {"again": None}, "copy": None, "other": {"text": None}}
@@ -199,27 +199,27 @@ def test_arrays_are_masked_element_by_element(bench):
     record = {"d": [{"code": "I10", "text": "X"}, {"code": "i110"}, {"code": "E11.65", "text": "y"}]}
     assert bench(ARRAY).one(record) == {
         "d": [
-            {"code": "E11.9", "text": "TYPE 2 DIABETES"},
-            {"code": "e1165"},
-            {"code": "I10", "text": "essential hypertension"},
+            {"code": "E11.9", "text": "Type 2 diabetes"},
+            {"code": "E11.65"},
+            {"code": "I10", "text": "Essential hypertension"},
         ]
     }
     assert bench(ARRAY).one({"d": []}) == {"d": []}
     assert bench({"a": {"path": "codes[*]"}}).one({"codes": ["I10", "I11"]}) == {"codes": ["E11.9", "E03"]}
 
 
-def test_elements_without_a_code_keep_their_places(bench):
+def test_elements_without_a_code_keep_their_positions(bench):
     keep = bench({"a": {**ARRAY["a"], "missing": "keep"}})
     record = {"d": [{"text": "X"}, {"code": "I10", "text": "X"}, {"code": None, "text": "X"}, {}, None]}
     assert keep.one(record) == {
-        "d": [{"text": None}, {"code": "E11.9", "text": "TYPE 2 DIABETES"}, {"code": None, "text": None}, {}, None]
+        "d": [{"text": None}, {"code": "E11.9", "text": "Type 2 diabetes"}, {"code": None, "text": None}, {}, None]
     }
     suppress = bench({"a": {**ARRAY["a"], "unknown": "suppress"}})
     record = {"d": [{"code": "Z", "text": "X"}, {"code": "I10", "text": "X"}]}
-    assert suppress.one(record) == {"d": [{"code": None, "text": None}, {"code": "E11.9", "text": "TYPE 2 DIABETES"}]}
+    assert suppress.one(record) == {"d": [{"code": None, "text": None}, {"code": "E11.9", "text": "Type 2 diabetes"}]}
 
 
-def test_labels_and_copies_in_lists_of_their_own_go_with_the_code_of_their_place(bench):
+def test_labels_and_copies_in_separate_lists_belong_to_the_code_at_the_same_position(bench):
     attribute = {"path": "codes[*]", "label": "labels[*]", "copies": ["rows[*].c"], "missing": "keep"}
     record = {
         "labels": ["A", "b", "C", "surplus"],
@@ -227,7 +227,7 @@ def test_labels_and_copies_in_lists_of_their_own_go_with_the_code_of_their_place
         "rows": [{"c": "I10"}, {"c": "x"}, {}, {"c": "surplus"}],
     }
     assert bench({"a": attribute}).one(record) == {
-        "labels": ["TYPE 2 DIABETES", None, "TYPE 2 DIABETES WITH HYPERGLYCEMIA", None],
+        "labels": ["Type 2 diabetes", None, "Type 2 diabetes with hyperglycemia", None],
         "codes": ["E11.9", None, "E11.65"],
         "rows": [{"c": "E11.9"}, {"c": None}, {}, {"c": None}],
     }
@@ -251,7 +251,7 @@ def test_further_matches_of_a_filter_are_copies(bench):
         "coding": [
             {"s": "sct", "code": "38341003", "display": "High"},
             {"s": "icd", "code": "E11.65", "display": "Type 2 diabetes with hyperglycemia"},
-            {"s": "icd", "code": "e11.65", "display": "type 2 diabetes with hyperglycemia"},
+            {"s": "icd", "code": "E11.65", "display": "Type 2 diabetes with hyperglycemia"},
             {"s": "icd", "display": "Type 2 diabetes with hyperglycemia"},
         ]
     }

@@ -1,4 +1,4 @@
-"""Decoding: what is not exactly one JSON object is refused, each for its own reason."""
+"""Decoding: a value that is not exactly one JSON object is rejected with a specific reason."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reason(value: bytes) -> str:
         (b"[" * 3999, "too_deep"),
     ],
 )
-def test_what_is_refused(value, expected):
+def test_rejects_with_a_reason(value, expected):
     assert reason(value) == expected
 
 
@@ -78,21 +78,21 @@ def test_what_is_refused(value, expected):
         '{"ä:": "😀", "x": "\\ud83d\\ude00"}'.encode(),
     ],
 )
-def test_what_is_read(value):
+def test_decodes(value):
     assert decode(value) == json.loads(value)
 
 
-def test_a_member_that_only_looks_like_a_duplicate_is_read():
+def test_accepts_a_member_that_only_resembles_a_duplicate():
     assert decode(b'{"a":"\\"a\\":1","b":"\\u003a"}') == {"a": '"a":1', "b": ":"}
 
 
-def test_a_strict_reading_of_the_deepest_value_does_not_overflow():
+def test_decoding_the_deepest_value_strictly_does_not_overflow():
     deepest = decoder(RecordLimits(depth=250))
     value = b'{"a":' * 249 + b'{"b":"\\u003a"}' + b"}" * 249
     assert deepest(value) == json.loads(value)
 
 
-def test_an_endless_string_of_escapes_is_measured_in_one_pass():
+def test_the_depth_of_a_long_string_of_escapes_is_measured_in_one_pass():
     assert nesting(b'{"' + b'\\"' * 400_000 + b"\\") == 1
 
 
@@ -103,7 +103,7 @@ LEAVES = (
 
 
 def written(members: object, escape: bool) -> str:
-    """JSON of nested lists of pairs (objects, in which keys may recur), lists and leaves."""
+    """Encode lists of pairs as objects (keys may repeat), other lists as arrays, and leaves, as JSON."""
     if isinstance(members, tuple):
         return "{" + ", ".join(f"{text(k, escape)} :{written(v, escape)}" for k, v in members) + "}"
     if isinstance(members, list):
@@ -115,10 +115,10 @@ def text(value: str, escape: bool) -> str:
     return json.dumps(value).replace(":", "\\u003A") if escape else json.dumps(value)
 
 
-def has_twin(members: object) -> bool:
+def has_duplicate_key(members: object) -> bool:
     if isinstance(members, tuple):
-        return len({k for k, _ in members}) < len(members) or any(has_twin(v) for _, v in members)
-    return isinstance(members, list) and any(has_twin(v) for v in members)
+        return len({k for k, _ in members}) < len(members) or any(has_duplicate_key(v) for _, v in members)
+    return isinstance(members, list) and any(has_duplicate_key(v) for v in members)
 
 
 def has_huge(members: object) -> bool:
@@ -136,14 +136,14 @@ def objects(inner: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 @example((("a", ":"), ("a", "x")), True)
 def test_duplicate_keys_and_huge_integers_are_found_exactly(members, escape):
     value = written(members, escape).encode()
-    if has_twin(members) or has_huge(members):
+    if has_duplicate_key(members) or has_huge(members):
         assert reason(value) in ("duplicate_key", "number_too_large")
     else:
         assert decode(value) == json.loads(value)
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_any_bytes_are_read_or_refused(value):
+def test_any_bytes_are_decoded_or_rejected(value):
     try:
         document = decoder(RecordLimits())(value)
     except RecordRejectedError:

@@ -1,4 +1,4 @@
-"""Texts with gaps: what is cut out comes back filled, and nothing else is a gap."""
+"""Templates: every placeholder is filled, and no other text is a placeholder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS, fill_t
     texts=st.lists(st.none() | st.text(), min_size=1, max_size=5),
     shuffled=st.randoms(),
 )
-def test_every_gap_gets_its_own_text(before, texts, shuffled):
+def test_every_placeholder_gets_its_own_text(before, texts, shuffled):
     numbers = list(range(len(texts)))
     shuffled.shuffle(numbers)
     gapped = {**before, "gaps": [PLACEHOLDERS[number] for number in numbers], "last": 1}
@@ -23,17 +23,17 @@ def test_every_gap_gets_its_own_text(before, texts, shuffled):
     assert orjson.loads(filled) == {**before, "gaps": [texts[number] for number in numbers], "last": 1}
 
 
-def test_a_text_without_gaps_is_one_piece():
+def test_a_text_without_placeholders_is_one_piece():
     assert split_template({"a": "x"}) == [b'{"a":"x"}']
     assert fill_template([b'{"a":"x"}'], []) == b'{"a":"x"}'
 
 
 @pytest.mark.parametrize("number", [0, 7, 1 << 17, 999_999_999])
-def test_a_gap_has_one_text(number):
+def test_a_placeholder_has_one_text(number):
     assert PLACEHOLDERS[number] == PLACEHOLDERS[number]
     assert PLACEHOLDERS[number].endswith(f"{number:09d}")
 
 
-def test_few_of_the_gaps_texts_are_kept():
+def test_the_cache_of_placeholder_texts_is_bounded():
     assert PLACEHOLDERS[1 << 20] not in PLACEHOLDERS.values()
     assert PLACEHOLDERS[12] in PLACEHOLDERS.values()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 
 import numpy as np
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from stream_masker.pipeline.codec.scanner import buffers, intern_table, render_cache
+from stream_masker.pipeline.codec.scanner import buffers, intern_table
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Inputs
@@ -29,7 +30,7 @@ def same(on_bench, values):
     return one, left.tolist()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def keeping(bench):
     """Keeps x, pseudonymizes y, and masks z as a number."""
     fields = {"pseudonymize": ["y"]}
@@ -40,26 +41,26 @@ def with_number(text):
     return b'{"code":"I10","x":%b,"y":[%b],"z":%b}' % ((text.encode(),) * 3)
 
 
+WHOLES = ("0", "7", "90", "123456789012345", "00", "")
+POINTS = ("", ".", ".0", ".5", ".50", ".000", ".0001", ".00012", ".00001", ".123456789012345", ".5e1")
+
+
 def test_numbers_are_read_and_written_as_the_decoder_and_the_encoder_do(keeping):
-    chance = random.Random(5)
-    texts = [
-        f"{sign}{whole}{point}"
-        for sign in ("", "-")
-        for whole in ("0", "7", "90", "123456789012345", "00", "")
-        for point in ("", ".", ".0", ".5", ".50", ".000", ".0001", ".00012", ".00001", ".123456789012345", ".5e1")
-    ]
-    texts += [
-        "".join(chance.choices("0123456789", k=chance.randint(1, 9)))
-        + "." * chance.randint(0, 1)
-        + "".join(chance.choices("0123456789", k=chance.randint(1, 12)))
-        for _ in range(2000)
-    ]
-    texts += [repr(chance.uniform(-1, 1) * 10 ** chance.randint(-6, 20)) for _ in range(1000)]
+    texts = [f"{sign}{whole}{point}" for sign in ("", "-") for whole in WHOLES for point in POINTS]
     texts += [str(2**bits + off) for bits in range(50, 65) for off in (-1, 0, 1)]
-    _, left = same(keeping, [with_number(text) for text in texts])
+    same(keeping, [with_number(text) for text in texts])
     common = ["0", "7", "-7", "0.5", "-0.25", "12.50", "100.0", "0.001", "123456.789", "1234567890123456"]
     assert same(keeping, [with_number(text) for text in common])[1] == []
-    assert 0 < len(left) < len(texts) // 2
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=12)
+DECIMALS = st.builds("{}{}{}".format, DIGITS, st.sampled_from(["", "."]), DIGITS)
+FLOATS = st.floats(-1e20, 1e20, allow_subnormal=False).map(repr)
+
+
+@given(texts=st.lists(DECIMALS | FLOATS | st.integers().map(str), min_size=1, max_size=20))
+def test_any_numbers_are_read_and_written_as_the_decoder_and_the_encoder_do(keeping, texts):
+    same(keeping, [with_number(text) for text in texts])
 
 
 def test_strings_are_read_and_written_as_the_decoder_and_the_encoder_do(keeping):
@@ -120,7 +121,7 @@ def test_a_repeated_key_is_found_among_many(bench):
     assert left == [1, 2, 3, 4]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def many(bench):
     """An ontology of 2,000 codes with labels."""
     edges = [(f"C{n:04d}", "ROOT") for n in range(2000)]
@@ -135,29 +136,45 @@ def many(bench):
     )
 
 
-def records_of_many(chance):
-    codes = [chance.choice(["C{:04d}", "c{:04d}"]).format(chance.randrange(2100)) for _ in range(chance.randint(1, 9))]
-    good = [code for code in codes if int(code[1:]) < 2000]
-    return orjson.dumps({"code": codes[0], "text": chance.choice(["ÉTAT", "x", codes[0]]), "s": good, "c": good})
-
-
-@pytest.mark.parametrize("limits", [(6, 7, 4096), (12, 19, 3), (8, 9, 64)])
-def test_tables_that_fill_up_change_nothing(many, monkeypatch, limits):
-    monkeypatch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << limits[1])
-    monkeypatch.setattr(render_cache, "RENDER_MAX_SLOTS", 1 << limits[1])
-    monkeypatch.setattr(
-        many.masker._codec.scanner._interned, "table", intern_table.no_texts(1 << limits[0], 1 << 10, limits[2])
+@st.composite
+def records_of_many(draw):
+    """A record with up to nine codes, some of them unknown, in upper or lower case."""
+    codes = draw(
+        st.lists(st.builds("{}{:04d}".format, st.sampled_from("Cc"), st.integers(0, 2099)), min_size=1, max_size=9)
     )
-    chance = random.Random(3)
-    for size in (1, 700, 300):
-        _, left = same(many, [records_of_many(chance) for _ in range(size)])
-        assert len(left) < size
+    good = [code for code in codes if int(code[1:]) < 2000]
+    return orjson.dumps(
+        {"code": codes[0], "text": draw(st.sampled_from(["x", "ÉTAT", codes[0]])), "s": good, "c": good}
+    )
 
 
-def test_more_placeholders_than_expected_change_nothing(many, monkeypatch):
-    monkeypatch.setattr(buffers, "PLACEHOLDERS_EACH", 0)
-    chance = random.Random(4)
-    assert same(many, [records_of_many(chance) for _ in range(500)])[1] == []
+RUNS = st.lists(st.lists(records_of_many(), min_size=1, max_size=20), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("limits", [(3, 4, 4096), (4, 6, 3), (5, 5, 64)], ids=str)
+@settings(max_examples=40)
+@given(runs=RUNS)
+def test_tables_that_fill_up_change_nothing(many, limits, runs):
+    """``limits``: log2 of the first and of the largest number of slots, and the new texts of a batch."""
+    first, largest, new_texts = limits
+    many.masker = RecordMasker(many.plan, many.mechanism, SECRET)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intern_table, "INTERN_FIRST_SLOTS", 1 << first)
+        patch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << largest)
+        patch.setattr(
+            many.masker._codec.scanner._interned, "table", intern_table.no_texts(1 << first, 1 << 8, new_texts)
+        )
+        for values in runs:
+            same(many, values)
+
+
+@settings(max_examples=40)
+@given(values=st.lists(records_of_many(), min_size=1, max_size=60))
+def test_more_placeholders_than_expected_change_nothing(many, values):
+    many.masker = RecordMasker(many.plan, many.mechanism, SECRET)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(buffers, "PLACEHOLDERS_EACH", 0)
+        assert same(many, values)[1] == []
 
 
 def test_a_plan_that_cannot_be_compiled_uses_the_reference_codec_and_logs_why(bench, caplog):

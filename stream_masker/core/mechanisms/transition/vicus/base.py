@@ -22,6 +22,7 @@ from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between, require_type, whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -106,7 +107,7 @@ class PartitionMechanism(MarkovMechanism):
         ends = np.cumsum(sizes).tolist()
         return [ids[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]
 
-    def _model(self, counts: Counts) -> Mapping[str, Any]:
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         sizes = tuple(len(tau) for tau in self._taxonomies.values())
         graph = ValueGraph.of(counts, sizes, multigraph=self._multigraph, most_values=self._most_values)
         similarities = graph.similarities(**self._similarity)

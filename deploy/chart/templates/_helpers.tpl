@@ -1,0 +1,163 @@
+{{/* Names. */}}
+{{- define "stream-masker.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "stream-masker.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains (include "stream-masker.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "stream-masker.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "stream-masker.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "stream-masker.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end }}
+
+{{- define "stream-masker.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Labels. */}}
+{{- define "stream-masker.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "stream-masker.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "stream-masker.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{ include "stream-masker.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* The configuration file. */}}
+{{- define "stream-masker.configuration" -}}
+{{- if kindIs "string" .Values.configuration -}}
+{{ .Values.configuration }}
+{{- else -}}
+{{ toYaml .Values.configuration }}
+{{- end -}}
+{{- end }}
+
+{{/* A key of the configuration: a mapping holds it, a text does not tell. Takes (list context section key default). */}}
+{{- define "stream-masker.configured" -}}
+{{- $section := dict -}}
+{{- if kindIs "map" (index . 0).Values.configuration -}}
+{{- $section = get (index . 0).Values.configuration (index . 1) | default dict -}}
+{{- end -}}
+{{- $value := get $section (index . 2) | default (index . 3) -}}
+{{- if kindIs "map" $value }}{{ toYaml $value }}{{ else }}{{ $value }}{{ end -}}
+{{- end }}
+
+{{/* Security contexts that meet the restricted Pod Security level. */}}
+{{- define "stream-masker.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "stream-masker.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Environment variables of a process. */}}
+{{- define "stream-masker.env" -}}
+- {name: STREAM_MASKER_CONFIG, value: /etc/stream-masker/stream-masker.yaml}
+- {name: STREAM_MASKER__SECRET__FILE, value: /run/secrets/stream-masker/secret}
+- {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
+- {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
+{{- $secret := .Values.kafka.existingSecret }}
+{{- range .Values.kafka.properties }}
+- name: STREAM_MASKER__KAFKA__PROPERTIES__{{ upper . }}
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}}}
+{{- end }}
+{{- end }}
+
+{{/* Volumes of a process, and where they are mounted. */}}
+{{- define "stream-masker.volumes" -}}
+- name: configuration
+  configMap: {name: {{ include "stream-masker.fullname" . }}}
+- name: secret
+  secret:
+    secretName: {{ .Values.secret.existingSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .Values.secret.key }}, path: secret}]
+- name: tmp
+  emptyDir: {sizeLimit: 64Mi}
+{{- with .Values.kafka.certificates }}
+- name: certificates
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- if .Values.ontologies.existingClaim }}
+- name: ontologies
+  persistentVolumeClaim: {claimName: {{ .Values.ontologies.existingClaim }}, readOnly: true}
+{{- else if or .Values.ontologies.image .Values.ontologies.urls }}
+- name: ontologies
+  emptyDir: {}
+{{- end }}
+{{- end }}
+
+{{- define "stream-masker.hasOntologies" -}}
+{{- with .Values.ontologies }}{{ if or .existingClaim .image .urls }}true{{ end }}{{ end -}}
+{{- end }}
+
+{{- define "stream-masker.volumeMounts" -}}
+- {name: configuration, mountPath: /etc/stream-masker/stream-masker.yaml, subPath: stream-masker.yaml, readOnly: true}
+- {name: secret, mountPath: /run/secrets/stream-masker, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.kafka.certificates }}
+- {name: certificates, mountPath: /etc/stream-masker/tls, readOnly: true}
+{{- end }}
+{{- if include "stream-masker.hasOntologies" . }}
+- {name: ontologies, mountPath: /ontologies, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Containers that fetch ontologies before a process starts. */}}
+{{- define "stream-masker.initContainers" -}}
+{{- if .Values.ontologies.image }}
+- name: ontologies
+  image: {{ .Values.ontologies.image }}
+  command: [cp, -R, /ontologies/., /target/]
+  securityContext: {{- include "stream-masker.securityContext" . | nindent 4 }}
+  resources: {limits: {memory: 64Mi}}
+  volumeMounts: [{name: ontologies, mountPath: /target}]
+{{- else if .Values.ontologies.urls }}
+- name: ontologies
+  image: {{ include "stream-masker.image" . }}
+  command: [python, -c, {{ .Files.Get "files/download.py" | toJson }}]
+  args: [{{ range $i, $file := .Values.ontologies.urls }}{{ if $i }}, {{ end }}{{ list $file.url $file.sha256 $file.name | join " " | quote }}{{ end }}]
+  securityContext: {{- include "stream-masker.securityContext" . | nindent 4 }}
+  resources: {limits: {memory: 128Mi}}
+  volumeMounts: [{name: ontologies, mountPath: /target}]
+{{- end }}
+{{- end }}
+
+{{/* The input topic, and the consumer group of the workers, for a scaler that reads the lag. */}}
+{{- define "stream-masker.inputTopic" -}}
+{{- default (include "stream-masker.configured" (list . "topics" "input" "discharges")) .Values.autoscaling.topic -}}
+{{- end }}
+
+{{- define "stream-masker.consumerGroup" -}}
+{{- $properties := include "stream-masker.configured" (list . "kafka" "properties" dict) | fromYaml -}}
+{{- default (printf "stream-masker.%s" (include "stream-masker.inputTopic" .)) (get $properties "group.id") -}}
+{{- end }}

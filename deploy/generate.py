@@ -1,0 +1,79 @@
+"""Generated files of the chart: ``python deploy/generate.py`` writes them.
+
+* ``chart/values.schema.json``: its ``$defs`` and the key ``configuration`` come from the configuration's schema, so
+  that helm refuses a broken configuration before it reaches the cluster. The rest of the file is written by hand.
+* ``chart/README.md``: the table of values comes from the comments of ``chart/values.yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+CHART = ROOT / "deploy" / "chart"
+CONFIGURATION = ROOT / "schemas" / "configuration.schema.json"
+
+SET_BY_CHART = ("secret", "http")
+"""Sections of the configuration that the chart sets itself."""
+
+TABLE = re.compile(r"(?<=<!-- values -->\n).*?(?=<!-- end of values -->)", re.DOTALL)
+COMMENT = re.compile(r"^ *# ?(.*)$")
+KEY = re.compile(r"^( *)(\w+):(.*)$")
+
+
+def values_schema() -> str:
+    """The JSON Schema of the chart's values."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    configuration = json.loads(CONFIGURATION.read_text())
+    definitions = configuration.pop("$defs")
+    body = {key: configuration[key] for key in ("type", "properties", "required", "additionalProperties")}
+    body["properties"] = {key: value for key, value in body["properties"].items() if key not in SET_BY_CHART}
+    schema["$defs"] = {**definitions, "Configuration": body}
+    schema["properties"]["configuration"] = {
+        "description": "The configuration as a mapping, or the text of a configuration file.",
+        "if": {"type": "string"},
+        "then": {"minLength": 1},
+        "else": {"$ref": "#/$defs/Configuration"},
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def readme() -> str:
+    """The chart's README, with the table of values."""
+    lines = ["| value | default | meaning |", "| --- | --- | --- |"]
+    lines += [f"| `{key}` | `{default}` | {meaning} |" for key, default, meaning in documented_values()]
+    return TABLE.sub(lambda _: "\n".join(lines) + "\n", (CHART / "README.md").read_text())
+
+
+def documented_values() -> Iterator[tuple[str, str, str]]:
+    """Key, default and comment of every value that is not a section. Raises ValueError for one without a comment."""
+    text = (CHART / "values.yaml").read_text()
+    values, path, comment = yaml.safe_load(text), [], ""
+    for line in text.splitlines():
+        if found := COMMENT.match(line):
+            comment = f"{comment} {found[1]}".strip()
+        elif key := KEY.match(line):
+            path = [*path[: len(key[1]) // 2], key[2]]
+            name = ".".join(path)
+            if key[3].strip() and not comment:
+                raise ValueError(f"{name} has no comment")
+            if key[3].strip():
+                yield name, json.dumps(_at(values, path)), comment
+            comment = ""
+
+
+def _at(values: Any, path: list[str]) -> Any:
+    for key in path:
+        values = values[key]
+    return values
+
+
+if __name__ == "__main__":
+    (CHART / "values.schema.json").write_text(values_schema())
+    (CHART / "README.md").write_text(readme())

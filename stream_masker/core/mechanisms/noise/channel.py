@@ -1,0 +1,144 @@
+"""The exact transition probabilities of semantic noise, and the law of the masks of a pair of attributes.
+
+The levels of distance around a value are the same for every reference. A reference decides which candidates are
+admissible. So the probability that |ε| leads to a level has a closed form in the law of the attribute's own noise, and
+a class of candidates has its share of the level. Rows are averages over the references that a value has in the window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array, Float64Cube, Int32Array
+from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.situations import (
+    SituationTable,
+    Surroundings,
+    add_rows,
+    fill_situations,
+    level_chances,
+)
+from stream_masker.core.replacement.rule import NO_REFERENCE
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import OutputClasses, distance_classes
+from stream_masker.core.statistics.counts import Counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """The references beside the values of one attribute: S situations.
+
+    * ``values``, ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
+    * ``shares``: (S,) float64, the probability of the reference given the value.
+    """
+
+    values: Int32Array
+    references: Int32Array
+    shares: Float64Array
+
+    @classmethod
+    def single(cls, values: Int32Array, reference: int) -> References:
+        """Return the situations of values that all have the same reference."""
+        return cls(values, np.full(values.size, reference, np.int32), np.ones(values.size))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseChannel:
+    """The situations of one attribute, with the probabilities of each level. Immutable.
+
+    ``calibrated``: the rounding. ``chances``: (S, 2, L) by situation, sign and level.
+    """
+
+    given: References
+    classes: OutputClasses
+    around: Surroundings
+    table: SituationTable
+    law: NoiseLaw
+    calibrated: bool
+
+    @classmethod
+    def of(
+        cls, given: References, d: Distance, weights: Float64Array, law: NoiseLaw, *, calibrated: bool
+    ) -> NoiseChannel:
+        """``weights``: (m,) float64 of each concept as a candidate: 0 for none, and equal ones for uniform draws."""
+        referenced = given.references[given.references != NO_REFERENCE]
+        anchors = np.unique(np.concatenate((given.values, referenced))).astype(np.int32)
+        classes = distance_classes(d, anchors, weights)
+        around = _surroundings(d, anchors, classes)
+        return cls(given, classes, around, _situations(given, anchors, around), law, calibrated)
+
+    def channel(self, values: Int32Array) -> NoiseRows:
+        """Return the transition probabilities of the values, (n,) int32 ascending positions."""
+        rows = np.zeros((values.size, len(self.classes)))
+        targets = np.searchsorted(values, self.given.values).astype(np.int32)
+        add_rows(self.around, self.table, self.chances(), targets, self.given.shares, rows)
+        return NoiseRows(values, rows, self.classes, noise=self)
+
+    def chances(self) -> Float64Cube:
+        """(S, 2, L) float64: the probability of each sign and level in each situation."""
+        chances = np.zeros_like(self.table.weights)
+        grid = self.around.grid
+        moments = self.law.below(grid), self.law.square_below(grid)
+        level_chances(self.around, self.table, *moments, self.calibrated, chances)
+        return chances
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseRows(Channel):
+    """The transition probabilities of an attribute, and the situations that they are averaged over."""
+
+    noise: NoiseChannel = field(kw_only=True)
+
+
+def paired_references(values: Int32Array, counts: Counts, j: int, partner: int, size: int) -> References:
+    """Return the situations of values whose reference is the value of the paired attribute.
+
+    They are in the order of the pair's counts, followed by those without a partner. A value that the window does not
+    contain has the partners of all other values.
+
+    * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
+    """
+    pair = counts.pairs[min(j, partner), max(j, partner)]
+    first, second = np.divmod(pair.keys, size)
+    own, other = (first, second) if j < partner else (second, first)
+    column = counts.values[j]
+    rows = dict(zip(column.keys.tolist(), column.counts.tolist(), strict=True))
+    chosen = np.isin(own, values)
+    paired = np.bincount(np.searchsorted(values, own[chosen]), pair.counts[chosen], values.size)
+    alone = np.array([rows.get(value, 0) for value in values.tolist()]) - paired
+    unknown = values[np.array([value not in rows for value in values.tolist()], np.bool_)]
+    marginal = counts.values[partner]
+    lonely = np.flatnonzero(alone > 0)
+    return References(
+        np.concatenate((own[chosen], values[lonely], np.repeat(unknown, marginal.keys.size))).astype(np.int32),
+        np.concatenate(
+            (other[chosen], np.full(lonely.size, NO_REFERENCE), np.tile(marginal.keys, unknown.size))
+        ).astype(np.int32),
+        np.concatenate(
+            (
+                pair.counts[chosen] / (paired + alone)[np.searchsorted(values, own[chosen])],
+                alone[lonely] / (paired + alone)[lonely],
+                np.tile(marginal.counts / marginal.rows, unknown.size),
+            )
+        ),
+    )
+
+
+def _surroundings(d: Distance, anchors: Int32Array, classes: OutputClasses) -> Surroundings:
+    distances = d.between(anchors, classes.representatives)
+    grid, levels = np.unique(np.append(0.0, distances), return_inverse=True)
+    indices: Int32Array = levels[1:].reshape(distances.shape).astype(np.int32)
+    return Surroundings(distances, indices, classes.totals, np.ascontiguousarray(grid))
+
+
+def _situations(given: References, anchors: Int32Array, around: Surroundings) -> SituationTable:
+    values = np.searchsorted(anchors, given.values).astype(np.int32)
+    signed = (given.references != NO_REFERENCE) & (given.references != given.values)
+    references = np.where(signed, np.searchsorted(anchors, given.references), NO_REFERENCE).astype(np.int32)
+    shape = values.size, 2, around.grid.size
+    table = SituationTable(values, references, np.zeros(shape), np.zeros(shape[:2], np.uint8))
+    fill_situations(around, table)
+    return table

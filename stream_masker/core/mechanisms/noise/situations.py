@@ -1,0 +1,194 @@
+"""Kernels for the probabilities of semantic noise: what each value becomes, beside each reference, at each noise.
+
+A *situation* is a value a with a reference r, or without one. The candidates are K classes of concepts
+(``core.risk.classes``), and L distinct distances are *levels*, ascending; level 0 is distance 0, the value itself. In
+a situation, each sign of ε has a list of levels with admissible candidates (``core.replacement.rule``). Noise of this
+sign chooses a level by |ε| alone, and a class by its share of the level's weight. Sign 0 is ε < 0, sign 1 is ε > 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.dtypes import (
+    Float64Array,
+    Float64Cube,
+    Float64Matrix,
+    Int32Array,
+    Int32Matrix,
+    Int64Matrix,
+    UInt8Matrix,
+)
+from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.replacement.rule import NO_REFERENCE
+
+
+class Surroundings(NamedTuple):
+    """The classes around each of k anchors: the observed values and references of one attribute.
+
+    * ``distances``: (k, K) float64. ``levels``: (k, K) int32, their indices among the L levels.
+    * ``totals``: (K,) float64, the weight of each class as a candidate. Class i is anchor i itself for i < k.
+    * ``grid``: (L,) float64, the distance of each level; ``grid[0]`` is 0.
+    """
+
+    distances: Float64Matrix
+    levels: Int32Matrix
+    totals: Float64Array
+    grid: Float64Array
+
+
+class SituationTable(NamedTuple):
+    """S situations.
+
+    * ``anchors``: (S,) int32, the anchor of each value. ``references``: (S,) int32, or ``NO_REFERENCE``.
+    * ``weights``: (S, 2, L) float64, by sign and level the weight of the admissible candidates; 0 if there are none.
+    * ``unsigned``: (S, 2) uint8, 1 where every candidate is admissible.
+    """
+
+    anchors: Int32Array
+    references: Int32Array
+    weights: Float64Cube
+    unsigned: UInt8Matrix
+
+
+@part
+def admits(around: Surroundings, table: SituationTable, s: int, sign: int, k: int) -> bool:
+    """Return whether class k is admissible in situation s for a sign."""
+    a = table.anchors[s]
+    if around.totals[k] <= 0.0 or k == a:
+        return False
+    if table.unsigned[s, sign]:
+        return True
+    r = table.references[s]
+    own, other = around.distances[r, a], around.distances[r, k]
+    return bool(other > own if sign == 1 else other < own)
+
+
+@kernel
+def fill_situations(around: Surroundings, table: SituationTable) -> None:
+    """Fill ``weights`` and ``unsigned`` from ``anchors`` and ``references``."""
+    for s in range(table.anchors.size):
+        a = table.anchors[s]
+        for sign in range(2):
+            table.unsigned[s, sign] = 1 if table.references[s] == NO_REFERENCE else 0
+            for _ in range(2):
+                found = False
+                for k in range(around.totals.size):
+                    if admits(around, table, s, sign, k):
+                        table.weights[s, sign, around.levels[a, k]] += around.totals[k]
+                        found = True
+                if found:
+                    break
+                table.unsigned[s, sign] = 1
+
+
+@kernel
+def level_chances(
+    around: Surroundings,
+    table: SituationTable,
+    below: Float64Array,
+    square_below: Float64Array,
+    calibrated: bool,
+    chances: Float64Cube,
+) -> None:
+    """Fill ``chances``, (S, 2, L): the probability of each sign and level; level 0 keeps the value.
+
+    ``below``, ``square_below``: (L,) P(|ε| ≤ x) and E[ε²; |ε| ≤ x] of each level.
+    """
+    grid = around.grid
+    for s in range(table.anchors.size):
+        stays = around.totals[table.anchors[s]] > 0.0
+        for sign in range(2):
+            lo = 0
+            for hi in range(1, grid.size):
+                if table.weights[s, sign, hi] > 0.0:
+                    mass = 0.5 * (below[hi] - below[lo])
+                    up = mass
+                    if calibrated and (lo > 0 or stays):
+                        lo2, hi2 = grid[lo] * grid[lo], grid[hi] * grid[hi]
+                        square = 0.5 * (square_below[hi] - square_below[lo])
+                        up = min(max((square - lo2 * mass) / (hi2 - lo2), 0.0), mass)
+                    chances[s, sign, hi] += up
+                    chances[s, sign, lo] += mass - up
+                    lo = hi
+            chances[s, sign, lo] += 0.5 * (1.0 - below[lo])
+
+
+@kernel
+def add_rows(
+    around: Surroundings,
+    table: SituationTable,
+    chances: Float64Cube,
+    targets: Int32Array,
+    shares: Float64Array,
+    rows: Float64Matrix,
+) -> None:
+    """Add to row ``targets[s]`` of the (n, K) ``rows`` the probabilities of situation s, times ``shares[s]``."""
+    for s in range(targets.size):
+        a = table.anchors[s]
+        row = rows[targets[s]]
+        for sign in range(2):
+            row[a] += shares[s] * chances[s, sign, 0]
+            for k in range(around.totals.size):
+                if admits(around, table, s, sign, k):
+                    level = around.levels[a, k]
+                    chance = chances[s, sign, level] * around.totals[k] / table.weights[s, sign, level]
+                    row[k] += shares[s] * chance
+
+
+class Pieces(NamedTuple):
+    """The probability of a masked value as a function of ε: up to 6 pieces, on each of which it is c0 + c2·ε².
+
+    * ``bounds``: (6, 3) int64: sign, and the levels between which |ε| lies; L stands for infinity.
+    * ``factors``: (6, 2) float64; c0 and c2.
+    """
+
+    bounds: Int64Matrix
+    factors: Float64Matrix
+
+    @classmethod
+    def empty(cls) -> Pieces:
+        """Return pieces to be filled."""
+        return cls(np.zeros((6, 3), np.int64), np.zeros((6, 2)))
+
+
+@part
+def _put(pieces: Pieces, size: int, sign: int, lo: int, hi: int, c0: float, c2: float) -> int:
+    pieces.bounds[size, 0], pieces.bounds[size, 1], pieces.bounds[size, 2] = sign, lo, hi
+    pieces.factors[size, 0], pieces.factors[size, 1] = c0, c2
+    return size + 1
+
+
+@part
+def find_pieces(around: Surroundings, table: SituationTable, s: int, k: int, calibrated: bool, pieces: Pieces) -> int:
+    """Fill the pieces of P(class k | situation s, ε), and return their number."""
+    a = table.anchors[s]
+    grid = around.grid
+    stays = around.totals[a] > 0.0
+    size = 0
+    for sign in range(2):
+        if k != a and not admits(around, table, s, sign, k):
+            continue
+        level = 0 if k == a else int64(around.levels[a, k])
+        weight = 1.0 if k == a else around.totals[k] / table.weights[s, sign, level]
+        lo = level - 1
+        while lo > 0 and table.weights[s, sign, lo] <= 0.0:
+            lo -= 1
+        hi = level + 1
+        while hi < grid.size and table.weights[s, sign, hi] <= 0.0:
+            hi += 1
+        own = grid[level] * grid[level]
+        if level > 0:
+            if calibrated and (lo > 0 or stays):
+                lo2 = grid[lo] * grid[lo]
+                size = _put(pieces, size, sign, lo, level, -weight * lo2 / (own - lo2), weight / (own - lo2))
+            else:
+                size = _put(pieces, size, sign, lo, level, weight, 0.0)
+        if hi == grid.size:
+            size = _put(pieces, size, sign, level, hi, weight, 0.0)
+        elif calibrated and (level > 0 or stays):
+            hi2 = grid[hi] * grid[hi]
+            size = _put(pieces, size, sign, level, hi, weight * hi2 / (hi2 - own), -weight / (hi2 - own))
+    return size

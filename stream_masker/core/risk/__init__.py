@@ -1,0 +1,12 @@
+"""Disclosure risk, computed from a mechanism's transition probabilities.
+
+The attacker knows the mechanism, its parameters, the statistics in force, the law of the window as prior, and the
+masked records; not the secret.
+
+* ``classes``: concepts that are equivalent as masked values, so that a taxonomy of any size has few columns.
+* ``channel``: the transition probabilities of one attribute, P(a* | a).
+* ``measures``: vulnerability, entropy, ε and others of a channel, in closed form.
+* ``records``: the law of the masks of a whole record, given the record.
+* ``sampling``: the measures of whole records, by Rao–Blackwell Monte Carlo with a stated bound.
+* ``risk``: all measures of a mechanism with its statistics.
+"""

@@ -1,0 +1,112 @@
+"""The assessment of a mechanism: its channels, its law of records, and the measures of both."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.random.keys import FieldKeys, Keys
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.records import MaskLaw, Tuples, value_law
+from stream_masker.core.risk.risk import AttributeRisk, Risk
+from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, sample_record_risk
+from stream_masker.core.statistics.counts import Counts
+
+SECRET = b"random words of an assessment"
+"""Not a secret: the words of an assessment mask no records that anyone sees."""
+
+
+class ChannelSource(Protocol):
+    """A mechanism with statistics in force."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]: ...
+
+    @property
+    def numeric_attributes(self) -> tuple[str, ...]: ...
+
+    @property
+    def distances(self) -> tuple[Distance, ...]: ...
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values of attribute j; ``counts``: of the window."""
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of the masks of the given attributes, or None if it cannot be computed."""
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records."""
+
+
+def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> Risk:
+    """Return the risk of a mechanism with its statistics in force; ``counts``: those of the window.
+
+    * ``draws``: the number of records for the estimates of records. ``repeats``: how often a record's masks were seen.
+    """
+    names = source.attributes
+    channels = tuple(source.attribute_channel(j, value_law(counts.values[j])[0], counts) for j in range(len(names)))
+    attributes = {name: _attribute_risk(source, j, channels[j], counts) for j, name in enumerate(names)}
+    return Risk.of(attributes, **_record_figures(source, channels, counts, draws=draws, repeats=repeats))
+
+
+def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
+    values, shares = value_law(counts.values[j])
+    return AttributeRisk.of(channel, shares, source.distances[j].between(values, channel.classes.representatives))
+
+
+def _record_figures(
+    source: ChannelSource, channels: tuple[Channel, ...], counts: Counts, *, draws: int, repeats: int
+) -> dict[str, Any]:
+    """Return the figures of records, by the names of ``Risk``: the highest of all pairs of attributes."""
+    sizes = tuple(len(d.taxonomy) for d in source.distances)
+    given = dict.fromkeys(source.attributes, 0.0)
+    found: list[tuple[RecordRisk, float]] = []
+    for chosen in _combinations(counts):
+        tuples = Tuples.of(counts, chosen, sizes)
+        law = source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
+        if law is None:
+            continue
+        risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
+        found.append((risk, float(tuples.prior.max())))
+        for j, value in zip(chosen, risk.of_attributes, strict=True):
+            given[source.attributes[j]] = max(given[source.attributes[j]], value)
+    if not found:
+        return {}
+    highest, prior = max(found, key=lambda pair: pair[0].vulnerability)
+    return {
+        "given_record": given,
+        "vulnerability_of_record": highest.vulnerability,
+        "prior_of_record": prior,
+        "unchanged_of_record": highest.unchanged,
+        "bound_of_record": highest.bound,
+    }
+
+
+def _combinations(counts: Counts) -> list[tuple[int, ...]]:
+    p = len(counts.values)
+    return [(0,)] if p == 1 else [pair for pair in combinations(range(p), 2) if len(counts.pairs[pair].keys)]
+
+
+def _masker(source: ChannelSource, chosen: tuple[int, ...]) -> MaskFunction:
+    """Return the function that masks records of the chosen attributes, without values of all others."""
+
+    def mask(originals: tuple[Int32Array, ...], repetition: int) -> tuple[Int32Array, ...]:
+        size = originals[0].size
+        keys = FieldKeys(SECRET, [b"%d %d" % (repetition, i) for i in range(size)])
+        masked = source.mask_batch(batch_of_values(source, dict(zip(chosen, originals, strict=True)), size), keys)
+        return tuple(masked.columns[j].codes for j in chosen)
+
+    return mask
+
+
+def batch_of_values(source: ChannelSource, values: dict[int, Int32Array], size: int) -> Batch:
+    """Return a batch of scalars, given by attribute; the values of other attributes are absent."""
+    absent = np.full(size, -1, np.int32)
+    columns = tuple(Column(values.get(j, absent)) for j in range(len(source.attributes)))
+    numeric = np.full((size, len(source.numeric_attributes)), np.nan) if source.numeric_attributes else None
+    return Batch(size, columns, numeric=numeric)

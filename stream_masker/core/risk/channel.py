@@ -1,0 +1,33 @@
+"""The transition probabilities of one attribute: from the values of the window to classes of masked values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.risk.classes import OutputClasses
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Channel:
+    """P(a* | a) of n values of one attribute, over K classes of masked values. Immutable.
+
+    * ``values``: (n,) int32, positions without repetition.
+    * ``rows``: (n, K) float64; each row sums to 1.
+    * ``classes``: the classes, so that P(c | a) is a row's entry, divided among the class by the concepts' weights.
+    * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no entry differs from its true value by more.
+    """
+
+    values: Int32Array
+    rows: Float64Array
+    classes: OutputClasses
+    bound: float = 0.0
+
+    @property
+    def unchanged(self) -> Float64Array:
+        """(n,) float64: P(a | a), the probability that each value stays as it is."""
+        own = self.classes.class_of[self.values]
+        found = self.rows[np.arange(self.values.size), own]
+        return np.where(own >= 0, found, 0.0)

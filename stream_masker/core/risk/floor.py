@@ -1,0 +1,47 @@
+"""The least that masking must do before statistics come into force."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.measures import conditional_entropy, joint_law
+from stream_masker.errors import StatisticsError
+
+MIN_CHANGED = 0.05
+"""The share of values that masking must change, in units of the share that independent draws would change."""
+
+MAX_CHECKED_VALUES = 64
+"""The most values of an attribute for which a channel is always checked; with more, only if a cheap bound fails."""
+
+MIN_ENTROPY = 1e-9
+"""The conditional entropy in bits below which masks determine their originals."""
+
+
+def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
+    """Return the share of values that must change: ``least`` · (1 − Σ p²).
+
+    1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. So a window of
+    mostly one value, which no mechanism can change much without distorting it, can be masked, too.
+    """
+    return least * (1.0 - float((prior**2).sum()))
+
+
+def check_changed(name: str, changed: float, prior: Float64Array) -> None:
+    """Raise StatisticsError if masking changes too small a share of an attribute's values."""
+    required = required_change(prior)
+    if changed < required:
+        raise StatisticsError(
+            f"{name}: masking would change {changed:.2%} of the values of the window, "
+            f"and must change at least {required:.2%}: increase the noise"
+        )
+
+
+def check_channel(name: str, channel: Channel, prior: Float64Array) -> None:
+    """Raise StatisticsError if masks change too few values of an attribute, or determine the originals of all."""
+    check_changed(name, float(prior @ (1.0 - channel.unchanged)), prior)
+    if np.count_nonzero(prior) > 1 and conditional_entropy(joint_law(prior, channel.rows)) < MIN_ENTROPY:
+        raise StatisticsError(
+            f"{name}: every masked value has a single possible original; use other candidates or another mechanism"
+        )

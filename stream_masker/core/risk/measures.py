@@ -1,0 +1,62 @@
+"""Measures of a channel in closed form (Alvim and others 2020, The Science of Quantitative Information Flow).
+
+With the prior p over n originals and the transition probabilities P(a* | a), (n, K), the joint law is p(a)·P(a* | a).
+Every function takes this joint law as an (n, K) array whose entries sum to 1, unless stated otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array
+
+
+def joint_law(prior: Float64Array, rows: Float64Array) -> Float64Array:
+    """(n, K) float64: p(a)·P(a* | a)."""
+    return np.asarray(prior[:, None] * rows)
+
+
+def vulnerability(joint: Float64Array) -> float:
+    """V(A | A*) = Σ_{a*} max_a p(a)·P(a* | a): the probability that the best guess of the original is right."""
+    return float(joint.max(axis=0, initial=0.0).sum())
+
+
+def confident_share(joint: Float64Array, threshold: float) -> float:
+    """The share of records whose best guess is right with a probability above ``threshold``."""
+    total, best = joint.sum(axis=0), joint.max(axis=0, initial=0.0)
+    return float(total[best > threshold * total].sum())
+
+
+def conditional_entropy(joint: Float64Array) -> float:
+    """H(A | A*) in bits: the uncertainty about the original that remains once the masked value is known."""
+    return max(0.0, _sum_of_logs(joint.sum(axis=0)) - _sum_of_logs(joint))
+
+
+def expected_rank(joint: Float64Array) -> float:
+    """The expected number of guesses, most probable first, until the original is found; ties are in random order."""
+    return float(sum(_column_rank(column[column > 0.0]) for column in joint.T))
+
+
+def differential_epsilon(rows: Float64Array) -> float:
+    """ε = max over a*, a, a' of ln P(a* | a) − ln P(a* | a'); ``rows``: (n, K) P(a* | a).
+
+    Infinite if a masked value excludes an original.
+    """
+    most, least = rows.max(axis=0, initial=0.0), rows.min(axis=0, initial=1.0)
+    reached = most > 0.0
+    if (least[reached] <= 0.0).any():
+        return float("inf")
+    return float(np.max(np.log(most[reached]) - np.log(least[reached]), initial=0.0))
+
+
+def _sum_of_logs(probabilities: Float64Array) -> float:
+    positive = probabilities[probabilities > 0.0]
+    return float((positive * np.log2(positive)).sum())
+
+
+def _column_rank(weights: Float64Array) -> float:
+    """Σ w·rank(w), where rank 1 is the largest weight, and equal weights share their mean rank."""
+    ordered = np.sort(weights)
+    above = weights.size - np.searchsorted(ordered, weights, side="right")
+    equal = weights.size - above - np.searchsorted(ordered, weights, side="left")
+    return float((weights * (above + 0.5 * (equal + 1))).sum())

@@ -1,0 +1,115 @@
+"""All measures of the disclosure risk of a mechanism with its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.measures import (
+    conditional_entropy,
+    confident_share,
+    differential_epsilon,
+    expected_rank,
+    joint_law,
+    vulnerability,
+)
+
+LIKELY = 0.5
+CERTAIN = 0.9
+"""The posterior probabilities above which the best guess of an original counts as likely and as certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRisk:
+    """The risk of one attribute's values, when the attacker has their own masks.
+
+    * ``prior``: max_a p(a), the chance of the best guess without masks.
+    * ``vulnerability``: the chance that the best guess is right, Σ_{a*} max_a p(a)·P(a* | a).
+    * ``certain``, ``likely``: the share of records whose best guess is right with a probability above 0.9, above 0.5.
+    * ``unchanged``: the share of values that masking leaves as they are.
+    * ``epsilon``: max of ln P(a* | a) − ln P(a* | a'); infinite if a masked value excludes an original.
+    * ``rmse``: √E[sd(a, a*)²]. ``rank``: the expected number of guesses until the original is found.
+    * ``entropy``: H(A | A*) in bits.
+    * ``bound``: 0 if the channel is exact; otherwise the bound of each transition probability (``Channel.bound``).
+    """
+
+    prior: float
+    vulnerability: float
+    certain: float
+    likely: float
+    unchanged: float
+    epsilon: float
+    rmse: float
+    rank: float
+    entropy: float
+    bound: float = 0.0
+
+    @classmethod
+    def of(cls, channel: Channel, prior: Float64Array, distances: Float64Array) -> AttributeRisk:
+        """Return the risk of a channel.
+
+        ``prior``: (n,) the share of each value. ``distances``: (n, K) sd from each value to each class.
+        """
+        joint = joint_law(prior, channel.rows)
+        return cls(
+            prior=float(prior.max()),
+            vulnerability=vulnerability(joint),
+            certain=confident_share(joint, CERTAIN),
+            likely=confident_share(joint, LIKELY),
+            unchanged=float(prior @ channel.unchanged),
+            epsilon=differential_epsilon(channel.rows),
+            rmse=float((joint * distances**2).sum() ** 0.5),
+            rank=expected_rank(joint),
+            entropy=conditional_entropy(joint),
+            bound=channel.bound,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """The disclosure risk of masked records, for the window's law as the attacker's prior. Keys are attributes.
+
+    The fields of ``AttributeRisk`` by attribute, and:
+
+    * ``given_record[a]``: the chance that the best guess of a's value is right, given all masks of the record.
+    * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
+    * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
+    * ``bound_of_record``: with confidence 0.95, none of the estimates of records differs from its true value by more.
+
+    A record is a row of the window: an array counts with each of its elements. With more than two attributes, the
+    figures of records are those of the pair of attributes for which they are highest, because the counts of a window
+    hold no larger combinations. They are None for mechanisms that mask groups of records.
+    """
+
+    prior: Mapping[str, float]
+    vulnerability: Mapping[str, float]
+    certain: Mapping[str, float]
+    likely: Mapping[str, float]
+    unchanged: Mapping[str, float]
+    epsilon: Mapping[str, float]
+    rmse: Mapping[str, float]
+    rank: Mapping[str, float]
+    entropy: Mapping[str, float]
+    bound: Mapping[str, float]
+    given_record: Mapping[str, float] | None = None
+    vulnerability_of_record: float | None = None
+    prior_of_record: float | None = None
+    unchanged_of_record: float | None = None
+    bound_of_record: float | None = None
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, AttributeRisk], **records: Any) -> Risk:
+        """Return the risk of the given attributes; ``records``: the figures of records."""
+        columns = {field: {name: getattr(r, field) for name, r in attributes.items()} for field in FIELDS}
+        return cls(**{**columns, **records})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures by name; an infinite ε stays a float."""
+        return asdict(self)
+
+
+FIELDS = tuple(AttributeRisk.__dataclass_fields__)
+"""The names of the figures of an attribute."""

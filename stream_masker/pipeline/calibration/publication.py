@@ -1,0 +1,205 @@
+"""What is published to people: figures of a window that tell nothing of a few records.
+
+The drift topic and the metrics are functions of *published statistics* alone. These are the window's statistics in
+which classes of the roll-up with few records are merged, small shares are 0, and all figures are rounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.drift import Drift, drift_between
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.numeric import NumericStatistics
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random.draws import uniforms
+from stream_masker.core.random.keys import keystream
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.utility import Utility
+from stream_masker.errors import ParameterError
+
+COARSEST: Final = 0.01
+"""The coarsest rounding. It applies to windows of fewer than 100 · ``min_records`` records."""
+
+CELLS_OF_A_VALUE: Final = 3
+"""How many counts change by 1 at most if a value is replaced by another: two classes, and the unknown values."""
+
+Figures = TypeVar("Figures")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationSettings:
+    """The limits of what is published.
+
+    min_records: at least 1, which suppresses and rounds nothing; epsilon: above 0, the budget of the counts of one
+    version, None for no noise; key: 32 bytes from which the noise derives, so that a version has the same noise when
+    it is published again. Raises ParameterError.
+    """
+
+    min_records: int = 20
+    epsilon: float | None = None
+    key: bytes = b""
+
+    def __post_init__(self) -> None:
+        if self.min_records < 1:
+            raise ParameterError(f"min_records is {self.min_records}; it must be at least 1")
+        if self.epsilon is not None and (self.epsilon <= 0 or len(self.key) != 32):
+            raise ParameterError("epsilon must be above 0, with a key of 32 bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Derives what is published from statistics. taxonomies: by attribute; depth: that of the roll-up."""
+
+    settings: PublicationSettings
+    taxonomies: Mapping[str, Taxonomy]
+    depth: int
+
+    def statistics(self, exact: Statistics) -> Statistics:
+        """The published statistics: the same for every call with equal statistics."""
+        if self._is_exact:
+            return exact
+        counts = {name: self._counts(exact, name) for name in exact.attributes}
+        step = self._step(exact.records)
+        return replace(
+            exact,
+            variance={name: _rounded(value, step) for name, value in exact.variance.items()},
+            covariance=_rounded_array(exact.covariance, step),
+            correlation=_rounded_array(exact.correlation, step),
+            projection=math.ceil(exact.projection / step) * step if step else exact.projection,
+            rollup={name: self._shares(found.classes, name) for name, found in counts.items()},
+            unknown={name: self._share(found.unknown, found.values) for name, found in counts.items()},
+            novel={name: self._share(found.novel, found.values) for name, found in counts.items()},
+            numeric=None if exact.numeric is None else _rounded_numbers(exact.numeric, step),
+        )
+
+    def drift(self, new: Statistics, old: Statistics, distances: Sequence[Distance]) -> Drift:
+        """The drift between published statistics, rounded."""
+        return self._coarsened(drift_between(new, old, distances), new.records)
+
+    def utility(self, exact: Utility, records: int) -> Utility:
+        """The utility of a window of this number of records, rounded."""
+        return self._coarsened(exact, records)
+
+    def mean(self, exact: Statistics, name: str) -> str | None:
+        """sMean of an attribute, if enough records are in its class, or below it if it is above the classes; or None.
+
+        The class of a concept is its ancestor at the depth of the roll-up.
+        """
+        tau, concept = self.taxonomies[name], exact.mean[name]
+        around = tau.ancestors_of(concept).keys()
+        classes = self._counts(exact, name).classes
+        related = (count for c, count in classes.items() if c in around or concept in tau.ancestors_of(c))
+        return concept if math.fsum(related) >= self.settings.min_records else None
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.settings.min_records == 1 and self.settings.epsilon is None
+
+    def _step(self, records: int) -> float:
+        """The step of the rounding: one record changes a mean over the window by a small part of it."""
+        if self.settings.min_records == 1:
+            return 0.0
+        return min(COARSEST, self.settings.min_records / max(records, 1))
+
+    def _coarsened(self, figures: Figures, records: int) -> Figures:
+        step = self._step(records)
+        return figures if not step else _coarsened(figures, step)
+
+    def _counts(self, exact: Statistics, name: str) -> _AttributeCounts:
+        values = min(exact.rows.get(name, exact.records), exact.records)
+        classes = {concept: round(share * values, 6) for concept, share in exact.rollup[name].items()}
+        found = _AttributeCounts(values, classes, exact.unknown[name] * values, exact.novel[name] * values)
+        return found if self.settings.epsilon is None else self._noised(found, exact, name)
+
+    def _noised(self, found: _AttributeCounts, exact: Statistics, name: str) -> _AttributeCounts:
+        """The counts with Laplace noise, for all classes, those without a value too; never the novel values.
+
+        Whether a concept is novel depends on all earlier windows, so no noise for one window could hide it.
+        """
+        tau = self.taxonomies[name]
+        names = [tau.ids[c] for c in np.flatnonzero(tau.depth <= self.depth).tolist()]
+        noise = laplace(self._noise_key(exact.version, name), len(names) + 1, self.scale(len(exact.attributes)))
+        classes = {c: max(0.0, found.classes.get(c, 0.0) + noise[i]) for i, c in enumerate(names)}
+        return _AttributeCounts(found.values, classes, max(0.0, found.unknown + noise[-1]), 0.0)
+
+    def scale(self, attributes: int) -> float:
+        """The scale of the noise: the change of all counts by one record, with a value of each attribute, over ε."""
+        return CELLS_OF_A_VALUE * attributes / (self.settings.epsilon or math.inf)
+
+    def _noise_key(self, version: int, name: str) -> bytes:
+        message = version.to_bytes(8, "little") + name.encode()
+        return hashlib.blake2b(message, digest_size=32, key=self.settings.key, person=b"masker-publish").digest()
+
+    def _shares(self, classes: Mapping[str, float], name: str) -> dict[str, float]:
+        """The shares of the classes with enough records; all others are merged into the root, if they are enough."""
+        root, least = self.taxonomies[name].ids[0], self.settings.min_records
+        large = {concept: count for concept, count in classes.items() if count >= least and concept != root}
+        rest = math.fsum(count for concept, count in classes.items() if concept not in large)
+        shown = {**large, root: rest} if rest >= least or not large else large
+        total = math.fsum(shown.values())
+        return {concept: count / total for concept, count in shown.items()} if total > 0 else {root: 1.0}
+
+    def _share(self, count: float, values: int) -> float:
+        """A share, rounded down to a multiple of ``min_records`` records: 0 if it is about fewer."""
+        least = self.settings.min_records
+        return min(1.0, math.floor(count / least) * least / max(values, 1)) if least > 1 else count / max(values, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _AttributeCounts:
+    """Records by class of the roll-up, and with unknown or novel values. With arrays, these are averages."""
+
+    values: int
+    classes: Mapping[str, float]
+    unknown: float
+    novel: float
+
+
+def laplace(key: bytes, size: int, scale: float) -> Float64Array:
+    """(size,) float64: Laplace variates of this scale, derived from a key of 32 bytes."""
+    words = np.frombuffer(keystream(key, 0, -(-size // 8)), dtype="<u8")[:size]
+    centred = uniforms(words) + 2.0**-54 - 0.5
+    return np.asarray(-scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
+
+
+def _rounded(value: float, step: float) -> float:
+    return round(round(value / step) * step, 12) if step else value
+
+
+def _rounded_array(values: Float64Array, step: float) -> Float64Array:
+    return np.vectorize(lambda value: _rounded(value, step), otypes=[np.float64])(values) if step else values
+
+
+def _coarsened(figures: Any, step: float) -> Any:
+    """Figures of any shape with all fractions rounded."""
+    if isinstance(figures, float):
+        return _rounded(figures, step)
+    if isinstance(figures, Mapping):
+        return {key: _coarsened(value, step) for key, value in figures.items()}
+    if is_dataclass(figures) and not isinstance(figures, type):
+        return replace(figures, **{f.name: _coarsened(getattr(figures, f.name), step) for f in fields(figures)})
+    return figures
+
+
+def _rounded_numbers(exact: NumericStatistics, step: float) -> NumericStatistics:
+    """Means and covariances, rounded by steps relative to the standard deviations."""
+    if not step:
+        return exact
+    units = [_power_of_two(math.sqrt(variance)) for variance in np.diag(exact.covariance).tolist()]
+    mean = [_rounded(value, step * unit) for value, unit in zip(exact.mean.tolist(), units, strict=True)]
+    scales = np.outer(units, units)
+    covariance = _rounded_array(exact.covariance / scales, step) * scales
+    return replace(exact, mean=np.array(mean), covariance=covariance)
+
+
+def _power_of_two(value: float) -> float:
+    """The greatest power of two that is not above a value; 1 for 0."""
+    return 2.0 ** math.floor(math.log2(value)) if value > 0 else 1.0

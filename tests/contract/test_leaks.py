@@ -1,0 +1,118 @@
+"""The contract of masking mechanisms: no mask determines its original, and masking changes enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker.core.mechanisms import (
+    MECHANISMS,
+    DataSwapping,
+    Exponential,
+    NaiveDistortion,
+    Pram,
+    SemanticNoise,
+    mechanism,
+)
+from stream_masker.core.ontology import Ontology
+from stream_masker.errors import ParameterError, StatisticsError
+
+SEED = b"the seed of the leaks"
+TWO = Ontology.from_edges([("positive", "result"), ("negative", "result")]).taxonomy()
+WIDE = Ontology.from_edges(
+    [(f"b{i}", "root") for i in range(4)] + [(f"l{i}{j}", f"b{i}") for i in range(4) for j in range(5)]
+).taxonomy()
+OUTCOMES = [{"a": value} for value in ["positive", "negative", "negative"] * 40]
+KEYS = [b"%d" % k for k in range(400)]
+
+
+def varied(size=400) -> list[dict[str, str]]:
+    rng = np.random.default_rng(4)
+    return [{"a": str(rng.choice(WIDE.ids)), "b": str(rng.choice(WIDE.ids))} for _ in range(size)]
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+@pytest.mark.parametrize("parameters", [{}, {"rounding": "ceil", "candidates": "leaves"}], ids=["default", "leaves"])
+def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
+    """Rank swapping leaves values more frequent than k as they are, which its risk says."""
+    attributes = {"a": TWO, "b": TWO} if name in ("vicus", "random") else {"a": TWO}
+    made = mechanism(name)(attributes, seed=SEED, **(parameters if name == "semantic_noise" else {}))
+    made.learn_many([{**record, "b": record["a"]} for record in OUTCOMES])
+    if name == "semantic_noise" and parameters:
+        with pytest.raises(StatisticsError, match="original"):
+            made.calibrate()
+        return
+    made.calibrate()
+    if name == "rank_swapping":
+        assert made.risk(draws=50).unchanged["a"] > 0.95
+        return
+    rows = [made.channel("a", value) for value in ("positive", "negative")]
+    assert any(all(row.get(masked, 0.0) > 0.0 for row in rows) for masked in TWO.ids)
+    assert made.risk(draws=50).vulnerability["a"] < 1.0 - 1e-6
+
+
+def test_naive_distortion_of_two_values_keeps_some():
+    made = NaiveDistortion({"a": TWO}, seed=SEED)
+    made.learn_many(OUTCOMES)
+    made.calibrate()
+    masked = made.mask_many([{"a": "positive"}] * 400, keys=KEYS)
+    assert {record["a"] for record in masked} == {"positive", "negative"}
+
+
+@pytest.mark.parametrize("alone", [[], [None] * 5], ids=["a group of two", "two values in a group"])
+def test_two_swapped_values_may_have_stayed(alone):
+    made = DataSwapping({"a": WIDE}, seed=SEED)
+    made.learn_many(varied())
+    made.calibrate()
+    group = [{"a": value} for value in ["l00", "l11", *alone]]
+    outcomes = [made.mask_many(group, keys=[b"%d %d" % (k, i) for i in range(len(group))]) for k in range(200)]
+    kept = sum(masked[0]["a"] == "l00" for masked in outcomes)
+    assert 60 < kept < 140
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        SemanticNoise({"a": WIDE}, alpha=0.01, seed=SEED),
+        SemanticNoise({"a": WIDE, "b": WIDE}, alpha=0.01, reference="pair", seed=SEED),
+        Exponential({"a": WIDE}, epsilon=500.0, seed=SEED),
+        Pram({"a": WIDE}, retention=0.99, seed=SEED),
+    ],
+    ids=["noise", "paired noise", "exponential", "pram"],
+)
+def test_statistics_that_would_mask_almost_nothing_are_refused(made):
+    made.learn_many(varied())
+    with pytest.raises(StatisticsError, match=r"change .* of the values"):
+        made.calibrate()
+    with pytest.raises(StatisticsError, match="no statistics"):
+        made.mask_one({"a": "l00"}, key=b"1")
+
+
+def test_an_alpha_below_the_least_is_refused():
+    with pytest.raises(ParameterError, match="alpha"):
+        SemanticNoise({"a": WIDE}, alpha=1e-6, seed=SEED)
+
+
+def test_a_record_cannot_have_less_noise_than_the_least():
+    made = SemanticNoise({"a": WIDE}, alpha=0.5, seed=SEED)
+    made.learn_many(varied())
+    made.calibrate()
+    with pytest.raises(ParameterError, match="alpha of record 0"):
+        made.mask_one({"a": "l00"}, key=b"1", alpha=1e-6)
+    masked = made.mask_many(varied(), keys=KEYS, alpha=[0.01] * 400)
+    changed = sum(m["a"] != r["a"] for m, r in zip(masked, varied(), strict=True))
+    assert changed > 0
+
+
+def test_a_window_of_mostly_one_value_can_be_masked_independently():
+    made = mechanism("probabilistic_distortion")({"a": WIDE}, seed=SEED)
+    made.learn_many([{"a": "l00"}] * 99 + [{"a": "l01"}])
+    assert made.calibrate().records == 100
+
+
+def test_a_matrix_that_permutes_values_is_refused():
+    flip = {"positive": {"negative": 1.0}, "negative": {"positive": 1.0}}
+    made = Pram({"a": TWO}, matrices={"a": flip}, seed=SEED)
+    made.learn_many(OUTCOMES)
+    with pytest.raises(StatisticsError, match="original"):
+        made.calibrate()

@@ -1,0 +1,169 @@
+"""The contract of masking mechanisms: transition probabilities and risk, for every registered mechanism."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.chi_squares import assert_drawn_from
+
+from stream_masker.core.mechanisms import MECHANISMS, mechanism
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk.groups import GROUP_RECORDS, GROUPS
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.sampling import hoeffding_bound
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+SEED = b"the seed of the contract"
+VALUE = "c4"
+RECORDS = 400
+DRAWS = 6000
+GROUPS_DRAWN = 400
+
+
+def taxonomy(parents: int):
+    rng = np.random.default_rng(3)
+    links = {(f"c{k}", f"c{p}") for k in range(1, 16) for p in rng.integers(0, k, parents)}
+    return Ontology.from_edges(sorted(links)).taxonomy()
+
+
+TAXONOMIES = {"tree": taxonomy(1), "dag": taxonomy(2)}
+
+
+def window(tau) -> list[dict[str, str | None]]:
+    """Correlated values; some are absent, and some concepts never occur."""
+    rng = np.random.default_rng(5)
+    first = rng.integers(0, 12, RECORDS)
+    second = (first + rng.integers(0, 4, RECORDS)) % 14
+    records = [{"a": tau.ids[i], "b": tau.ids[j]} for i, j in zip(first, second, strict=True)]
+    for k in range(0, RECORDS, 20):
+        records[k]["b"] = None
+    return records
+
+
+@pytest.fixture(
+    scope="module", params=[(name, tau) for name in sorted(MECHANISMS) for tau in sorted(TAXONOMIES)], ids=str
+)
+def calibrated(request):
+    name, which = request.param
+    tau = TAXONOMIES[which]
+    made = mechanism(name)({"a": tau, "b": tau}, seed=SEED)
+    made.learn_many(window(tau))
+    made.calibrate()
+    return made
+
+
+@pytest.fixture(scope="module")
+def tau(calibrated):
+    return calibrated.distances[0].taxonomy
+
+
+@pytest.fixture(scope="module")
+def risk(calibrated) -> Risk:
+    return calibrated.risk(draws=200)
+
+
+def masks_of(calibrated, records, value) -> list[str]:
+    """The masks of a value, in records that are drawn from those of the window that have it."""
+    rng = np.random.default_rng(7)
+    those = [record for record in records if record["a"] == value]
+    if not calibrated.needs_group:
+        drawn = [those[k] for k in rng.integers(0, len(those), DRAWS)]
+        return [m["a"] for m in calibrated.mask_many(drawn, keys=[b"%d" % k for k in range(DRAWS)])]
+    masked = []
+    for group in range(GROUPS_DRAWN):
+        others = [records[k] for k in rng.integers(0, len(records), max(calibrated.group_minimum, GROUP_RECORDS) - 1)]
+        drawn = [those[rng.integers(len(those))], *others]
+        keys = [b"%d %d" % (group, k) for k in range(len(drawn))]
+        masked.append(calibrated.mask_many(drawn, keys=keys)[0]["a"])
+    return masked
+
+
+@pytest.mark.parametrize(("attribute", "value"), [("a", VALUE), ("b", "c15")])
+def test_a_channel_is_a_law_that_includes_the_value(calibrated, tau, attribute, value):
+    channel = calibrated.channel(attribute, value)
+    assert value in channel
+    assert set(channel) <= set(tau.ids)
+    assert min(channel.values()) >= 0.0
+    assert sum(channel.values()) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_channel_agrees_with_what_is_drawn(calibrated, tau):
+    channel = calibrated.channel("a", VALUE)
+    drawn = masks_of(calibrated, window(tau), VALUE)
+    if not calibrated.needs_group:
+        assert_drawn_from(channel, drawn)
+        return
+    tolerance = hoeffding_bound(GROUPS, 1e-4) + hoeffding_bound(GROUPS_DRAWN, 1e-4)
+    for concept in {*channel, *drawn}:
+        assert drawn.count(concept) / len(drawn) == pytest.approx(channel.get(concept, 0.0), abs=tolerance)
+
+
+def test_a_channel_of_something_unknown_is_an_error(calibrated):
+    with pytest.raises(ParameterError, match="not an attribute"):
+        calibrated.channel("c", VALUE)
+    with pytest.raises(UnknownConceptError):
+        calibrated.channel("a", "no concept")
+
+
+def test_masks_help_an_attacker_but_never_make_him_certain_of_all(calibrated, risk):
+    for name in calibrated.attributes:
+        assert risk.prior[name] - 1e-9 <= risk.vulnerability[name] < 1.0
+        assert 0.0 <= risk.certain[name] <= risk.likely[name] <= 1.0
+        assert 0.0 <= risk.unchanged[name] < 1.0
+        assert risk.epsilon[name] >= 0.0
+        assert 0.0 < risk.rmse[name] < 1.0
+        assert risk.rank[name] >= 1.0
+        assert risk.entropy[name] > 0.0
+
+
+def test_the_risk_agrees_with_the_channels(calibrated, risk, tau):
+    if calibrated.needs_group:
+        pytest.skip(f"{calibrated.name} masks groups: its channels of one and of all values are separate estimates")
+    records = window(tau)
+    values = [record["a"] for record in records]
+    channels = {value: calibrated.channel("a", value) for value in set(values)}
+    share = {value: values.count(value) / len(values) for value in channels}
+    best = [max(share[a] * channels[a].get(c, 0.0) for a in channels) for c in tau.ids]
+    assert risk.vulnerability["a"] == pytest.approx(sum(best))
+    assert risk.unchanged["a"] == pytest.approx(sum(share[a] * channels[a][a] for a in channels))
+    d = calibrated.distances[0]
+    squares = [share[a] * p * d(a, c) ** 2 for a in channels for c, p in channels[a].items()]
+    assert risk.rmse["a"] ** 2 == pytest.approx(sum(squares))
+
+
+def test_the_masks_of_a_whole_record_tell_no_less(calibrated, risk):
+    if calibrated.needs_group:
+        assert risk.vulnerability_of_record is None
+        return
+    for name in calibrated.attributes:
+        assert risk.given_record[name] >= risk.vulnerability[name] - 0.05 - risk.bound_of_record
+        assert risk.vulnerability_of_record <= risk.given_record[name] + 1e-9
+    assert risk.vulnerability_of_record >= risk.prior_of_record - risk.bound_of_record
+
+
+def test_repeated_masks_tell_more(calibrated, risk):
+    if calibrated.needs_group:
+        pytest.skip(f"{calibrated.name} masks groups: the masks of whole records have no known law")
+    repeated = calibrated.risk(draws=200, repeats=8)
+    for name in calibrated.attributes:
+        assert repeated.given_record[name] >= risk.given_record[name] - 2 * risk.bound_of_record
+
+
+def test_a_restored_mechanism_has_no_risk(calibrated, tau):
+    restored = mechanism(calibrated.name)({"a": tau, "b": tau}, seed=SEED)
+    with pytest.raises(StatisticsError):
+        restored.channel("a", VALUE)
+    restored.restore(calibrated.snapshot())
+    with pytest.raises(StatisticsError, match="counts"):
+        restored.risk()
+
+
+def test_other_statistics_can_be_assessed(calibrated, risk, tau):
+    from stream_masker.core.statistics import count_batch
+
+    made = mechanism(calibrated.name)({"a": tau, "b": tau}, seed=SEED)
+    counts = count_batch(made.encode(window(tau)), [len(tau)] * 2)
+    other = made.with_statistics(made.compute(counts, version=4), counts)
+    assert other.risk(draws=200) == risk
+    with pytest.raises(StatisticsError):
+        _ = made.statistics

@@ -1,0 +1,147 @@
+"""The transition probabilities of semantic noise, against draws and enumeration, for every rule and option."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+from support.chi_squares import assert_drawn_from
+from support.data import discharges, icd9cm
+
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.mechanisms.noise.channel import NoiseChannel, References
+from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.moments import NoisePair
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.risk.records import Tuples, value_law
+
+SIZE = 24
+DRAWS = 8000
+KEYS = [b"%d" % k for k in range(DRAWS)]
+
+
+def taxonomy(parents: int):
+    rng = np.random.default_rng(8)
+    links = {(f"c{k}", f"c{p}") for k in range(1, SIZE) for p in rng.integers(0, k, parents)}
+    return Ontology.from_edges(sorted(links)).taxonomy()
+
+
+TAXONOMIES = [taxonomy(1), taxonomy(2)]
+OPTIONS = list(product(("pair", "mean", "root"), ("ceil", "calibrated"), ("all", "leaves"), ("normal", "laplace")))
+
+
+def mechanism(tau, reference="pair", rounding="calibrated", candidates="all", distribution="normal", **parameters):
+    noise = SemanticNoise(
+        {"a": tau, "b": tau},
+        reference=reference,
+        rounding=rounding,
+        candidates=candidates,
+        distribution=distribution,
+        seed=b"seed",
+        **{"alpha": 0.5, **parameters},
+    )
+    rng = np.random.default_rng(2)
+    first = rng.integers(0, SIZE - 4, 200)
+    noise.learn_many(
+        {"a": tau.ids[i], "b": tau.ids[(i + j) % SIZE]} for i, j in zip(first, rng.integers(0, 5, 200), strict=True)
+    )
+    noise.calibrate()
+    return noise
+
+
+@pytest.mark.parametrize(("reference", "rounding", "candidates", "distribution"), OPTIONS)
+@pytest.mark.parametrize("tau", TAXONOMIES, ids=["tree", "dag"])
+def test_every_rule_agrees_with_what_is_drawn(tau, reference, rounding, candidates, distribution):
+    noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=False)
+    value = tau.ids[9]
+    partners = [b for a, b in rows_of(noise, tau) if a == value]
+    drawn = [{"a": value, "b": partners[k]} for k in np.random.default_rng(3).integers(0, len(partners), DRAWS)]
+    assert_drawn_from(noise.channel("a", value), [m["a"] for m in noise.mask_many(drawn, keys=KEYS)])
+
+
+def rows_of(noise, tau) -> list[tuple[str, str]]:
+    tuples = tuples_of(noise, tau)
+    sizes = np.rint(tuples.prior * 200).astype(int)
+    pairs = zip(tau.decode(tuples.codes[0]), tau.decode(tuples.codes[1]), strict=True)
+    return [pair for pair, size in zip(pairs, sizes, strict=True) for _ in range(size)]
+
+
+def tuples_of(noise, tau) -> Tuples:
+    return Tuples.of(noise._counts, (0, 1), (len(tau), len(tau)))
+
+
+@pytest.mark.parametrize("distribution", ["normal", "laplace"])
+@pytest.mark.parametrize("rounding", ["ceil", "calibrated"])
+@pytest.mark.parametrize(("correlated", "reference"), [(True, "pair"), (True, "mean"), (False, "pair")])
+def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rounding, distribution):
+    tau = TAXONOMIES[0]
+    noise = mechanism(tau, reference, rounding, distribution=distribution, correlated=correlated)
+    tuples = tuples_of(noise, tau)
+    channels = [noise.attribute_channel(j, value_law(noise._counts.values[j])[0], noise._counts) for j in (0, 1)]
+    law = noise.mask_law(tuples, tuple(channels), noise._counts)
+    record = {"a": tau.ids[tuples.codes[0][5]], "b": tau.ids[tuples.codes[1][5]]}
+    masked = noise.mask_many([record] * DRAWS, keys=KEYS)
+    representatives = [np.unique(channel.classes.class_of, return_index=True)[1] for channel in channels]
+    likelihoods = {(a, b): law.likelihood((int(a), int(b))) for a in representatives[0] for b in representatives[1]}
+    np.testing.assert_allclose(sum(likelihoods.values()), 1.0, atol=1e-6)
+    classes = [channel.classes.class_of for channel in channels]
+    expected = {f"{classes[0][a]} {classes[1][b]}": float(p[5]) for (a, b), p in likelihoods.items()}
+    codes = [tau.encode([m[name] for m in masked]) for name in "ab"]
+    assert_drawn_from(expected, [f"{classes[0][a]} {classes[1][b]}" for a, b in zip(*codes, strict=True)])
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.4, 0.999, 1.0])
+def test_moments_of_rectangles_have_the_right_sums_and_margins(correlation, laplace):
+    pair = NoisePair(NoiseLaw(0.3, laplace), NoiseLaw(0.2, laplace), correlation, shared=True)
+    u, v = np.array([0.0, 0.1, 0.4, 0.8]), np.array([0.0, 0.2, 0.3])
+    moments = pair.moments(u, v)
+    whole = 2.0 * moments[:, :, -1, -1].sum(axis=0)
+    fourth = (2.0 if laplace else 1.0) * (1.0 + 2.0 * min(correlation, 1.0) ** 2)
+    np.testing.assert_allclose(whole, [1.0, 0.09, 0.04, 0.09 * 0.04 * fourth], rtol=2e-5)
+    first, second = 2.0 * moments.sum(axis=0)[0][:-1, -1], 2.0 * moments.sum(axis=0)[0][-1, :-1]
+    np.testing.assert_allclose(first, pair.first.below(u), atol=1e-5)
+    np.testing.assert_allclose(second, pair.second.below(v), atol=1e-5)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+def test_the_law_of_the_noise_agrees_with_draws(laplace):
+    rng = np.random.default_rng(4)
+    drawn = 0.3 * rng.standard_normal(200_000) * (np.sqrt(rng.exponential(size=200_000)) if laplace else 1.0)
+    x = np.array([0.0, 0.05, 0.2, 0.5, 3.0])
+    law = NoiseLaw(0.3, laplace)
+    inside = np.abs(drawn)[:, None] <= x
+    np.testing.assert_allclose(law.below(x), inside.mean(axis=0), atol=0.005)
+    np.testing.assert_allclose(law.square_below(x), (drawn[:, None] ** 2 * inside).mean(axis=0), atol=0.002)
+
+
+def test_weights_of_candidates_share_a_level():
+    tau = Ontology.from_edges([(c, "root") for c in ("x", "y", "z")]).taxonomy()
+    weights = np.zeros(4)
+    weights[tau.encode(["y", "z"])] = [1.0, 3.0]
+    given = References.single(tau.encode(["x"]), 0)
+    channel = NoiseChannel.of(given, WuPalmer(tau), weights, NoiseLaw(0.5, laplace=False), calibrated=False)
+    rows = channel.channel(tau.encode(["x"]))
+    spread = {tau.ids[c]: p for c, p in rows.classes.spread(rows.rows[0]).items()}
+    assert spread == pytest.approx({"y": 0.25, "z": 0.75})
+
+
+def test_real_discharges_have_the_risk_that_the_design_states():
+    tau = icd9cm().taxonomy()
+    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
+    rows = [[concepts.resolve(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()[:20_000]]
+    pairs = [tau.decode(codes) for codes in rows if min(codes) >= 0]
+    records = [{"principal": a, "secondary": b} for a, b in pairs]
+    noise = SemanticNoise(
+        {"principal": tau, "secondary": tau}, alpha=0.3, reference="pair", window=len(records), seed=b"seed"
+    )
+    noise.learn_many(records)
+    noise.calibrate()
+    risk = noise.risk(draws=200)
+    assert risk.vulnerability["principal"] == pytest.approx(0.73, abs=0.05)
+    assert risk.given_record["principal"] == pytest.approx(0.79, abs=0.05 + risk.bound_of_record)
+    assert risk.rmse["principal"] == pytest.approx(0.20, abs=0.02)
+    assert Counter(risk.bound.values()) == {0.0: 2}

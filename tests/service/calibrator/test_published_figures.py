@@ -1,0 +1,103 @@
+"""What a calibrator publishes to people: nothing after a few records, and the privacy budget that it spends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from calibration_session import ONTOLOGY, SessionBench, block
+from prometheus_client import generate_latest
+
+from stream_masker.pipeline.wire.messages import encode_drift
+from stream_masker.service.calibrator.components import build_components
+from stream_masker.service.configuration import load_configuration
+
+FAR_FUTURE = 1e12
+"""Seconds: any time limit has passed."""
+
+
+def bench_with(folder: Path, **publication: Any) -> SessionBench:
+    (folder / "ontology.csv").write_text(ONTOLOGY)
+    (folder / "secret").write_bytes(b"the secret of all processes")
+    content = {
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "calibration": {"window_records": 1_000, "every_records": 20, "every_seconds": 60, "min_records": 10},
+        "secret": {"file": "secret"},
+        "publication": publication,
+    }
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return SessionBench(build_components(load_configuration(folder / "stream-masker.yaml", {})))
+
+
+def publish(bench: SessionBench) -> None:
+    while bench.session.pending_windows:
+        bench.session.publish_next()
+
+
+def seen(bench: SessionBench) -> tuple[list[bytes], list[str]]:
+    """Return everything that people see: all drift reports, and the metrics about the window."""
+    metrics = [line for line in generate_latest(bench.registry).decode().splitlines() if "blocks_read" not in line]
+    about = [line for line in metrics if "age_seconds" not in line and "_created" not in line]
+    return [encode_drift(published.report) for published in bench.publisher.published], about
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> SessionBench:
+    """A calibrator that has published a version of 30 records."""
+    made = bench_with(tmp_path)
+    for number in range(3):
+        made.deliver(number, block(10 * number, [1, 2] * 5))
+        publish(made)
+    assert len(made.publisher.published) == 2
+    return made
+
+
+@pytest.mark.parametrize("code", range(7))
+def test_nothing_that_people_see_changes_after_a_persons_record(bench: SessionBench, code: int) -> None:
+    made, before = bench, seen(bench)
+    made.session.tick(0.0)
+    made.deliver(9, block(90, [code]))
+    made.session.tick(FAR_FUTURE)
+    publish(made)
+    assert seen(made) == before
+
+
+def test_the_next_version_has_at_least_as_many_new_records_as_configured(tmp_path: Path) -> None:
+    made = bench_with(tmp_path, min_records=35)
+    for number in range(12):
+        made.deliver(number, block(10 * number, [1, 2] * 5))
+        made.session.tick(FAR_FUTURE * (number + 1))
+        publish(made)
+    ends = [published.message.blocks.last for published in made.publisher.published]
+    assert ends == [0, 4, 8]
+
+
+def test_a_limit_of_one_record_suppresses_nothing(tmp_path: Path) -> None:
+    made = bench_with(tmp_path, min_records=1)
+    made.deliver(0, block(0, [1, 2] * 5))
+    made.session.tick(0.0)
+    made.deliver(1, block(10, [3]))
+    made.session.tick(FAR_FUTURE)
+    publish(made)
+    assert [published.message.version for published in made.publisher.published] == [1, 2]
+    assert made.publisher.published[-1].previous.attributes["one"].novel == pytest.approx(1 / 11)
+
+
+def test_the_budget_of_all_versions_is_added_up(tmp_path: Path) -> None:
+    made = bench_with(tmp_path, epsilon=0.25)
+    assert made.metric("publication_epsilon_total") == 0
+    for number in range(6):
+        made.deliver(number, block(10 * number, [1, 2] * 5))
+        publish(made)
+    versions = len(made.publisher.published)
+    assert versions == 3
+    assert made.metric("publication_epsilon_total") == pytest.approx(0.25 * versions)
+
+
+def test_without_noise_no_budget_is_spent(bench: SessionBench) -> None:
+    assert bench.metric("publication_epsilon_total") == 0

@@ -1,0 +1,214 @@
+"""Forged messages on the internal topics change nothing: neither what masks nor what the calibrator keeps."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from calibration_session import ONTOLOGY, SessionBench, block
+
+from stream_masker.pipeline.calibration.versions import History, StatisticsMessage
+from stream_masker.pipeline.wire.chunks import Chunk, split_message
+from stream_masker.pipeline.wire.messages import block_key, encode_block, encode_statistics
+from stream_masker.pipeline.wire.sealing import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
+from stream_masker.service.audit import complete_versions
+from stream_masker.service.calibrator.components import build_components
+from stream_masker.service.calibrator.recovery import HistoryReader
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.mutable_settings import mutable_settings
+from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.masking import Masking
+from stream_masker.service.worker.statistics_consumer import ActiveStatistics, VersionBuffer
+
+SECRET = b"the secret of all processes"
+HUGE = 999_999_999_999_999_999
+"""The greatest version number that a key can have."""
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Configuration:
+    (tmp_path / "ontology.csv").write_text(ONTOLOGY)
+    (tmp_path / "secret").write_bytes(SECRET)
+    content = {
+        "ontologies": {"letters": {"source": "ontology.csv"}},
+        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "calibration": {"window_records": 100, "every_records": 20, "min_records": 10, "keep_versions": 2},
+        "secret": {"file": "secret"},
+    }
+    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return load_configuration(tmp_path / "stream-masker.yaml", {})
+
+
+@pytest.fixture
+def bench(configuration: Configuration) -> SessionBench:
+    return SessionBench(build_components(configuration))
+
+
+@pytest.fixture
+def seal(configuration: Configuration) -> TopicSeal:
+    return TopicSeal(configuration.topics.statistics, [SECRET])
+
+
+class Message:
+    def __init__(self, key: bytes, value: bytes) -> None:
+        self.contents = key, value
+
+    def key(self) -> bytes:
+        return self.contents[0]
+
+    def value(self) -> bytes:
+        return self.contents[1]
+
+    def offset(self) -> int:
+        return 17
+
+    def topic(self) -> str:
+        return "stream-masker.statistics"
+
+
+@pytest.fixture
+def genuine(bench: SessionBench) -> list[StatisticsMessage]:
+    """Three published versions."""
+    for number in range(5):
+        bench.deliver(number, block(10 * number))
+        while bench.session.pending_windows:
+            bench.session.publish_next()
+    return [publish.message for publish in bench.publisher.published]
+
+
+def loosened(message: StatisticsMessage, configuration: Configuration) -> StatisticsMessage:
+    """Return the message that an attacker writes: hardly any noise, all fields kept, the greatest version."""
+    statistics = replace(
+        message.statistics,
+        version=HUGE,
+        variance=dict.fromkeys(message.statistics.variance, 1e-15),
+        covariance=message.statistics.covariance * 1e-15,
+    )
+    settings = {**mutable_settings(configuration), "fields": {"unlisted": "keep"}}
+    snapshot = {**message.snapshot, "statistics": statistics.to_dict()}
+    return replace(message, version=HUGE, snapshot=snapshot, settings=settings)
+
+
+def forgeries(message: StatisticsMessage, configuration: Configuration, seal: TopicSeal) -> dict[str, list[Chunk]]:
+    """Return what somebody without the secret can write for a version."""
+    raw = encode_statistics(loosened(message, configuration))
+    other = TopicSeal(seal.topic, [b"the secret of an attacker"]).seal(b"%d" % HUGE, raw)
+    copied = seal.seal(message.key, encode_statistics(message))
+    elsewhere = TopicSeal("stream-masker.calibration", [SECRET]).seal(b"%d" % HUGE, raw)
+    chunks = split_message(HUGE, raw, 512)
+    return {
+        "plain": [Chunk(b"%d" % HUGE, raw)],
+        "plain chunks": chunks,
+        "sealed with another secret": [Chunk(b"%d" % HUGE, other)],
+        "with our key id": [Chunk(b"%d" % HUGE, SEAL_MAGIC + key_id(SECRET) + other[12:])],
+        "a genuine version under another key": [Chunk(b"%d" % HUGE, copied)],
+        "a genuine version as a chunk": [Chunk(b"%d:0" % message.version, copied), Chunk(b"%d:0" % HUGE, copied)],
+        "a message of another topic": [Chunk(b"%d" % HUGE, elsewhere)],
+        "cut": [Chunk(b"%d" % HUGE, copied[:50])],
+        "a plain one in place of a genuine one": [Chunk(message.key, raw)],
+    }
+
+
+KINDS = [
+    "plain",
+    "plain chunks",
+    "sealed with another secret",
+    "with our key id",
+    "a genuine version under another key",
+    "a genuine version as a chunk",
+    "a message of another topic",
+    "cut",
+    "a plain one in place of a genuine one",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_forged_version_changes_nothing_in_a_worker(
+    kind: str,
+    configuration: Configuration,
+    genuine: list[StatisticsMessage],
+    seal: TopicSeal,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refused: Counter[str] = Counter()
+    buffer = VersionBuffer(MessageOpener(seal), lambda cause: refused.update([cause]))
+    active = ActiveStatistics(Masking(configuration))
+    forged = forgeries(genuine[-1], configuration, seal)[kind]
+    for message in genuine:
+        buffer.add(message.key, seal.seal(message.key, encode_statistics(message)))
+    for chunk in forged * 20:
+        buffer.add(chunk.key, chunk.value)
+    assert active.consider(buffer.take())
+    assert (active.version, active.refused) == (genuine[-1].version, None)
+    assert active.masking.configuration.fields.unlisted == "drop"
+    assert active.masking.mechanism.statistics.variance == genuine[-1].statistics.variance
+    assert refused.total() == 20 * len(forged)
+    assert set(refused) <= {*RefusalCause}
+    for chunk in forged:
+        buffer.add(chunk.key, chunk.value)
+    assert not active.consider(buffer.take())
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(errors) == len(refused), "each cause is logged once"
+    assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
+
+
+def history_of(bench: SessionBench, genuine: list[StatisticsMessage], forged: list[Chunk], seal: TopicSeal) -> History:
+    reader = HistoryReader(History(bench.components.subject), bench.components.versions)
+    for message in genuine:
+        reader.take(Message(message.key, seal.seal(message.key, encode_statistics(message))))
+    for chunk in forged:
+        reader.take(Message(chunk.key, chunk.value or b""))
+    return reader.history
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_forged_version_changes_nothing_in_a_calibrator(
+    kind: str, configuration: Configuration, bench: SessionBench, genuine: list[StatisticsMessage], seal: TopicSeal
+) -> None:
+    forged = forgeries(genuine[-1], configuration, seal)[kind]
+    history, before = history_of(bench, genuine, forged, seal), history_of(bench, genuine, [], seal)
+    assert history.unauthentic.total() == len(forged)
+    assert (history.newest, history.versions, history.chunks) == (before.newest, before.versions, before.chunks)
+    assert (history.latest, history.windowed, history.refused) == (before.latest, before.windowed, 0)
+    assert history.expired(2) == before.expired(2), "no genuine version is deleted because of a forged one"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_forged_version_changes_nothing_in_an_audit(
+    kind: str, configuration: Configuration, genuine: list[StatisticsMessage], seal: TopicSeal
+) -> None:
+    written = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
+    forged = [Message(c.key, c.value or b"") for c in forgeries(genuine[-1], configuration, seal)[kind]]
+    found = complete_versions([*written, *forged], MessageOpener(seal))
+    assert {version: pieces.message() for version, pieces in found.items()} == {
+        message.version: encode_statistics(message) for message in genuine
+    }
+
+
+def test_a_forged_block_is_refused_and_the_session_goes_on(
+    bench: SessionBench, configuration: Configuration, caplog: pytest.LogCaptureFixture
+) -> None:
+    calibration, made = TopicSeal(configuration.topics.calibration, [SECRET]), block(0)
+    raw = encode_block(made, bench.components.subject.taxonomies, configuration="0")
+    sealed = calibration.seal(block_key(made), raw)
+    forged = [
+        (block_key(made), raw),
+        (b"discharges:0:10", sealed),
+        (None, sealed),
+        (block_key(made), TopicSeal(calibration.topic, [b"the secret of an attacker"]).seal(block_key(made), raw)),
+    ]
+    for offset, (key, value) in enumerate(forged):
+        bench.session.deliver(offset, 0, key, value)
+    assert bench.session.pending_windows == 0
+    bench.session.deliver(len(forged), 0, block_key(made), sealed)
+    assert bench.session.pending_windows == 1
+    causes = {cause: bench.metric("messages_refused_total", topic="calibration", cause=cause) for cause in RefusalCause}
+    assert causes == {"plain": 1, "unknown_key": 1, "forged": 2}
+    assert bench.metric("blocks_read_total", outcome="refused") == 4
+    assert len(caplog.records) == 3, "each cause is logged once"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from itertools import product
 from typing import Any
 
 from stream_masker.core.mechanisms import MECHANISMS, WindowedMechanism
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
-from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.evaluation.dataset import DataSet
 
 NOISE_LEVELS = (0.1, 0.3, 0.5, 1.0)
@@ -81,20 +79,6 @@ def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS
     """Yield the candidates of each mechanism by name. ``alphas``: the noise levels of mechanisms that have one."""
     for name in mechanisms:
         yield from GRIDS[name](alphas) if name in GRIDS else [Candidate(name, name.replace("_", " "), "")]
-
-
-def rejection(candidate: Candidate, data: DataSet) -> str:
-    """Why a data set does not allow a candidate; empty if it does."""
-    try:
-        candidate.build(data)
-    except (ParameterError, StatisticsError) as error:
-        return str(error)
-    return ""
-
-
-def takes(candidate: Candidate, parameter: str) -> bool:
-    """Whether the candidate's mechanism has a parameter of this name."""
-    return parameter in signature(MECHANISMS[candidate.mechanism]).parameters
 
 
 def _noise(alphas: Sequence[float]) -> Iterator[Candidate]:

@@ -45,9 +45,12 @@ class NaiveBayes:
 
     def predict(self, features: Sequence[Int64Array]) -> Int64Array:
         """(n,) int64: the most probable label of each record."""
-        scores = self.prior + sum(table[feature] for table, feature in zip(self.chances, features, strict=True))
-        best: Int64Array = self.classes[np.argmax(scores, axis=1)]
+        best: Int64Array = self.classes[np.argmax(self.scores(features), axis=1)]
         return best
+
+    def scores(self, features: Sequence[Int64Array]) -> Float64Array:
+        """(n, c): the logarithm of the probability of each class, up to a constant of the record."""
+        return np.asarray(self.prior + sum(t[feature] for t, feature in zip(self.chances, features, strict=True)))
 
 
 def _chances(feature: Int64Array, label: Int64Array, size: int, classes: int) -> Float64Array:
@@ -105,26 +108,29 @@ def accuracy_of(
     learned, tested: (n,) positions of each attribute in the records to learn from and to test on. labels, truth: (n,)
     their classes. learn, test: (n,) the records of each half.
     """
-    encoders = [_AncestorFeatures.of(tau) for tau in taxonomies]
+    encoders = [AncestorFeatures.of(tau) for tau in taxonomies]
     sizes = [size for encoder in encoders for size in encoder.sizes]
-    model = NaiveBayes.fit(_features(encoders, learned, learn), labels[learn], sizes)
-    return float((model.predict(_features(encoders, tested, test)) == truth[test]).mean())
+    model = NaiveBayes.fit(ancestor_features(encoders, learned, learn), labels[learn], sizes)
+    return float((model.predict(ancestor_features(encoders, tested, test)) == truth[test]).mean())
 
 
-def _features(encoders: Sequence[_AncestorFeatures], codes: Sequence[Int64Array], rows: BoolArray) -> list[Int64Array]:
+def ancestor_features(
+    encoders: Sequence[AncestorFeatures], codes: Sequence[Int64Array], rows: BoolArray
+) -> list[Int64Array]:
+    """The features of some records: the ancestors of each attribute's codes."""
     return [
         feature for encoder, values in zip(encoders, codes, strict=True) for feature in encoder.of_codes(values[rows])
     ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _AncestorFeatures:
+class AncestorFeatures:
     """The ancestors of every concept. ``tables``: for each depth (concepts,) int64, 0 for a concept above it."""
 
     tables: tuple[Int64Array, ...]
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy) -> _AncestorFeatures:
+    def of(cls, taxonomy: Taxonomy) -> AncestorFeatures:
         depth = min(FEATURE_DEPTH, int(taxonomy.depth.max(initial=1)))
         return cls(tuple(ancestors_at(taxonomy, d) + 1 for d in range(CHAPTER_DEPTH, depth + 1)))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from stream_masker.pipeline.fields import Action
-from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.paths import NameStep, Path
 from stream_masker.pipeline.plan import FieldPolicy
 
 PolicyEntry: TypeAlias = tuple[Path, Action]
@@ -24,7 +24,8 @@ def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
     if (own.unlisted, other.unlisted) == ("drop", "keep"):
         yield "fields.unlisted"
     before, after = set(_entries(own)), set(_entries(other))
-    if any(action < _bound(before, own.unlisted, path, max) for path, action in after - before):
+    added = after - before
+    if any(action < _bound(before, own.unlisted, path, max) or _adds_shape(before, path) for path, action in added):
         yield "fields.keep or fields.pseudonymize"
     if any(action > _bound(after, other.unlisted, path, min) for path, action in before - after):
         yield "fields.drop or fields.pseudonymize"
@@ -51,6 +52,18 @@ def _bound(entries: set[PolicyEntry], unlisted: str, path: Path, pick: Callable[
     inherited = [] if certain else [Action.KEEP if unlisted == "keep" else Action.DROP]
     longest = [(other, action) for other, action in around if len(other.steps) >= max(certain, default=0)]
     return pick([*inherited, *_strongest_by_path(longest).values()])
+
+
+def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
+    """Whether a path enters a list where the paths of a policy expect objects only, or the reverse."""
+    return any(_enters_other_shape(entries, path, depth) for depth in range(len(path.steps)))
+
+
+def _enters_other_shape(entries: set[PolicyEntry], path: Path, depth: int) -> bool:
+    start = Path(path.text, path.steps[:depth])
+    next_steps = [other.steps[depth] for other, _ in entries if len(other.steps) > depth and start.may_meet(other)]
+    by_name = isinstance(path.steps[depth], NameStep)
+    return bool(next_steps) and all(isinstance(step, NameStep) is not by_name for step in next_steps)
 
 
 def _strongest_by_path(entries: Iterable[PolicyEntry]) -> dict[Path, Action]:

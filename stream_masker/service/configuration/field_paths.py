@@ -1,4 +1,4 @@
-"""Checks of a configuration's field paths: each path parses, and no two of them claim the same value."""
+"""Checks of a configuration's field paths: each path parses, and no two paths select the same value."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class PublicationSection(Section):
 
     min_records: PositiveInt = Field(
         default=20,
-        description="The number of records that a published figure of a class or a share is about, and of new records "
+        description="The least number of records behind a published figure of a class or share, and of new records "
         "between two statistics versions; at least 1, which suppresses nothing.",
     )
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(

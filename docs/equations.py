@@ -48,6 +48,7 @@ EQUATIONS = (
     Equation("utility of an attribute", "RMSE, Δ sMean, Δ sVar", code.AttributeUtility, "2017", "section 5"),
     Equation("utility of a pair", "Δ sdCov, Δ sdCor", code.PairUtility, "2017", "section 5"),
     Equation("exponential mechanism", "P(c ∣ a) ∝ exp(−ε·sd(a, c) / 2)", code.Exponential, "2017", "section 2"),
+    Equation("transport", "M(t ∣ s) = K(s, t)·φ(t) / (Kφ)(s), φ·Kφ = P", code.SemanticTransport, "ours", "Cuturi 2013"),
     Equation("PRAM", "P(c ∣ a) from a Markov matrix", code.Pram, "2017", "section 2"),
     Equation("marginality", "m(xⱼ) = Σ d(xⱼ, xₗ)", code.marginality, "2013", "2"),
     Equation("marginality mean", "argmin m(xⱼ)", code.marginality_mean, "2013", "3"),

@@ -41,12 +41,20 @@ class Batch:
     alpha: (n,) float64, the noise level of each record, which replaces the configured level of every attribute; NaN
     for records without their own level, None if no record has one.
     numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
+    units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
+    is a unit of its own.
     """
 
     size: int
     columns: tuple[Column, ...]
     alpha: NDArray[np.float64] | None = None
     numeric: NDArray[np.float64] | None = None
+    units: NDArray[np.int64] | None = None
+
+    @property
+    def unit_count(self) -> int:
+        """The number of different units."""
+        return self.size if self.units is None else len(np.unique(self.units))
 
 
 @dataclass(frozen=True, slots=True)

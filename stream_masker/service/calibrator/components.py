@@ -84,7 +84,7 @@ def build_subject(configuration: Configuration) -> Subject:
 def publication_settings(configuration: Configuration) -> PublicationSettings:
     """Return the limits of what is published to people. The noise derives from the secret of the internal topics.
 
-    Without a secret it is random, so a restarted calibrator adds other noise to the versions before. Raises
+    Without a secret it is random, so a restarted calibrator adds different noise to earlier versions. Raises
     ConfigurationError.
     """
     section = configuration.publication

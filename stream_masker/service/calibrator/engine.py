@@ -1,7 +1,7 @@
 """The calibrator's engine: one thread that merges blocks and holds a session while this process is active.
 
-Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block can be lost by this: after
-any failure the session ends, and the next session reads everything again from the topics.
+Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block is lost: any failure ends
+the session, and the next session reads everything again from the topics.
 """
 
 from __future__ import annotations

@@ -152,6 +152,11 @@ class GroupsSection(Section):
         description="A group with too few records after the delay: wait until it has just enough "
         "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
     )
+    unit: FieldPath | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The path of the field, such as `patient.id`, whose different values k-anonymity counts; records "
+        "without it count as one. Only for microaggregation. Default: it counts records.",
+    )
 
 
 class SecretSource(Section):
@@ -193,7 +198,7 @@ class PublicationSection(Section):
 
     min_records: PositiveInt = Field(
         default=20,
-        description="The number of records that a published figure of a class or a share is about, and of new records "
+        description="The least number of records behind a published figure of a class or share, and of new records "
         "between two statistics versions; at least 1, which suppresses nothing.",
     )
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
@@ -392,7 +397,7 @@ class Configuration(Section):
 
     def _group_settings(self) -> dict[str, Any]:
         """Return the group settings if the mechanism masks records in groups; they determine masked records too."""
-        return {"groups": self.groups.model_dump(mode="json")} if needs_group(self.mechanism) else {}
+        return {"groups": self.groups.model_dump(mode="json", exclude_none=True)} if needs_group(self.mechanism) else {}
 
 
 def canonical_form(data: Any) -> bytes:

@@ -58,7 +58,7 @@ class WorkerReport:
         self._health.note("statistics", None if held else active.refused)
 
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
-        """Count a transaction and, if it is committed, its contents. The total of records comes after its parts."""
+        """Count a transaction and, if it is committed, its contents. The total of records is incremented last."""
         self._metrics.add("transactions_total", outcome=outcome)
         if outcome is not TransactionOutcome.COMMITTED:
             return

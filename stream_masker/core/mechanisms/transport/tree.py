@@ -35,6 +35,8 @@ SAMPLES = 800
 SAMPLE_SEED = 7
 MAX_SEARCHES = 30
 LOG_BOUNDS = (np.log(1e-3), np.log(1e6))
+MARGIN = 0.05
+"""How far a target that is moved into the range lies from its end, as a share of the range."""
 TARGET_ERROR = 4e-3
 """The greatest |ln E − ln target| of a mean squared distance on the sample: RMSE within 0.2 %."""
 
@@ -181,10 +183,11 @@ def fit_child(
     wanted: float,
     *,
     truncated: bool,
+    raised: bool,
 ) -> tuple[float, Float64Array]:
     """Find λ of B with E[sd²] = ``wanted`` over pairs (a, a*).
 
-    * ``truncated``: whether a target above the range is lowered to it.
+    * ``truncated``, ``raised``: whether a target above the range is lowered to it, and one below it raised.
 
     Returns λ, NaN if the target is below the range or above it, and the least and the greatest mean squared distance.
     """
@@ -198,7 +201,9 @@ def fit_child(
     low, high = LOG_BOUNDS
     greatest, smallest = mean(low), mean(high)
     if truncated:
-        wanted = min(wanted, 0.95 * greatest)
+        wanted = min(wanted, (1.0 - MARGIN) * greatest)
+    if raised:
+        wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     ends = np.array([smallest, greatest])
     point = float(np.log(edge.sharpness))
     for _ in range(MAX_SEARCHES):

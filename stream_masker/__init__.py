@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         semantic_mean,
         semantic_variance,
     )
+    from stream_masker.frames import mask_frame
 
 __version__ = "0.1.0"
 
@@ -59,6 +60,7 @@ __all__ = [
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
+    "mask_frame",
     "semantic_mean",
     "semantic_variance",
 ]
@@ -87,6 +89,7 @@ _MODULES = {
         "semantic_mean",
         "semantic_variance",
     ),
+    "frames": ("mask_frame",),
 }
 
 

@@ -1,7 +1,7 @@
-"""The command line of stream-masker: one module per command, without any logic of its own.
+"""The command line of stream-masker: one module per command, which only connects options and functions.
 
-``COMMANDS`` registers the commands, which are imported when they are called, so that ``--help`` is quick. ``options``
-holds the options that several of them share.
+``COMMANDS`` registers the commands. A command is imported when it is called, which keeps ``--help`` fast. ``options``
+holds the options that several commands share.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from stream_masker.errors import ConfigurationError, OntologyError, ParameterErr
 
 COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),
-    "mask": ("stream_masker.cli.mask:command", "Mask JSON lines without a broker."),
+    "mask": ("stream_masker.cli.mask:command", "Mask a file without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
-    "evaluate": ("stream_masker.cli.evaluate:command", "Measure the utility of a file's masked events."),
+    "evaluate": ("stream_masker.cli.evaluate:command", "Report utility and risk of methods on a file."),
+    "recommend": ("stream_masker.cli.recommend:command", "Find a method within limits of utility and risk."),
+    "reproduce": ("stream_masker.cli.reproduce:command", "Reproduce the tables of a paper."),
     "prepare": ("stream_masker.cli.prepare:command", "Compile ontologies and kernels before the first start."),
     "topics": ("stream_masker.cli.topics:command", "Create and check the topics."),
     "worker": ("stream_masker.cli.worker:command", "Run a mask worker."),
@@ -31,7 +33,7 @@ COMMANDS = {
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),
 }
-"""Every command: its location, and its line in the help."""
+"""The location of each command, and its line in the help."""
 
 USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
 """Usage errors, which end with exit code 2. Other errors end with 1."""

@@ -281,6 +281,7 @@ def test_tallies_equal_the_distortion(calibrated, records, keys):
     ):
         there = column.codes >= 0
         assert distortion.values == there.sum()
+        assert distortion.unchanged == (column.codes[there] == after.codes[there]).sum()
         distances = d.pairs(column.codes[there], after.codes[there])
         assert distortion.squared_distance == pytest.approx((distances**2).sum())
 

@@ -161,6 +161,18 @@ def _secret_sources(configuration: Configuration) -> Iterator[tuple[Configuratio
         yield ("internal_topics", "previous_secrets", i), source
 
 
+def supported_unit(configuration: Configuration) -> Problems:
+    """A unit is configured only for mechanisms that count units."""
+    from stream_masker.core.mechanisms import MECHANISMS
+
+    if configuration.groups.unit is not None and not MECHANISMS[configuration.mechanism.name].counts_units:
+        counting = [name for name, kind in MECHANISMS.items() if kind.counts_units]
+        yield (
+            ("groups", "unit"),
+            f"{configuration.mechanism.name} does not count units: remove it, or use {join_options(counting)}",
+        )
+
+
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     unreserved_properties,
     static_member_instance,
@@ -169,6 +181,7 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     defined_ontologies,
     at_least_one_nominal,
     supported_attributes,
+    supported_unit,
     same_alpha_source,
     one_target,
     path_problems,

@@ -62,8 +62,10 @@ class SemanticNoiseSection(MechanismSection):
         description="The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the "
         "papers. `calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
     )
-    candidates: Literal["all", "leaves"] = Field(
-        default="all", description="The allowed replacements: every concept of the taxonomy, or leaves only."
+    candidates: Literal["all", "leaves", "observed"] = Field(
+        default="all",
+        description="The allowed replacements: every concept of the taxonomy, leaves only, or the concepts of the "
+        "window, drawn by their frequency (`observed`).",
     )
     numeric_noise: Literal["correlated", "uncorrelated", "kim"] | SkipJsonSchema[None] = Field(
         default=None,

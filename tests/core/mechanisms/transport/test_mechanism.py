@@ -238,7 +238,7 @@ def test_a_value_with_an_absent_partner_is_masked_alone(tau, codes):
 
 
 def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(tau, codes, monkeypatch):
-    monkeypatch.setattr(values_module, "MAX_VALUES", 10)
+    monkeypatch.setattr(values_module, "MAX_WRITTEN_VALUES", 10)
     made = calibrated(tau, as_batch(codes))
     frequent = set(np.argsort(-np.bincount(codes[0], minlength=len(tau)), kind="stable")[:10].tolist())
     assert set(masked(made, as_batch(codes))[0].columns[0].codes.tolist()) == frequent

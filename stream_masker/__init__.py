@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
     from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
     from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
+    from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
     from stream_masker.core.statistics import (
@@ -50,6 +51,7 @@ __all__ = [
     "RandomTransitions",
     "RankSwapping",
     "SemanticNoise",
+    "SemanticTransport",
     "Statistics",
     "Taxonomy",
     "Vicus",
@@ -76,6 +78,7 @@ _MODULES = {
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.swapping.frequency": ("DistributionalRankSwapping",),
     "core.mechanisms.transition.vicus.mechanism": ("Vicus",),
+    "core.mechanisms.transport.mechanism": ("SemanticTransport",),
     "core.numeric": ("Numeric",),
     "core.ontology": ("Ontology", "Taxonomy"),
     "core.statistics": (

@@ -1,7 +1,7 @@
-"""The command line of stream-masker: one module per command, without any logic of its own.
+"""The command line of stream-masker: one module per command, which only connects options and functions.
 
-``COMMANDS`` registers the commands, which are imported when they are called, so that ``--help`` is quick. ``options``
-holds the options that several of them share.
+``COMMANDS`` registers the commands. A command is imported when it is called, which keeps ``--help`` fast. ``options``
+holds the options that several commands share.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMANDS = {
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),
 }
-"""Every command: its location, and its line in the help."""
+"""The location of each command, and its line in the help."""
 
 USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
 """Usage errors, which end with exit code 2. Other errors end with 1."""

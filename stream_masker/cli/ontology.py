@@ -137,7 +137,8 @@ def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
 def distance(source: str, a: str, b: str, distance: str, root: str | None) -> None:
     """Print the distance between two concepts.
 
-    A and B are codes or labels. Also prints their least common subsumer and the paths to it. 0 is equal, 1 farthest.
+    A and B are codes or labels. Also prints their least common subsumer and the paths to it. The distance
+    is 0 for equal concepts and at most 1.
 
     \b
     Examples:
@@ -162,8 +163,8 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
     yield "A", _named(taxonomy, a)
     yield "B", _named(taxonomy, b)
     yield "least common subsumer", f"{_named(taxonomy, lcs)}, depth {taxonomy.depth_of(lcs)}"
-    yield "path from A to it", f"{taxonomy.path(a, lcs)} links"
-    yield "path from B to it", f"{taxonomy.path(b, lcs)} links"
+    yield "path from A to the subsumer", f"{taxonomy.path(a, lcs)} links"
+    yield "path from B to the subsumer", f"{taxonomy.path(b, lcs)} links"
     yield name, f"{distance_by_name(name, taxonomy)(a, b):.6f}"
 
 

@@ -38,7 +38,7 @@ from stream_masker.service.observability.logs import configure_logs
 def command(config: Path, partitions: int, replication_factor: int | None, dry_run: bool) -> None:
     """Create missing topics with the right cleanup policies, and check existing ones.
 
-    Prints one line per topic: created, exists, or wrong with the remedy. If a topic is wrong, none is created and the
+    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is created and the
     exit code is 1.
 
     \b
@@ -57,4 +57,4 @@ def command(config: Path, partitions: int, replication_factor: int | None, dry_r
         click.echo(line)
     wrong = sum(line.status is TopicStatus.WRONG for line in lines)
     if wrong:
-        raise ServiceError(f"{wrong} of {len(lines)} topics cannot be used as they are")
+        raise ServiceError(f"{wrong} of {len(lines)} topics do not meet the requirements")

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
-    help="Overrides http.port, for several workers on one machine. 0 takes a free port and logs it.",
+    help="Overrides http.port, for several workers on one machine. 0 selects a free port and logs it.",
 )
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Level of the log.")
 def command(config: Path, http_port: int | None, log_level: str) -> None:
@@ -38,7 +38,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     partitions. Each needs its own transactional id, which worker.instance sets.
 
     The worker waits for brokers that do not answer. Exit code 1: a topic is missing. Exit code 2: the configuration
-    cannot be used. After a signal the worker ends within 25 seconds: with 0 in order, or else with 1.
+    cannot be used. After a signal the worker ends within 25 seconds, with exit code 0 after an orderly
+    stop and otherwise with 1.
 
     \b
     Examples:
@@ -73,7 +74,7 @@ def unexpected_logged() -> Iterator[None]:
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Set ``stop`` on SIGTERM and SIGINT; end the process soon even if it hangs, and at once on a second signal."""
+    """Set ``stop`` on SIGTERM and SIGINT; end the process within a time limit, and at once on a second signal."""
 
     def handle(number: int, _: FrameType | None) -> None:
         log.info("%s: stopping", signal.Signals(number).name)

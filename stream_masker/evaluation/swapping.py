@@ -61,7 +61,7 @@ class SwappingRow:
     correlation[a, b]: sdCor(X*). correlation_error[a, b]: |sdCor(X*) - sdCor(X)|.
 
     kept[a]: the share of values that were not swapped, because they found no partner. risk: the expected share of
-    records that an intruder links; section 3.5 bounds it by 1/k for Algorithm 3.
+    records that an intruder links; section 3.5 states 1/k for Algorithm 3, which is exceeded from k = 10 on.
     """
 
     method: str

@@ -45,6 +45,23 @@ def _entries(fields: FieldPolicy) -> Iterator[PolicyEntry]:
                 yield from ((compared, Action.KEEP) for compared in path.parent.filter_fields())
 
 
+def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
+    """Whether a path adds a shape to a value that drops or pseudonymizes a part of it by the other shape.
+
+    Where paths only continue into a list, an object gets the strictest of their actions, and the other way round. A
+    path into the object ends that, for all of its members.
+    """
+    return any(action is not Action.KEEP and _part_by_shape(other, path) for other, action in entries)
+
+
+def _part_by_shape(one: Path, other: Path) -> bool:
+    """Whether two paths part at a value of which one selects members, and the other elements."""
+    for shared, (a, b) in enumerate(zip(one.steps, other.steps, strict=False)):
+        if isinstance(a, NameStep) != isinstance(b, NameStep):
+            return Path(one.text, one.steps[:shared]).may_meet(Path(other.text, other.steps[:shared]))
+    return False
+
+
 def _bound(entries: set[PolicyEntry], unlisted: str, path: Path, pick: Callable[[Iterable[Action]], Action]) -> Action:
     """Return the strictest (``max``) or loosest (``min``) action that a policy may have at a path."""
     around = [(other, action) for other, action in entries if _may_contain(other, path)]
@@ -52,18 +69,6 @@ def _bound(entries: set[PolicyEntry], unlisted: str, path: Path, pick: Callable[
     inherited = [] if certain else [Action.KEEP if unlisted == "keep" else Action.DROP]
     longest = [(other, action) for other, action in around if len(other.steps) >= max(certain, default=0)]
     return pick([*inherited, *_strongest_by_path(longest).values()])
-
-
-def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
-    """Whether a path enters a list where the paths of a policy expect objects only, or the reverse."""
-    return any(_enters_other_shape(entries, path, depth) for depth in range(len(path.steps)))
-
-
-def _enters_other_shape(entries: set[PolicyEntry], path: Path, depth: int) -> bool:
-    start = Path(path.text, path.steps[:depth])
-    next_steps = [other.steps[depth] for other, _ in entries if len(other.steps) > depth and start.may_meet(other)]
-    by_name = isinstance(path.steps[depth], NameStep)
-    return bool(next_steps) and all(isinstance(step, NameStep) is not by_name for step in next_steps)
 
 
 def _strongest_by_path(entries: Iterable[PolicyEntry]) -> dict[Path, Action]:

@@ -1,7 +1,7 @@
-"""Audit of masked records: derive a record's mask again and compare it with what was written.
+"""Audit of masked records: derive a record's mask again and compare it with the written record.
 
-The mask is derived from the input record, the secret and the published statistics. From the masked record only the
-headers are used: they name the statistics version and the configuration. No value is ever shown.
+The mask is derived from the input record, the secret and the published statistics. Only the headers of the masked
+record are used: they name the statistics version and the configuration. No value is ever shown.
 """
 
 from __future__ import annotations

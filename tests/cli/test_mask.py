@@ -6,6 +6,7 @@ import gzip
 import os
 import subprocess
 import sys
+from collections import defaultdict
 
 import orjson
 import pytest
@@ -101,6 +102,24 @@ def test_a_snapshot_without_styles_and_a_configured_style(tmp_path, icd):
     run("mask", "-c", icd, "--statistics", snapshot, source, masked)
     assert all(len(record["a"]) == 4 and record["a"].islower() for record in read(masked))
     assert all(len(record["b"]) == 5 and record["b"].isupper() for record in read(masked))
+
+
+@pytest.mark.parametrize("unit", [None, "patient"])
+def test_groups_of_different_patients(tmp_path, config, unit):
+    """Without ``groups.unit`` some classes are of fewer patients than k."""
+    content = yaml.safe_load(config.read_text())
+    content |= {"mechanism": {"name": "microaggregation", "k": 3}, "groups": {"records": 60}}
+    content["groups"] |= {} if unit is None else {"unit": unit}
+    content["fields"]["keep"] = ["id"]
+    config.write_text(yaml.safe_dump(content))
+    patients = [k // 3 % 20 for k in range(120)]
+    events = [{"id": k, "patient": f"p{p}", "a": CODES[p % 8], "b": CODES[p // 8]} for k, p in enumerate(patients)]
+    source, target = write(tmp_path / "in.jsonl", [orjson.dumps(one) for one in events]), tmp_path / "out.jsonl"
+    run("mask", "-c", config, source, target)
+    classes = defaultdict(set)
+    for record in read(target):
+        classes[record["id"] // 60, record["a"], record["b"]].add(events[record["id"]]["patient"])
+    assert (min(map(len, classes.values())) >= 3) == (unit is not None)
 
 
 def test_calibrate_prints_the_snapshot_of_the_last_window(tmp_path, config):

@@ -86,8 +86,8 @@ class TestDistance:
             ("A", "gingivitis (Gingivitis)"),
             ("B", "gastritis (Gastritis)"),
             ("least common subsumer", "digestive (Disease of the digestive system), depth 2"),
-            ("path from A to it", "2 links"),
-            ("path from B to it", "2 links"),
+            ("path from A to the subsumer", "2 links"),
+            ("path from B to the subsumer", "2 links"),
             ("wu_palmer", "0.500000"),
         ]
 

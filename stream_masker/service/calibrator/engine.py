@@ -1,7 +1,7 @@
 """The calibrator's engine: one thread that merges blocks and holds a session while this process is active.
 
-Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block can be lost by this: after
-any failure the session ends, and the next session reads everything again from the topics.
+Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block is lost: any failure ends
+the session, and the next session reads everything again from the topics.
 """
 
 from __future__ import annotations
@@ -228,6 +228,14 @@ class CalibratorEngine:
         if self._session.pending_windows:
             self._session.publish_next()
         self._bootstrap(self._session)
+        self._show_risk(self._session)
+
+    def _show_risk(self, session: CalibrationSession) -> None:
+        """Report limits of the risk that the last version crosses; a version that is withheld makes it not ready."""
+        text = "; ".join(session.crossed) or None
+        withheld = session.withholds and text is not None
+        self._health.reason("risk", f"statistics are withheld: {text}" if withheld else None)
+        self._health.note("risk", None if withheld else text)
 
     def _bootstrap(self, session: CalibrationSession) -> None:
         """Sample the input topic until there is a version."""

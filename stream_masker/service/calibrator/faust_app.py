@@ -35,7 +35,7 @@ LEAVE_GROUP_SECONDS = 4.0
 """The time limit for leaving the group and ending the consumer's thread."""
 
 SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
-"""Seconds. A calibrator that died leaves the group after ``SESSION_SECONDS``; another one then becomes active."""
+"""Seconds. The group removes a calibrator that died after ``SESSION_SECONDS``; another one then becomes active."""
 
 
 class BlockListener(Protocol):
@@ -58,7 +58,7 @@ class BlockListener(Protocol):
 
 
 class BoundedStopThread(WorkerThread):  # type: ignore[misc]
-    """A daemon thread whose end is awaited for a limited time; Faust's own thread is awaited without a limit."""
+    """A daemon thread that is joined with a time limit; Faust joins its own threads without one."""
 
     def __init__(self, service: Any, **options: Any) -> None:
         super().__init__(service, **options)
@@ -211,7 +211,7 @@ def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> Non
 
 
 async def deliver_event(listener: BlockListener, event: EventT) -> None:
-    """Deliver a block to the listener; ignores other partitions than the single one of the calibration topic."""
+    """Deliver a block to the listener; ignores all partitions except the single one of the calibration topic."""
     message = event.message
     if message.partition == SINGLE_PARTITION:
         await listener.deliver(message.offset, round(message.timestamp * 1000), message.key, message.value or b"")

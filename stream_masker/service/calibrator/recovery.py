@@ -30,7 +30,7 @@ def read_history(consumer: Consumer, components: CalibratorComponents, stopped: 
 class HistoryReader:
     """Assembles versions from the messages of the statistics topic, in order, and adds them to ``history``.
 
-    A message that is not authentic changes nothing but the history's counts: not even its number is known.
+    A message that is not authentic changes only the history's counts, because even its number cannot be trusted.
     """
 
     def __init__(self, history: History, opener: MessageOpener) -> None:

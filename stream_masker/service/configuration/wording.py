@@ -20,7 +20,7 @@ CHOICES: Mapping[ConfigurationLocation, str] = {
     position: fresh noise for each record; repeated records of a person can be averaged
     patient.id, or another field: one mask for equal codes of a person; averaging them gains nothing""",
 }
-"""The explanation of required keys that stand for a decision, one line for each choice."""
+"""The explanation of required keys, one line for each choice that the user has."""
 
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
@@ -32,12 +32,12 @@ def format_location(location: ConfigurationLocation) -> str:
 
 
 def is_secret(location: ConfigurationLocation) -> bool:
-    """Whether a value at this location may contain a secret, or was meant as one."""
+    """Whether a value at this location may be a secret or contain one, even if it is not valid there."""
     return any(location[: len(s)] == s[: len(location)] for s in SECRET_LOCATIONS)
 
 
 def not_allowed(value: Any, location: ConfigurationLocation) -> str:
-    """Say that the value at a location is not allowed; show the value only if it is a short scalar and no secret."""
+    """Say that the value at a location is not allowed. Show only scalars that are not secret, truncated."""
     return "nothing is given" if value is None else f"{_describe_given(value, location)} is not allowed"
 
 

@@ -100,7 +100,7 @@ def _await_metrics(children: ChildProcesses, environment: DemoEnvironment) -> No
 
 
 def _watch_until_done(watcher: TopicWatcher, children: ChildProcesses, view: DemoView, records: int) -> None:
-    """Update the view until every record is masked or rejected and the statistics had time to follow."""
+    """Update the view until every record is masked or rejected, then until statistics follow or a time limit ends."""
     observations, progressed, counted = watcher.observations, time.monotonic(), 0
     finished: float | None = None
     while finished is None or time.monotonic() < finished:

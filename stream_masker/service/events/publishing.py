@@ -29,7 +29,7 @@ PRODUCER_DEFAULTS = {
 """Defaults that ``kafka.properties`` can override. Compression is off: near the broker it costs more than it saves."""
 
 MARK_INTERVAL, MAX_MARKS = 1_000, 50
-"""Backpressure: every thousandth record is a mark, and a mark is awaited after fifty more have been sent."""
+"""Backpressure: every ``MARK_INTERVAL``-th record is a mark. At most ``MAX_MARKS`` marks are in flight."""
 
 
 class RateLimiter:
@@ -88,7 +88,7 @@ class EventPublisher:
     def _mark(self, future: Any) -> None:
         self._marks.append(future)
         if len(self._marks) > MAX_MARKS:
-            with suppress(KafkaError):  # counted by its own errback
+            with suppress(KafkaError):  # the record's errback counts the failure
                 self._marks.popleft().get()
 
     def _fail(self, error: BaseException) -> None:

@@ -105,7 +105,7 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
 
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
     try:
-        with _silenced("kafka"):  # it logs every failed attempt as an error, even if a later one succeeds
+        with _silenced("kafka"):  # kafka-python logs every failed attempt as an error, even if a later one succeeds
             return client(**{"api_version_auto_timeout_ms": BROKER_PROBE_MS, **defaults, **arguments})
     except (AssertionError, KafkaConfigurationError, ValueError, OSError) as error:
         raise ConfigurationError(f"kafka.properties cannot be used: {error}") from error

@@ -3,10 +3,10 @@
 librdkafka flags each error: retry the step, abort the transaction, or replace the producer. librdkafka does not
 implement KIP-890, so a producer whose commit ends without a known result cannot be trusted. It is replaced by a new one
 with the same transactional id, whose initialisation makes the coordinator complete or abort the old transaction. The
-committed offsets then tell which of the two happened.
+committed offsets then show which of the two happened.
 
-One transaction at a time per producer: ``worker.commit_pipeline`` alternates two producers to hide the round trip of a
-commit.
+A producer has one transaction at a time. ``worker.commit_pipeline`` alternates two producers to hide the round trip of
+a commit.
 """
 
 from __future__ import annotations

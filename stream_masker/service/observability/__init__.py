@@ -1,4 +1,4 @@
-"""What operators see of a process: metrics, health and logs.
+"""Observability of a process: metrics, health and logs.
 
 ``metric_definitions`` lists all metrics and ``metrics`` creates those of one process. ``health`` keeps liveness and
 readiness and serves /metrics, /healthz and /readyz. ``logs`` formats logs without raw values, and ``progress`` shows

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 COLLECTION_BATCHES: Final = 20
-"""The number of batches whose objects may accumulate before a collection; more than are ever in flight."""
+"""The number of batches whose objects may accumulate before a collection; greater than the number in flight."""
 
 MIN_ALLOCATIONS: Final = 100_000
 """The minimum allocation threshold, for small batches."""

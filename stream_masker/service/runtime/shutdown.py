@@ -1,4 +1,4 @@
-"""A watchdog that ends a stopping process in time, even if a part of it hangs."""
+"""A watchdog that ends a stopping process within a time limit, even if a part of it hangs."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _do_nothing(_: Callable[[], bool]) -> None:
 class BackgroundRunner:
     """Runs tasks on one background thread; the calling thread polls the group until a task is done.
 
-    So no task, however slow, exceeds ``max.poll.interval.ms``. ``poll`` polls the group once and reads no records;
+    A slow task therefore does not exceed ``max.poll.interval.ms``. ``poll`` polls the group once and reads no records;
     ``beat`` records that the process is alive.
     """
 
@@ -70,8 +70,8 @@ class BackgroundRunner:
     def run(self, task: Callable[[], T], meanwhile: Callable[[Callable[[], bool]], None] = _do_nothing) -> T:
         """Run a task; return its result or raise its exception.
 
-        ``meanwhile`` runs at once on the calling thread. It is given a function that tells whether the task is done,
-        and should return soon after that, or after a short while.
+        ``meanwhile`` runs at once on the calling thread. Its argument is a function that returns whether the task is
+        done. It should return soon after that, or after a short time.
         """
         future = self._executor.submit(task)
         meanwhile(future.done)
@@ -80,7 +80,7 @@ class BackgroundRunner:
     def wait(self, future: Future[T], limit: Callable[[], float] = lambda: inf) -> T:
         """Wait for a task of any thread; return its result or raise its exception.
 
-        Raises TimeoutError as ``wait_until_done`` returns False.
+        Raises TimeoutError where ``wait_until_done`` returns False.
         """
         if not self.wait_until_done(future, limit):
             raise TimeoutError

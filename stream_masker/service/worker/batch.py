@@ -94,7 +94,7 @@ class MessageBatch:
         self.records = sum(map(len, self._messages.values()))
 
     def add_group(self, messages: Sequence[KafkaMessage], *, partition: int) -> None:
-        """Append messages of one partition as a group: they are masked together, apart from those before them."""
+        """Append messages of one partition as a group, which is masked separately from earlier messages."""
         self.add(messages, partitions=[partition])
         self._ends.setdefault(partition, []).append(len(self._messages[partition]))
 

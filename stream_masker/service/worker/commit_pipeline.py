@@ -8,12 +8,12 @@ Order replaces the guarantees that a single producer gives:
   that of the input.
 * One thread commits batch after batch. The batch after a failed one is aborted, never committed.
 
-So no offset is committed before the records that it covers. Committed readers see the batches in order too, because
+No offset is therefore committed before the records that it covers. Committed readers also see the batches in order:
 they wait at the first record of an open transaction.
 
 A call to librdkafka may never return, despite its timeout, when brokers restart: ``send_offsets_to_transaction`` has
 done so. The pipeline then abandons the producer and opens a new one with the same transactional id. The new one fences
-the old one: if the call returns after all, the brokers reject what it does.
+the old one: if the call returns later, the brokers reject its requests.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class CommitPipeline:
         return self._executor.submit(self._producers[self._busy].abort)
 
     def abandon(self) -> TransactionOutcome:
-        """Replace the producer whose commit or abort is stuck; ``open`` opens the new one. Return the outcome, UNKNOWN.
+        """Replace the producer whose commit or abort is stuck; ``open`` opens the new one. Return the outcome UNKNOWN.
 
         The thread that is stuck is left behind; another one takes its place.
         """

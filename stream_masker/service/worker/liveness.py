@@ -8,14 +8,14 @@ from stream_masker.service.observability.health import Health
 
 
 class Liveness:
-    """Tells loops whether to continue, and records their heartbeat in ``health``."""
+    """Combines the stop flag ``stop`` with the heartbeat in ``health``."""
 
     def __init__(self, health: Health, stop: threading.Event) -> None:
         self._health = health
         self._stop = stop
 
     def running(self) -> bool:
-        """Return False when the process stops. Records no heartbeat: for threads other than the main one."""
+        """Return False when the process stops. Threads other than the main one call it, so it records no heartbeat."""
         return not self._stop.is_set()
 
     def beat(self) -> bool:
@@ -24,6 +24,6 @@ class Liveness:
         return self.running()
 
     def pause(self, seconds: float) -> bool:
-        """Wait, but no longer than until the process stops; then record a heartbeat. Return False when it stops."""
+        """Wait for this time or until the process stops; then ``beat``."""
         self._stop.wait(seconds)
         return self.beat()

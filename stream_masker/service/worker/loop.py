@@ -146,7 +146,8 @@ class Worker:
         self._components.source.idle(HOLD_POLL_SECONDS)
 
     def _work(self) -> None:
-        """Gather a batch, then perform the steps up to the next one. When stopping, leave the batch to others."""
+        """Gather a batch, then perform the steps up to the next one. A batch gathered while stopping is not
+        processed."""
         self._components.source.resume()
         batch = self._components.source.gather()
         if not self._components.liveness.beat():
@@ -176,7 +177,7 @@ class Worker:
         return Event.MASKED if current.batch.records else Event.NOTHING_MASKED
 
     def _await_log(self) -> Event:
-        """Wait until the previous records are in the log. A commit that is stuck before that has failed."""
+        """Wait until the previous records are in the log. A commit that is stuck until then counts as failed."""
         if not self._components.background.wait_until_done(self._previous.commit.in_log, self._commit_stuck_after):
             self._end_commit(self._previous)
         return Event.LOGGED
@@ -290,7 +291,7 @@ def pause_after(failures: int) -> float:
 
 
 def _no_batch() -> InFlightBatch:
-    """Return an empty batch: there is none in flight."""
+    """Return an empty batch, the value of ``_current`` and ``_previous`` while no batch is in flight."""
     return InFlightBatch(MessageBatch(BatchLimits()))
 
 

@@ -1,4 +1,4 @@
-"""The worker's input: the assigned partitions, read in batches, held back, and read again after a failure."""
+"""The worker's input: the assigned partitions, read in batches, paused, and read again after a failure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BROKER_REQUEST_SECONDS = 5.0
 """Timeout of a request to a broker, in seconds."""
 
 SHORT_REQUEST_SECONDS = 0.1
-"""Timeout of a request that follows others which used up the time for all, in seconds."""
+"""Timeout of a request after earlier requests have used up the shared time limit, in seconds."""
 
 SEEK_ATTEMPTS = 5
 
@@ -141,7 +141,7 @@ class PartitionSource:
         self.subscribe(self._before_revoke)
 
     def hold(self) -> None:
-        """Pause all partitions, also those assigned later. They stay assigned."""
+        """Pause all partitions, including those assigned later. They stay assigned."""
         if not self._held:
             self._held = True
             self._client.pause(self._all())

@@ -58,7 +58,7 @@ class WorkerReport:
         self._health.note("statistics", None if held else active.refused)
 
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
-        """Count a transaction and, if it is committed, its contents. The total of records comes after its parts."""
+        """Count a transaction and, if it is committed, its contents. The total of records is incremented last."""
         self._metrics.add("transactions_total", outcome=outcome)
         if outcome is not TransactionOutcome.COMMITTED:
             return
@@ -69,6 +69,7 @@ class WorkerReport:
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_by("records_rejected_total", "reason", written.rejected)
+        self._count_by("unchanged_total", "attribute", {a: t.unchanged for a, t in written.distortions.items()})
         self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.distortions.items()})
         self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.distortions.items()})
         self._metrics.add("records_in_total", written.records)

@@ -24,10 +24,10 @@ from stream_masker.service.masking import Masking
 log = logging.getLogger(__name__)
 
 BUFFERED_VERSIONS = 16
-"""Versions that are buffered, at most: a topic may hold many, and only the newest ones matter."""
+"""The maximum number of buffered versions: a topic may hold many, and only the newest ones matter."""
 
 BUFFERED_BYTES = 256 * 1024 * 1024
-"""Bytes of buffered versions, at most, unless there is only one version."""
+"""The maximum size of the buffered versions in bytes. A single version may exceed it."""
 
 READ_MESSAGES = 100
 
@@ -63,7 +63,7 @@ class VersionBuffer:
         self._reported: set[int] = set()
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a message. One whose key is no version is logged and ignored."""
+        """Add a message. A message whose key is not a version is logged and ignored."""
         found = chunk_position(key)
         if found is None:
             log.warning("statistics topic: ignoring a message without a version as its key")
@@ -105,7 +105,7 @@ class VersionBuffer:
 
 
 class StatisticsConsumer:
-    """Reads a topic from its beginning, as a member of no group. ``partitions``: the topic's number of partitions.
+    """Reads a topic from its beginning, without a consumer group. ``partitions``: the topic's number of partitions.
 
     ``on_refused`` is called with the cause of each message that is not authentic.
     """

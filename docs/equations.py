@@ -48,6 +48,7 @@ EQUATIONS = (
     Equation("utility of an attribute", "RMSE, Δ sMean, Δ sVar", code.AttributeUtility, "2017", "section 5"),
     Equation("utility of a pair", "Δ sdCov, Δ sdCor", code.PairUtility, "2017", "section 5"),
     Equation("exponential mechanism", "P(c ∣ a) ∝ exp(−ε·sd(a, c) / 2)", code.Exponential, "2017", "section 2"),
+    Equation("transport", "M(t ∣ s) = K(s, t)·φ(t) / (Kφ)(s), φ·Kφ = P", code.SemanticTransport, "ours", "Cuturi 2013"),
     Equation("PRAM", "P(c ∣ a) from a Markov matrix", code.Pram, "2017", "section 2"),
     Equation("marginality", "m(xⱼ) = Σ d(xⱼ, xₗ)", code.marginality, "2013", "2"),
     Equation("marginality mean", "argmin m(xⱼ)", code.marginality_mean, "2013", "3"),
@@ -68,6 +69,13 @@ EQUATIONS = (
     Equation("Random", "(1 − Ps) / (∣S∣ + ∣S′∣ − 1)", code.RandomTransitions, "2012", "12"),
     Equation("entropy", "Σ p·log₂(1 / p)", code.entropy, "2012", "section 3.2"),
     Equation("chi-square", "Σ (O − E)² / E", code.chi_square, "2012", "section 3.2"),
+    Equation("transition probabilities", "P(a′ ∣ a)", code.WindowedMechanism.channel, "ours", "Gouweleeuw 1998"),
+    Equation("vulnerability", "Σ_a′ max_a p(a)·P(a′ ∣ a)", code.vulnerability, "ours", "Smith 2009"),
+    Equation("certain, likely", "share with max_a p(a ∣ a′) > 0.9, 0.5", code.confident_share, "ours", "Smith 2009"),
+    Equation("conditional entropy", "H(A ∣ A′)", code.conditional_entropy, "ours", "Shannon 1948"),
+    Equation("expected rank", "E[rank of a by p(a ∣ a′)]", code.expected_rank, "ours", "Massey 1994"),
+    Equation("ε of a channel", "max ln P(a′ ∣ a) − ln P(a′ ∣ a″)", code.differential_epsilon, "ours", "Duchi 2013"),
+    Equation("bound of n draws", "√(ln(2/δ) / 2n)", code.hoeffding_bound, "ours", "Hoeffding 1963"),
     Equation("drift of values", "½·KL(p ‖ m) + ½·KL(q ‖ m), m = (p + q) / 2", code.jensen_shannon, "ours", "Lin 1991"),
 )
 

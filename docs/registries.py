@@ -9,6 +9,7 @@ from stream_masker import (
     Pram,
     RandomTransitions,
     RankSwapping,
+    SemanticTransport,
     Statistics,
     Taxonomy,
     Vicus,
@@ -36,7 +37,16 @@ from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.vicus.base import stay_probability
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
+from stream_masker.core.risk.measures import (
+    conditional_entropy,
+    confident_share,
+    differential_epsilon,
+    expected_rank,
+    vulnerability,
+)
+from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
@@ -65,17 +75,24 @@ __all__ = [
     "RankSwapping",
     "Reason",
     "SDistance",
+    "SemanticTransport",
     "Statistics",
     "Taxonomy",
     "ValueGraph",
     "Vicus",
+    "WindowedMechanism",
     "WuPalmer",
     "chi_square",
+    "conditional_entropy",
+    "confident_share",
     "configuration_schema",
+    "differential_epsilon",
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
     "entropy",
+    "expected_rank",
+    "hoeffding_bound",
     "jensen_shannon",
     "least_marginal_value",
     "load_schema",
@@ -92,5 +109,6 @@ __all__ = [
     "semantic_variance",
     "stay_probability",
     "sum_of_squared_errors",
+    "vulnerability",
     "within_radius",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
     from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
     from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
+    from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology, Taxonomy
     from stream_masker.core.statistics import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         semantic_mean,
         semantic_variance,
     )
+    from stream_masker.frames import mask_frame
 
 __version__ = "0.1.0"
 
@@ -49,6 +51,7 @@ __all__ = [
     "RandomTransitions",
     "RankSwapping",
     "SemanticNoise",
+    "SemanticTransport",
     "Statistics",
     "Taxonomy",
     "Vicus",
@@ -57,6 +60,7 @@ __all__ = [
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
+    "mask_frame",
     "semantic_mean",
     "semantic_variance",
 ]
@@ -74,6 +78,7 @@ _MODULES = {
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.swapping.frequency": ("DistributionalRankSwapping",),
     "core.mechanisms.transition.vicus.mechanism": ("Vicus",),
+    "core.mechanisms.transport.mechanism": ("SemanticTransport",),
     "core.numeric": ("Numeric",),
     "core.ontology": ("Ontology", "Taxonomy"),
     "core.statistics": (
@@ -84,6 +89,7 @@ _MODULES = {
         "semantic_mean",
         "semantic_variance",
     ),
+    "frames": ("mask_frame",),
 }
 
 

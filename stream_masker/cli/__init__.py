@@ -18,9 +18,11 @@ from stream_masker.errors import ConfigurationError, OntologyError, ParameterErr
 
 COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),
-    "mask": ("stream_masker.cli.mask:command", "Mask JSON lines without a broker."),
+    "mask": ("stream_masker.cli.mask:command", "Mask a file without a broker."),
     "calibrate": ("stream_masker.cli.mask:calibrate", "Compute statistics from a file of events."),
-    "evaluate": ("stream_masker.cli.evaluate:command", "Measure the utility of a file's masked events."),
+    "evaluate": ("stream_masker.cli.evaluate:command", "Report utility and risk of methods on a file."),
+    "recommend": ("stream_masker.cli.recommend:command", "Find a method within limits of utility and risk."),
+    "reproduce": ("stream_masker.cli.reproduce:command", "Reproduce the tables of a paper."),
     "prepare": ("stream_masker.cli.prepare:command", "Compile ontologies and kernels before the first start."),
     "topics": ("stream_masker.cli.topics:command", "Create and check the topics."),
     "worker": ("stream_masker.cli.worker:command", "Run a mask worker."),

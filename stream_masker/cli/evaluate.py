@@ -1,107 +1,111 @@
-"""``stream-masker evaluate``: utility of masked events."""
+"""``stream-masker evaluate``: a report of utility and risk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
-from stream_masker.core.batch import Batch
-from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.evaluation.utility_table import (
-    ALPHAS,
-    TABLE_ROUNDINGS,
-    MechanismRow,
-    UtilityRow,
-    mechanism_row,
-    utility_markdown,
-    utility_rows,
+from stream_masker.cli.datasets import (
+    configured_candidate,
+    mechanisms_option,
+    numbers,
+    processes_option,
+    read_dataset,
+    records_option,
+    repeats_option,
 )
-from stream_masker.pipeline.calibration.blocks import split_batch
-from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, noise_levels
-from stream_masker.service.configuration.mechanisms import SemanticNoiseSection
-from stream_masker.service.configuration.pairing import configured_pairs
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.cli.options import config_option
+from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
+from stream_masker.evaluation.report.document import report_csv, report_html, report_json
+from stream_masker.service.configuration import load_configuration
 from stream_masker.service.local import files
 from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.observability.progress import task_progress
 
 
 @click.command()
 @config_option
+@mechanisms_option
 @click.option(
     "--alpha",
     "alphas",
-    type=click.FloatRange(0, 10, min_open=True),
-    multiple=True,
-    default=ALPHAS,
+    default="0.1,0.3,0.5,1",
     show_default=True,
-    help="Noise level. Can be repeated.",
+    callback=numbers,
+    metavar="NUMBERS",
+    help="Noise levels, separated by commas.",
 )
+@click.option(
+    "--confidential",
+    default="",
+    metavar="ATTRIBUTE",
+    help="Attribute that the intruder of 2012 wants to know; default: the last nominal one.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("evaluation.html"),
+    show_default=True,
+    metavar="FILE",
+    help="File for the report.",
+)
+@click.option(
+    "--json", "json_file", default="", metavar="FILE", help="File for the measures; default: beside --output."
+)
+@click.option("--csv", "csv_file", default="", metavar="FILE", help="File for the measures; default: beside --output.")
+@records_option
+@repeats_option
+@processes_option
 @click.argument("source", default=files.STANDARD_STREAM, metavar="[FILE]")
-def command(config: Path, alphas: tuple[float, ...], source: str) -> None:
-    """Mask events (JSON lines, optionally gzipped) at several noise levels and print their utility as a Markdown table.
+def command(
+    config: Path,
+    mechanisms: tuple[str, ...],
+    alphas: tuple[float, ...],
+    confidential: str,
+    output: Path,
+    json_file: str,
+    csv_file: str,
+    records: int,
+    repeats: int,
+    processes: int,
+    source: str,
+) -> None:
+    """Measure what masking preserves of the events of FILE and what it tells an attacker, for many methods.
 
-    The measures are those of the 2017 paper, section 5. Semantic noise is evaluated with every reference that the
-    attributes allow and with both roundings; any other mechanism as configured, without noise levels. Numeric
-    attributes are left out. No masked record is written.
+    FILE is a file of JSON lines or CSV (both can be gzipped), or Parquet. The report is one HTML page without links to
+    other files: utility against risk in one picture, the tables and figures of the five papers on these data, and
+    models that learn from masked records. The same measures are written as JSON and CSV. Equal input, configuration and
+    secret give equal bytes. No masked record is written.
 
     \b
     Examples:
       stream-masker evaluate --config discharges.yaml events.jsonl
-      stream-masker evaluate --config discharges.yaml --alpha 0.2 --alpha 0.4 events.jsonl.gz
+      stream-masker evaluate --config discharges.yaml --mechanisms semantic_noise,pram --alpha 0.2,0.4 events.csv
+      stream-masker evaluate --config discharges.yaml --records 0 --output report.html events.jsonl.gz
     """
     configure_logs("warning")
     configuration = load_configuration(config)
-    secret = read_secret(configuration)
-    mechanism = build_mechanism(configuration, secret)
-    masker = RecordMasker(build_plan(configuration), mechanism, secret)
-    with files.open_input(source) as stream:
-        batches = list(masker.encode(line for _, line in files.numbered_lines(stream)))
-    rows: list[UtilityRow] | list[MechanismRow]
-    if isinstance(configuration.mechanism, SemanticNoiseSection):
-        rows = _of_noise(configuration, configuration.mechanism, batches, alphas, secret)
-    else:
-        groups = _groups(batches, configuration, mechanism)
-        rows = [mechanism_row(mechanism, groups, secret=secret, alpha=noise_levels(configuration))]
-    click.echo(utility_markdown(rows))
-
-
-def _of_noise(
-    configuration: Configuration,
-    settings: SemanticNoiseSection,
-    batches: Sequence[Batch],
-    alphas: tuple[float, ...],
-    secret: bytes,
-) -> list[UtilityRow]:
-    rows = utility_rows(
-        [replace(batch, numeric=None) for batch in batches],
-        build_taxonomies(configuration),
-        secret=secret,
-        alphas=alphas,
-        references=_references(settings),
-        roundings=TABLE_ROUNDINGS,
-        correlated=settings.correlated,
-        distribution=settings.distribution,
-        candidates=settings.candidates,
-        distance=settings.distance,
-        pairs=configured_pairs(configuration),
+    data = read_dataset(configuration, source, records)
+    if confidential and confidential not in data.attributes:
+        raise click.BadParameter(f"{confidential!r} is not allowed: use {', '.join(data.attributes)}")
+    tasks = evaluation_tasks(
+        data,
+        mechanisms,
+        alphas,
+        confidential=confidential or data.attributes[-1],
+        configured=[configured_candidate(configuration)],
+        repeats=repeats,
     )
-    return list(rows)
+    with task_progress("measured", total=len(tasks), stream=click.get_text_stream("stderr")) as done:
+        evaluation = run_tasks(data, tasks, processes=min(processes, len(tasks)), done=done)
+    _write(evaluation, output, json_file, csv_file)
 
 
-def _references(settings: SemanticNoiseSection) -> tuple[str, ...]:
-    """Return the references to evaluate; ``pair`` only if it is configured, and therefore valid."""
-    return ("mean", "pair", "root") if settings.reference == "pair" else ("mean", "root")
-
-
-def _groups(batches: Iterable[Batch], configuration: Configuration, mechanism: Mechanism) -> list[Batch]:
-    """Return the batches, split into groups of sufficient size if the mechanism masks groups."""
-    if not mechanism.needs_group:
-        return list(batches)
-    groups = [group for batch in batches for group in split_batch(batch, configuration.groups.records)]
-    return [group for group in groups if group.size >= mechanism.group_minimum]
+def _write(evaluation: Evaluation, output: Path, json_file: str, csv_file: str) -> None:
+    files.write_text(str(output), report_html(evaluation))
+    files.write_text(json_file or str(output.with_suffix(".json")), report_json(evaluation))
+    files.write_text(csv_file or str(output.with_suffix(".csv")), report_csv(evaluation))
+    rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
+    click.echo(f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}", err=True)

@@ -12,7 +12,9 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.local import files as local
+from stream_masker.service.local.tables import open_lines, open_writer
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
@@ -32,28 +34,36 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
 @click.argument("source", default=local.STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=local.STANDARD_STREAM, metavar="[OUT]")
 def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
-    """Mask JSON lines from IN to OUT without a broker. The defaults are the standard streams; IN can be gzipped.
+    """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
+
+    IN is a file of JSON lines, or a table: CSV (.csv; both can be gzipped) or Parquet (.parquet, which needs the extra
+    `parquet`). The section `produce` of the configuration says which column is which field. A table is written as JSON
+    lines, or as a table of the same kind, without the columns that the configuration drops.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
-    cannot be masked becomes a rejection with its reason and line number, without values. A summary is written to
-    standard error. If noise_key is position, a record's noise depends on the file's name and the line number.
+    cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
+    values. A summary is written to standard error. If noise_key is position, a record's noise depends on the file's
+    name and the line number.
 
     \b
     Examples:
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+      stream-masker mask --config discharges.yaml discharges.csv masked.csv
+      stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
     configure_logs("warning")
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
-        lines = local.numbered_lines(files.enter_context(local.open_input(source)))
+        lines, table = files.enter_context(open_lines(source, configuration.produce))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
             lines, version = masking.calibrate_on_first_window(lines)
-        write = files.enter_context(local.open_output(target)).write
+        writer = open_writer(target, table, masking.plan, read_secret(configuration))
+        write = files.enter_context(writer)
         reject = (
             files.enter_context(local.open_output(rejected)).write
             if rejected
@@ -81,7 +91,7 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=local.STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events (JSON lines, optionally gzipped).
+    """Compute the statistics of a file of events (JSON lines or CSV, optionally gzipped, or Parquet).
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
     --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
@@ -95,8 +105,8 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     configure_logs("warning")
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
-    with local.open_input(source) as stream:
-        message = masking.snapshot(local.numbered_lines(stream))
+    with open_lines(source, configuration.produce) as (lines, _):
+        message = masking.snapshot(lines)
     if publish:
         _publish(configuration, message)
     if output or not publish:

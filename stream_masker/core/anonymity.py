@@ -1,4 +1,4 @@
-"""k-anonymity: the number of records that are equal to each record."""
+"""k-anonymity: the number of records, or of their units, that are equal to each record."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from stream_masker.core.dtypes import Int64Array
 
 
 def class_sizes(batch: Batch) -> Int64Array:
-    """(n,) int64: for each record the number of records with the same values, including itself.
+    """(n,) int64: for each record the number of units that have a record with the same values, including its own.
 
-    Scalar and numeric values are compared; absent values are equal to each other. Array attributes are ignored.
+    Without units, every record counts. Scalar and numeric values are compared; absent values are equal to each other.
+    Array attributes are ignored.
     """
     if not batch.size:
         return np.zeros(0, np.int64)
-    _, which, counts = np.unique(_rows(batch), axis=0, return_inverse=True, return_counts=True)
-    return np.asarray(counts[which.reshape(-1)], dtype=np.int64)
+    which = np.unique(_rows(batch), axis=0, return_inverse=True)[1].reshape(-1)
+    units = np.arange(batch.size) if batch.units is None else batch.units
+    counted = np.unique(np.column_stack([which, units]), axis=0)[:, 0]
+    return np.asarray(np.bincount(counted)[which], dtype=np.int64)
 
 
 def least_class(batch: Batch) -> int:

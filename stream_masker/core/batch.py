@@ -41,12 +41,20 @@ class Batch:
     alpha: (n,) float64, the noise level of each record, which replaces the configured level of every attribute; NaN
     for records without their own level, None if no record has one.
     numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
+    units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
+    is a unit of its own.
     """
 
     size: int
     columns: tuple[Column, ...]
     alpha: NDArray[np.float64] | None = None
     numeric: NDArray[np.float64] | None = None
+    units: NDArray[np.int64] | None = None
+
+    @property
+    def unit_count(self) -> int:
+        """The number of different units."""
+        return self.size if self.units is None else len(np.unique(self.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ class Distortion:
 
     values: the number of masked values. squared_distance: Σ sd(a, a*)². squared_noise: Σ ε². truncated: the number of
     replacements without an admissible concept at distance |ε| or more. unsigned: the number of replacements without the
-    sign condition, because no concept met it.
+    sign condition, because no concept met it. unchanged: the number of values that are their own masks.
     """
 
     values: int = 0
@@ -63,6 +71,7 @@ class Distortion:
     squared_noise: float = 0.0
     truncated: int = 0
     unsigned: int = 0
+    unchanged: int = 0
 
     def __add__(self, other: Distortion) -> Distortion:
         return Distortion(
@@ -71,6 +80,7 @@ class Distortion:
             self.squared_noise + other.squared_noise,
             self.truncated + other.truncated,
             self.unsigned + other.unsigned,
+            self.unchanged + other.unchanged,
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float64Array: TypeAlias = NDArray[np.float64]
+Float32Array: TypeAlias = NDArray[np.float32]
 Int8Array: TypeAlias = NDArray[np.int8]
 Int16Array: TypeAlias = NDArray[np.int16]
 Int32Array: TypeAlias = NDArray[np.int32]
@@ -23,6 +24,7 @@ RecordArray: TypeAlias = NDArray[np.void]
 """A structured array; the module that makes it defines its dtype."""
 
 Float64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Float32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 Int32Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Int64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 UInt8Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8]]

@@ -1,6 +1,11 @@
 """Measures of what masking preserves and what it discloses, and the tables of the papers on any data set.
 
-Tables, one module per paper: ``utility_table`` (2017), ``swapping`` (2019) and ``sse`` (2013). Each masks a data set
-with ``dataset`` and prints its rows as Markdown. Measures on their own: ``linkage`` (record linkage), ``entropy`` (the
-uncertainty of an intruder) and ``chi_square`` (associations between attributes).
+* ``dataset``: the records to evaluate on. ``candidates``: the mechanisms with their parameters.
+* ``measurement``: all measures of a candidate, among them ``attack`` (the risk of mechanisms that mask groups),
+  ``linkage`` (record linkage) and ``downstream`` (models that learn from masked records).
+* ``swapping`` (2019), ``sse`` (2013) and ``co_occurrence`` (2012, with ``entropy`` and ``chi_square``): the tables of
+  the papers.
+* ``evaluation``: the tasks of an evaluation, in several processes. ``report``: its HTML page, JSON and CSV.
+* ``recommendation``: the choice of a candidate within limits.
+* ``papers``: the tables of the papers beside the printed figures.
 """

@@ -1,19 +1,145 @@
-"""Helpers of the tables: masking a data set with its own statistics, and Markdown output."""
+"""Data sets to evaluate mechanisms on, and their masking with their own statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.statistics import count_batch
+from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
+
+SAMPLE_SEED = 2017
+"""The seed of samples: it is not secret, because a sample masks nothing."""
 
 DATASET_NAME = "evaluation"
 """Replaces the topic in the keys of records."""
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Records to evaluate mechanisms on.
+
+    * ``batches``: the records in groups, which mechanisms that need groups mask one by one.
+    * ``taxonomies``, ``numeric``: the attributes, in the order of the columns.
+    * ``secret``: the secret of the masks.
+    * ``distance``: the name of the semantic distance that the measures use.
+    """
+
+    batches: tuple[Batch, ...]
+    taxonomies: Mapping[str, Taxonomy]
+    secret: bytes
+    numeric: Mapping[str, Numeric] = field(default_factory=dict)
+    distance: str = "wu_palmer"
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the nominal attributes."""
+        return tuple(self.taxonomies)
+
+    @cached_property
+    def distances(self) -> tuple[Distance, ...]:
+        """The semantic distance of each nominal attribute."""
+        return tuple(distance_by_name(self.distance, tau) for tau in self.taxonomies.values())
+
+    @cached_property
+    def whole(self) -> Batch:
+        """All records as one batch."""
+        return joined(self.batches)
+
+    @property
+    def nominal(self) -> Batch:
+        """All records without their numbers."""
+        return replace(self.whole, numeric=None)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """The statistics of the original records."""
+        return self.statistics_of(self.whole)
+
+    def statistics_of(self, batch: Batch) -> Statistics:
+        """The statistics of these or of masked records; numeric ones only if the batch has numbers."""
+        names = () if batch.numeric is None else tuple(self.numeric)
+        return compute_statistics(self._counts([batch]), self.attributes, self.distances, version=1, numeric=names)
+
+    def calibrated(self, mechanism: WindowedMechanism[Any]) -> WindowedMechanism[Any]:
+        """Return the mechanism with the statistics of the records in force.
+
+        Raises StatisticsError if it cannot use them.
+        """
+        counts = self._counts(self._batches(mechanism))
+        return mechanism.with_statistics(mechanism.compute(counts, version=1), counts)
+
+    def mask(self, mechanism: WindowedMechanism[Any], secret: bytes | None = None) -> MaskedBatch:
+        """Mask all records with a calibrated mechanism, under the data set's secret or another one."""
+        batches = self._batches(mechanism)
+        starts = np.cumsum([0, *(batch.size for batch in batches)]).tolist()
+        keys = [
+            keys_of(self.secret if secret is None else secret, start, batch.size)
+            for batch, start in zip(batches, starts, strict=False)
+        ]
+        done = [mechanism.mask_batch(batch, own) for batch, own in zip(batches, keys, strict=True)]
+        after = joined([Batch(b.size, m.columns, numeric=m.numeric) for b, m in zip(batches, done, strict=True)])
+        distortions = [sum(column, Distortion()) for column in zip(*(m.distortions for m in done), strict=True)]
+        return MaskedBatch(after.columns, tuple(distortions), after.numeric)
+
+    def _batches(self, mechanism: WindowedMechanism[Any]) -> Sequence[Batch]:
+        """The batches, without the numbers if the mechanism does not mask them."""
+        if mechanism.numeric_attributes:
+            return self.batches
+        return [replace(batch, numeric=None) for batch in self.batches]
+
+    def _counts(self, batches: Iterable[Batch]) -> Counts:
+        return merge(count_batch(batch, [len(tau) for tau in self.taxonomies.values()]) for batch in batches)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The records of several batches as one; their own noise levels are left out."""
+    columns = tuple(_joined_column(columns) for columns in zip(*(batch.columns for batch in batches), strict=True))
+    numbers = [batch.numeric for batch in batches if batch.numeric is not None]
+    return Batch(sum(batch.size for batch in batches), columns, numeric=np.concatenate(numbers) if numbers else None)
+
+
+def selected(batch: Batch, rows: Int64Array) -> Batch:
+    """The records of a batch with these indices; their own noise levels are left out."""
+    numbers = None if batch.numeric is None else batch.numeric[rows]
+    return Batch(rows.size, tuple(_selected_column(column, rows) for column in batch.columns), numeric=numbers)
+
+
+def _selected_column(column: Column, rows: Int64Array) -> Column:
+    if column.offsets is None:
+        return Column(column.codes[rows])
+    lengths = np.diff(column.offsets)[rows]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return Column(column.codes[np.repeat(column.offsets[:-1][rows], lengths) + within], offsets)
+
+
+def sampled(batch: Batch, records: int, group_records: int) -> tuple[Batch, ...]:
+    """A random sample of the records, always the same, in groups of about equal size of at least ``group_records``.
+
+    ``records``: the size of the sample; 0 for all.
+    """
+    size = min(records or batch.size, batch.size)
+    rows = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(batch.size)[:size])
+    return tuple(selected(batch, part) for part in np.array_split(rows, max(1, size // group_records)))
+
+
+def _joined_column(columns: Sequence[Column]) -> Column:
+    codes = np.concatenate([column.codes for column in columns])
+    lengths = [np.diff(column.offsets) for column in columns if column.offsets is not None]
+    return Column(
+        codes, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.int64) if lengths else None
+    )
 
 
 def keys_of(secret: bytes, start: int, size: int) -> PositionKeys:

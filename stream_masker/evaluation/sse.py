@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.microaggregation.mechanism import AGGREGATION
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.dataset import markdown, mask_whole
+from stream_masker.evaluation.dataset import mask_whole
 
 SSE_KS = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
 """The values of k in tables 2 to 5 of the paper."""
@@ -78,23 +78,6 @@ def sse_rows(
         yield SseRow(k, variant, dict(zip(names, errors, strict=True)), least_class(released))
 
 
-def sse_markdown(rows: Sequence[SseRow]) -> str:
-    """A Markdown table with a row for each k, and a column for each attribute and variant."""
-    variants = list(dict.fromkeys(row.variant for row in rows))
-    names = list(rows[0].sse)
-    cells = {(row.k, row.variant): row.sse for row in rows}
-    header = ["k", *(f"SSE({name}), {variant}" for name in names for variant in variants)]
-    lines = [
-        [str(k), *(_formatted(cells[k, variant][name]) for name in names for variant in variants)]
-        for k in dict.fromkeys(row.k for row in rows)
-    ]
-    return markdown(header, lines)
-
-
 def _nominal(before: Int32Array, after: Int32Array, d: Distance) -> float:
     present = before >= 0
     return float((d.pairs(before[present], after[present]) ** 2).sum())
-
-
-def _formatted(error: float) -> str:
-    return f"{error:.0f}" if error < 1e6 else f"{error:.2E}"

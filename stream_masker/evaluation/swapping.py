@@ -26,7 +26,7 @@ from stream_masker.core.statistics import (
     distance_variance_from_counts,
     mean_from_counts,
 )
-from stream_masker.evaluation.dataset import markdown, mask_whole
+from stream_masker.evaluation.dataset import mask_whole
 from stream_masker.evaluation.linkage import record_linkage
 
 Label = TypeVar("Label", str, tuple[str, str])
@@ -61,7 +61,7 @@ class SwappingRow:
     correlation[a, b]: sdCor(X*). correlation_error[a, b]: |sdCor(X*) - sdCor(X)|.
 
     kept[a]: the share of values that were not swapped, because they found no partner. risk: the expected share of
-    records that an intruder links; section 3.5 bounds it by 1/k for Algorithm 3.
+    records that an intruder links; section 3.5 states 1/k for Algorithm 3, which is exceeded from k = 10 on.
     """
 
     method: str
@@ -158,17 +158,3 @@ def _mean(rows: Sequence[SwappingRow]) -> SwappingRow:
 
 def _mean_of(measures: Sequence[Mapping[Any, float]]) -> dict[Any, float]:
     return {label: fmean(each[label] for each in measures) for label in measures[0]}
-
-
-def swapping_markdown(rows: Sequence[SwappingRow]) -> str:
-    """A Markdown table with the columns of tables 2 to 6 of 2019, and the risk."""
-    first = rows[0]
-    header = ["method", "k", *(f"RMSE({a})" for a in first.rmse)]
-    header += [text for a, b in first.correlation for text in (f"sdCor({a}, {b})", "error")]
-    return markdown([*header, "values kept", "linked"], map(_cells, rows))
-
-
-def _cells(row: SwappingRow) -> list[str]:
-    pairs = [value for pair in row.correlation for value in (row.correlation[pair], row.correlation_error[pair])]
-    values = [*row.rmse.values(), *pairs, max(row.kept.values()), row.risk]
-    return [row.method, str(row.k or "any"), *(f"{value:.4f}" for value in values)]

@@ -36,11 +36,11 @@ def group_header(records: Inputs) -> Header:
 def mask_group(batch: Batch, minimum: int, mask: Callable[[], T]) -> T:
     """Calls ``mask`` for a batch that is large enough.
 
-    Raises GroupTooSmallError for fewer than ``minimum`` records, and if the mechanism itself finds that its data are
-    too few (ParameterError).
+    Raises GroupTooSmallError for fewer than ``minimum`` units, and if the mechanism itself finds that its data are too
+    few (ParameterError).
     """
-    if batch.size < minimum:
-        raise GroupTooSmallError(minimum - batch.size)
+    if batch.unit_count < minimum:
+        raise GroupTooSmallError(minimum - batch.unit_count)
     try:
         return mask()
     except ParameterError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from stream_masker.pipeline.fields import Action
-from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.paths import NameStep, Path
 from stream_masker.pipeline.plan import FieldPolicy
 
 PolicyEntry: TypeAlias = tuple[Path, Action]
@@ -24,7 +24,8 @@ def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
     if (own.unlisted, other.unlisted) == ("drop", "keep"):
         yield "fields.unlisted"
     before, after = set(_entries(own)), set(_entries(other))
-    if any(action < _bound(before, own.unlisted, path, max) for path, action in after - before):
+    added = after - before
+    if any(action < _bound(before, own.unlisted, path, max) or _adds_shape(before, path) for path, action in added):
         yield "fields.keep or fields.pseudonymize"
     if any(action > _bound(after, other.unlisted, path, min) for path, action in before - after):
         yield "fields.drop or fields.pseudonymize"
@@ -42,6 +43,23 @@ def _entries(fields: FieldPolicy) -> Iterator[PolicyEntry]:
             yield path, action
             if action is not Action.DROP:
                 yield from ((compared, Action.KEEP) for compared in path.parent.filter_fields())
+
+
+def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
+    """Whether a path adds a shape to a value that drops or pseudonymizes a part of it by the other shape.
+
+    Where paths only continue into a list, an object gets the strictest of their actions, and the other way round. A
+    path into the object ends that, for all of its members.
+    """
+    return any(action is not Action.KEEP and _part_by_shape(other, path) for other, action in entries)
+
+
+def _part_by_shape(one: Path, other: Path) -> bool:
+    """Whether two paths part at a value of which one selects members, and the other elements."""
+    for shared, (a, b) in enumerate(zip(one.steps, other.steps, strict=False)):
+        if isinstance(a, NameStep) != isinstance(b, NameStep):
+            return Path(one.text, one.steps[:shared]).may_meet(Path(other.text, other.steps[:shared]))
+    return False
 
 
 def _bound(entries: set[PolicyEntry], unlisted: str, path: Path, pick: Callable[[Iterable[Action]], Action]) -> Action:

@@ -23,6 +23,7 @@ from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
 from stream_masker.pipeline.codec.numbers import check_numbers
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
+from stream_masker.pipeline.codec.reference.controls import unit_reader
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
 from stream_masker.pipeline.groups import GroupTooSmallError, group_header, mask_group, reject_all
 from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
@@ -104,6 +105,7 @@ class RecordMasker:
         counting = ReferenceCodec(plan, pseudonyms, writes=False)
         self._codec = fastest_codec(self._reference, plan, pseudonyms) if compiled else self._reference
         self._counting_codec = fastest_codec(counting, plan, pseudonyms) if compiled else counting
+        self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
         self.set_styles({})
@@ -218,7 +220,7 @@ class RecordMasker:
     def _mask_group(self, run: _Run, hold: bool) -> Result:
         """Masks a group; if that fails, all its records are rejected. None of them is masked without the others."""
         try:
-            return self._attempt_group(run, self._codec.read(run.records), hold)
+            return self._attempt_group(run, self._with_units(run, self._codec.read(run.records)), hold)
         except (StatisticsError, GroupTooSmallError):
             raise
         except Exception as error:  # noqa: BLE001
@@ -237,6 +239,15 @@ class RecordMasker:
             if hold:
                 raise
             return self._finish(run, self._codec, reject_all(decoded, run.records, Reason.GROUP_TOO_SMALL))
+
+    def _with_units(self, run: _Run, decoded: DecodedBatch[Any]) -> DecodedBatch[Any]:
+        """The decoded records with the unit that each is of, numbered in the order of their texts."""
+        if self._unit is None:
+            return decoded
+        units = [self._unit(run.records.values[index] or b"") for index in decoded.indices.tolist()]
+        numbers = {unit: number for number, unit in enumerate(sorted(set(units)))}
+        own = np.array([numbers[unit] for unit in units], np.int64)
+        return replace(decoded, batch=replace(decoded.batch, units=own))
 
     def _one_by_one(self, run: _Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))

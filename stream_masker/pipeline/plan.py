@@ -183,8 +183,8 @@ class Plan:
     """Everything that the record masker needs, except for the mechanism and the secret.
 
     attributes, numeric: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
-    the record's topic, partition and offset; alpha: None if records have no alpha of their own; configuration: the
-    configuration's hash, for a header.
+    the record's topic, partition and offset; alpha: None if records have no alpha of their own; unit: the field whose
+    different values k-anonymity counts, None for records; configuration: the configuration's hash, for a header.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -195,12 +195,15 @@ class Plan:
     alpha: AlphaSource | None = None
     limits: RecordLimits = field(default_factory=RecordLimits)
     numeric: tuple[NumericPlan, ...] = ()
+    unit: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.attributes:
             raise ConfigurationError("attributes: at least one is required")
         if self.noise_key is not None:
             _single("noise_key", self.noise_key)
+        if self.unit is not None:
+            _single("groups.unit", self.unit)
         self._check_attributes()
         self._check_fields()
 

@@ -5,7 +5,8 @@ secret. Posterior vulnerability: V(A | A*) = Σ_a* max_a P(a, a*), the probabili
 masked code is the true one. It is estimated from repeated masking of the real discharges under different secrets;
 ``unchanged`` is the share of codes that masking leaves as they are.
 
-``python tests/benchmarks/bench_disclosure.py [--repeats N]``. Needs the data files of ``tests/support/data.py``.
+``python tests/benchmarks/bench_disclosure.py [--repeats N] [--candidates NAME]``. Needs the data files of
+``tests/support/data.py``.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from support.data import discharges, icd9cm
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.mechanisms.noise.semantic import NOISE_CANDIDATES
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import count_batch
@@ -37,13 +39,15 @@ ALPHAS = (0.1, 0.3, 0.5, 1.0)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=REPEATS, help="times that every record is masked")
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--candidates", default="all", choices=NOISE_CANDIDATES, help="the allowed replacements")
+    given = parser.parse_args()
     batch = pairs()
     prior = np.bincount(batch.columns[0].codes).max() / batch.size
     print(f"{batch.size:,} records; the most frequent principal code: {prior:.3f}\n")
     print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
     for rounding, alpha in product(("calibrated", "ceil"), ALPHAS):
-        cells = (f"{figure:.2f}" for figure in disclosure(batch, rounding=rounding, alpha=alpha, repeats=repeats))
+        figures = disclosure(batch, rounding, alpha, repeats=given.repeats, candidates=given.candidates)
+        cells = (f"{figure:.2f}" for figure in figures)
         print(f"| `{rounding}` | {alpha} | {' | '.join(cells)} |", flush=True)
 
 
@@ -55,11 +59,18 @@ def pairs() -> Batch:
     return Batch(len(known), tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
 
 
-def disclosure(batch: Batch, *, rounding: str, alpha: float, repeats: int) -> tuple[float, float, float]:
+def disclosure(
+    batch: Batch, rounding: str, alpha: float, *, repeats: int, candidates: str = "all"
+) -> tuple[float, float, float]:
     """RMSE, share unchanged and posterior vulnerability of the first attribute, with reference ``pair``."""
     tau = icd9cm().taxonomy()
     noise = SemanticNoise(
-        {"a": tau, "b": tau}, alpha=alpha, reference="pair", rounding=rounding, seed=b"sixteen bytes or more"
+        {"a": tau, "b": tau},
+        alpha=alpha,
+        reference="pair",
+        rounding=rounding,
+        candidates=candidates,
+        seed=b"sixteen bytes or more",
     )
     noise.restore(noise.snapshot_of(noise.compute(count_batch(batch, [len(tau)] * 2), version=1)))
     original = batch.columns[0].codes

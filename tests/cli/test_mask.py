@@ -1,4 +1,4 @@
-"""The commands ``mask``, ``calibrate``, ``evaluate`` and ``prepare``, which work on files."""
+"""The commands ``mask``, ``calibrate`` and ``prepare``, which work on files."""
 
 from __future__ import annotations
 
@@ -6,61 +6,12 @@ import gzip
 import os
 import subprocess
 import sys
+from collections import defaultdict
 
 import orjson
 import pytest
 import yaml
-from click.testing import CliRunner
-
-from stream_masker.cli import main
-
-ROOT = {"A": ["A1", "A2", "A3"], "B": ["B1", "B2"], "C": ["C1", "C2", "C3"]}
-CODES = [code for codes in ROOT.values() for code in codes]
-
-
-@pytest.fixture
-def config(tmp_path):
-    """A configuration with a small taxonomy and its files."""
-    rows = ["concept,parent,label", "R,,Everything"]
-    rows += [f"{chapter},R,Chapter {chapter}" for chapter in ROOT]
-    rows += [f"{code},{chapter},Disease {code}" for chapter, codes in ROOT.items() for code in codes]
-    (tmp_path / "tree.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}},
-        "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": {"rounding": "ceil"},
-        "calibration": {"window_records": 50, "min_records": 10},
-        "secret": {"file": "secret"},
-    }
-    path = tmp_path / "stream-masker.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
-
-
-def event(k):
-    return {"id": k, "patient": f"p{k % 7}", "a": CODES[k % 8], "b": CODES[(k * 3) % 8], "name": "Ada"}
-
-
-LINES = [orjson.dumps(event(k)) for k in range(120)]
-
-
-def write(path, lines):
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
-    return str(path)
-
-
-def run(*arguments, code=0, **options):
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
-    assert done.exit_code == code, done.output
-    return done
-
-
-def read(path):
-    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+from support.file_commands import CODES, LINES, event, read, run, write
 
 
 def test_every_line_is_masked_or_rejected(tmp_path, config):
@@ -153,6 +104,24 @@ def test_a_snapshot_without_styles_and_a_configured_style(tmp_path, icd):
     assert all(len(record["b"]) == 5 and record["b"].isupper() for record in read(masked))
 
 
+@pytest.mark.parametrize("unit", [None, "patient"])
+def test_groups_of_different_patients(tmp_path, config, unit):
+    """Without ``groups.unit`` some classes are of fewer patients than k."""
+    content = yaml.safe_load(config.read_text())
+    content |= {"mechanism": {"name": "microaggregation", "k": 3}, "groups": {"records": 60}}
+    content["groups"] |= {} if unit is None else {"unit": unit}
+    content["fields"]["keep"] = ["id"]
+    config.write_text(yaml.safe_dump(content))
+    patients = [k // 3 % 20 for k in range(120)]
+    events = [{"id": k, "patient": f"p{p}", "a": CODES[p % 8], "b": CODES[p // 8]} for k, p in enumerate(patients)]
+    source, target = write(tmp_path / "in.jsonl", [orjson.dumps(one) for one in events]), tmp_path / "out.jsonl"
+    run("mask", "-c", config, source, target)
+    classes = defaultdict(set)
+    for record in read(target):
+        classes[record["id"] // 60, record["a"], record["b"]].add(events[record["id"]]["patient"])
+    assert (min(map(len, classes.values())) >= 3) == (unit is not None)
+
+
 def test_calibrate_prints_the_snapshot_of_the_last_window(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES)
     snapshot_data = orjson.loads(run("calibrate", "-c", config, source).stdout)
@@ -207,15 +176,6 @@ def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
     config.write_text(yaml.safe_dump(content))
     done = run("mask", "-c", config, "--statistics", snapshot, source, code=1)
     assert "of another mechanism, or of other attributes or ontologies" in done.stderr
-
-
-def test_evaluate_prints_one_row_per_reference_rounding_and_alpha(tmp_path, config):
-    source = write(tmp_path / "in.jsonl", LINES)
-    lines = run("evaluate", "-c", config, "--alpha", "0.2", "--alpha", "0.4", source).stdout.splitlines()
-    rows = [tuple(cell.strip() for cell in line.split("|")[1:4]) for line in lines[2:]]
-    expected = [(r, g, a) for r in ("mean", "pair", "root") for g in ("ceil", "calibrated") for a in ("0.2", "0.4")]
-    assert rows == expected
-    assert "a, b: sdCor*, error" in lines[0]
 
 
 def test_prepare_reports_the_mechanism(config):

@@ -77,9 +77,11 @@ def test_check_calibrate_mask_and_evaluate(name, folder):
     for before, after in zip(map(event, range(RECORDS)), masked, strict=True):
         assert {after["smell"], *after["tastes"]} <= {*VALUES, "any flat"}
         assert len(after["tastes"]) == len(orjson.loads(before)["tastes"])
-    rows = run("evaluate", "--alpha", "0.3", "events.jsonl").stdout.splitlines()
-    assert all(row.startswith("| ") for row in rows)
-    assert len(rows) == 2 + (6 if name == "semantic_noise" else 1)
+    options = ["--mechanisms", name, "--alpha", "0.3", "--records", "120", "--repeats", "2", "--processes", "1"]
+    run("evaluate", *options, "events.jsonl")
+    measured = orjson.loads((folder / "evaluation.json").read_bytes())
+    assert measured["measurements"][0]["method"] == "as configured"
+    assert {one["mechanism"] for one in measured["measurements"]} == {name}
 
 
 @pytest.mark.parametrize(("short", "masked", "rejected"), [("merge", 320, 0), ("suppress", 300, 20), ("hold", 300, 20)])

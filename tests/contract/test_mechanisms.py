@@ -208,7 +208,7 @@ def test_masked_records_have_the_shape_of_their_records(calibrated, records, key
 def test_masking_masks(calibrated, records, keys):
     masked = calibrated.mask_many(records, keys=keys)
     values = [(r["principal"], m["principal"]) for r, m in zip(records, masked, strict=True) if r.get("principal")]
-    assert sum(before != after for before, after in values) > len(values) / 4
+    assert sum(before != after for before, after in values) > len(values) / 5
 
 
 def test_fields_that_are_not_attributes_are_dropped(calibrated, records, keys):
@@ -281,6 +281,7 @@ def test_tallies_equal_the_distortion(calibrated, records, keys):
     ):
         there = column.codes >= 0
         assert distortion.values == there.sum()
+        assert distortion.unchanged == (column.codes[there] == after.codes[there]).sum()
         distances = d.pairs(column.codes[there], after.codes[there])
         assert distortion.squared_distance == pytest.approx((distances**2).sum())
 

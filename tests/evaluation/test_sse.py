@@ -9,7 +9,7 @@ from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.sse import sse_markdown, sse_rows, sum_of_squared_errors
+from stream_masker.evaluation.sse import sse_rows, sum_of_squared_errors
 
 TAU = Ontology.from_edges([("a", "r"), ("b", "r"), ("a0", "a"), ("a1", "a"), ("b0", "b")]).taxonomy()
 D = LogTaxonomic(TAU)
@@ -28,16 +28,12 @@ def test_sse_is_the_sum_of_squared_distances():
         sum_of_squared_errors(before, MaskedBatch((column(1),), ()), [D])
 
 
-def test_the_table_has_a_row_for_each_k():
+def test_there_is_a_row_for_each_k():
     rng = np.random.default_rng(2)
     batch = Batch(40, (column(*rng.integers(1, 6, 40)),), numeric=rng.random((40, 1)) * 9e6)
     rows = list(sse_rows(batch, {"x": TAU}, {"charge": Numeric()}, secret=b"s", ks=(2, 8)))
     assert [(row.k, row.variant) for row in rows] == [(2, "classic"), (2, "semantic"), (8, "classic"), (8, "semantic")]
     assert all(row.anonymity >= row.k for row in rows)
-    lines = sse_markdown(rows).splitlines()
-    assert lines[0] == "| k | SSE(x), classic | SSE(x), semantic | SSE(charge), classic | SSE(charge), semantic |"
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 2", "| 8"]
-    assert "E+" in lines[2]
 
 
 KINDS = {

@@ -18,9 +18,13 @@ from stream_masker.core.random.keys import PositionKeys
 
 
 class LiteralMdav:
-    """MDAV record by record: distances from matrices of all records, without types or running totals."""
+    """MDAV record by record: distances from matrices of all records, without types or running totals.
 
-    def __init__(self, codes, numbers, distances, weights, numeric_weights, words):
+    ``units``: the unit of each record; groups have records of k different units.
+    """
+
+    def __init__(self, codes, numbers, distances, weights, numeric_weights, words, units):
+        self.units = units
         self.codes, self.numbers, self.words = codes, numbers, words
         self.distances, self.weights, self.numeric_weights = distances, weights, numeric_weights
 
@@ -58,19 +62,24 @@ class LiteralMdav:
                 return (-1.0, self.words[r])
             return (self.squared(self.codes[centre], self.numbers[centre], r), self.words[r])
 
-        group = sorted(left, key=rank)[:k]
-        for r in group:
-            left.remove(r)
+        group = []
+        for r in sorted(left, key=rank):
+            if self.count(group) < k:
+                group.append(r)
+                left.remove(r)
         return frozenset(group)
+
+    def count(self, records):
+        return len({self.units[r] for r in records})
 
     def groups(self, k):
         left, groups = list(range(len(self.codes))), []
-        while len(left) >= 3 * k:
+        while self.count(left) >= 3 * k:
             first = self.farthest(left, *self.mean(left))
             groups.append(self.take(left, first, k))
             second = self.farthest(left, self.codes[first], self.numbers[first], own=first)
             groups.append(self.take(left, second, k))
-        if len(left) >= 2 * k:
+        if self.count(left) >= 2 * k:
             groups.append(self.take(left, self.farthest(left, *self.mean(left)), k))
         return {*groups, frozenset(left)}
 
@@ -89,8 +98,9 @@ def problems(draw):
 
 
 @settings(deadline=None)
-@given(problems(), st.booleans())
-def test_groups_equal_those_of_literal_mdav(problem, semantic):
+@given(problems(), st.booleans(), st.none() | st.integers(1, 30))
+def test_groups_equal_those_of_literal_mdav(problem, semantic, people):
+    """``people``: the number of different units, to which records belong at random; None: every record is a unit."""
     tau, k, codes, numbers, words, weights, numeric_weights = problem
     d = LogTaxonomic(tau)
     matrix = d.matrix(np.arange(len(tau), dtype=np.int32))
@@ -99,16 +109,18 @@ def test_groups_equal_those_of_literal_mdav(problem, semantic):
         return matrix[a, b] if semantic else float(a != b)
 
     values = [NominalValues(codes[:, j].copy(), d, semantic) for j in range(codes.shape[1])]
-    members, offsets = ComparableRecords(values, weights, numbers, numeric_weights, words).groups(k)
+    units = None if people is None else np.random.default_rng(people).integers(0, people, len(codes))
+    members, offsets = ComparableRecords(values, weights, numbers, numeric_weights, words, units).groups(k)
+    units = list(range(len(codes))) if units is None else units.tolist()
     found = {frozenset(members[a:b].tolist()) for a, b in pairwise(offsets)}
     literal = LiteralMdav(
-        codes.tolist(), numbers.tolist(), [measure] * codes.shape[1], weights, numeric_weights, words.tolist()
+        codes.tolist(), numbers.tolist(), [measure] * codes.shape[1], weights, numeric_weights, words.tolist(), units
     )
     assert found == literal.groups(k)
-    sizes = np.diff(offsets)
-    assert sizes.sum() == len(codes)
-    assert sizes.max() < 2 * k
-    assert len(codes) < k or sizes.min() >= k
+    sizes = np.array([len({units[r] for r in group}) for group in found])
+    assert sum(map(len, found)) == len(codes)
+    assert sizes.max() < 2 * k or people
+    assert len(set(units)) < k or sizes.min() >= k
 
 
 def mechanism(tau, **parameters):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import BLOCK_RECORDS, RecordMasker
+from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.records import InputRecord
 
 CODE = {"a": {"path": "code"}}
@@ -123,3 +126,37 @@ def test_without_statistics_nothing_is_masked(grouped):
     grouped.mechanism.error = StatisticsError("no statistics yet")
     with pytest.raises(StatisticsError):
         grouped.mask(*[event()] * 4)
+
+
+@pytest.fixture
+def by_patient(bench):
+    """A bench whose groups need records of three different patients."""
+    on_bench = bench(CODE, numeric=NUMBER)
+    on_bench.mechanism = GroupMechanism(on_bench.mechanism, 3)
+    plan = replace(on_bench.plan, unit=compile_path("patient.id"))
+    on_bench.masker = RecordMasker(plan, on_bench.mechanism, b"secret")
+    return on_bench
+
+
+@pytest.mark.parametrize(
+    ("patients", "units"),
+    [
+        (["a", "b", "a", "c"], [0, 1, 0, 2]),
+        ([7, "7", 8, 9.5], [0, 0, 1, 2]),
+        ([None, "a", "b", ""], [0, 1, 2, 0]),
+        ([{}, "a", "b", True], [0, 1, 2, 0]),
+    ],
+)
+def test_groups_count_units(by_patient, patients, units):
+    by_patient.result(records(*({**event(), "patient": {"id": one}} for one in patients)))
+    ((batch, _),) = by_patient.mechanism.mechanism.seen
+    assert batch.units.tolist() == units
+
+
+def test_a_group_of_few_units_is_too_small(by_patient):
+    few = records(*({**event(), "patient": {"id": "ab"[k % 2]}} for k in range(10)), event(code="no code"), None)
+    with pytest.raises(GroupTooSmallError) as caught:
+        by_patient.masker.mask("t", 0, few, statistics_version=1, hold=True)
+    assert caught.value.lacking == 1
+    outcomes = by_patient.result(few).outcomes
+    assert [getattr(one, "reason", None) for one in outcomes] == ["group_too_small"] * 10 + ["unknown_code", None]

@@ -62,7 +62,12 @@ class SessionBench:
         initialise_counters(metrics)
         history = History(components.subject, components.settings.baseline)
         planner = VersionPlanner(
-            components.subject, components.new_mechanism(), history, components.settings, components.publication
+            components.subject,
+            components.new_mechanism(),
+            history,
+            components.settings,
+            components.publication,
+            components.risk_limits,
         )
         self.session = CalibrationSession(self.components, metrics, planner, WindowLog(components.settings))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from stream_masker import Ontology, __version__
 from stream_masker.cli import COMMANDS, main
-from stream_masker.evaluation.utility_table import utility_rows
+from stream_masker.evaluation.candidates import candidates
+from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.measurement import utility_of
 from stream_masker.pipeline.masker import BLOCK_RECORDS, RecordMasker
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Masked
@@ -49,6 +51,7 @@ __all__ = [
     "WEEK_MS",
     "WORKER_TRANSACTION_MS",
     "Configuration",
+    "DataSet",
     "Health",
     "InputRecord",
     "Masked",
@@ -58,11 +61,12 @@ __all__ = [
     "__version__",
     "build_mechanism",
     "build_plan",
+    "candidates",
     "configuration_schema",
     "load_schema",
     "main",
     "max_masked_bytes",
     "parse_configuration",
     "schema_validator",
-    "utility_rows",
+    "utility_of",
 ]

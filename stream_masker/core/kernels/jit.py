@@ -35,6 +35,14 @@ def kernel(function: F) -> F:
     return _compiled(function)
 
 
+def reduction(function: F) -> F:
+    """A kernel whose sums may be added in any order, which lets the compiler vectorise them.
+
+    The last bits of its results depend on the processor.
+    """
+    return _compiled(function, fastmath={"reassoc", "contract"})
+
+
 def part(function: F) -> F:
     """A kernel that only kernels call and that creates no array.
 
@@ -58,7 +66,7 @@ def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
     return generated
 
 
-def _compiled(function: F, **options: bool) -> F:
+def _compiled(function: F, **options: Any) -> F:
     compiled: Any = njit(nogil=True, error_model="numpy", **options)(function)
     if not config.DISABLE_JIT:
         compiled._cache = KernelCache(compiled)

@@ -13,6 +13,7 @@ The mechanisms:
 * ``microaggregation``: groups of at least k similar records with one common value (2013).
 * ``transition``: replacement by transition probabilities: VICUS (2012), PRAM and the papers' baselines.
 * ``exponential``: the exponential mechanism, with ε-local differential privacy.
+* ``transport``: semantic transport, an optimal random map that preserves the joint law of the attributes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from stream_masker.core.mechanisms.transition.pram import Pram
 from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
 from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
 from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
+from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError
 
@@ -49,6 +51,7 @@ MECHANISMS: dict[str, type[WindowedMechanism[Any]]] = {
         ProbabilisticDistortion,
         Pram,
         Exponential,
+        SemanticTransport,
     )
 }
 """Every mechanism by name; the contract tests run for each of them."""
@@ -67,6 +70,7 @@ __all__ = [
     "RankSwapping",
     "Record",
     "SemanticNoise",
+    "SemanticTransport",
     "Value",
     "Vicus",
     "WindowedMechanism",

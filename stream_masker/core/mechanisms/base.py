@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.method_card import MethodCard
@@ -36,6 +36,9 @@ class Mechanism(ABC):
 
     needs_group: ClassVar[bool] = False
     """True if the mechanism masks records only as a group, with ``mask_many`` but without ``mask_one``."""
+
+    counts_units: ClassVar[bool] = False
+    """True if the mechanism counts the units of a batch (``Batch.units``), such as persons, instead of its records."""
 
     @property
     @abstractmethod
@@ -98,6 +101,13 @@ class Mechanism(ABC):
     @abstractmethod
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records, as the service does; ``keys`` gives the random words of each record."""
+
+    @abstractmethod
+    def with_statistics(self, statistics: Statistics, counts: Counts) -> Self:
+        """Return a mechanism with the same parameters and other statistics in force; ``counts``: those of their window.
+
+        Raises StatisticsError if the statistics cannot be used for masking.
+        """
 
     @abstractmethod
     def channel(self, attribute: str, value: str) -> dict[str, float]:

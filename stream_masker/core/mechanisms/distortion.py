@@ -18,4 +18,9 @@ def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncat
     changed = before != after
     distances = d.pairs(before[changed], after[changed])
     present = int(np.count_nonzero(before >= 0))
-    return Distortion(values=present, squared_distance=float((distances**2).sum()), truncated=truncated)
+    return Distortion(
+        values=present,
+        squared_distance=float((distances**2).sum()),
+        truncated=truncated,
+        unchanged=present - int(np.count_nonzero(changed)),
+    )

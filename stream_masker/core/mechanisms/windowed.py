@@ -149,10 +149,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         return self.statistics
 
     def with_statistics(self, statistics: Statistics, counts: Counts) -> Self:
-        """Return a mechanism with the same parameters and other statistics in force; ``counts``: those of their window.
-
-        Raises StatisticsError if the statistics cannot be used for masking.
-        """
         other = copy.copy(self)
         other._use(statistics, counts)
         return other

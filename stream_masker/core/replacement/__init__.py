@@ -2,4 +2,5 @@
 
 ``rule`` specifies the choice, and ``select`` picks the fastest engine: ``tree_bitset`` for low trees, ``tree`` for
 other trees, ``dag`` for directed acyclic graphs with the Wu–Palmer distance, ``generic`` for everything else.
+``observed`` takes its candidates from the concepts of a window.
 """

@@ -13,7 +13,9 @@ NONE_ADMISSIBLE = -1
 class LevelRule(NamedTuple):
     """How the level of one value is chosen.
 
-    target: |ε| > 0. calibrated: the rounding; otherwise ``ceil``. keeps_value: whether the value is itself a candidate.
+    target: |ε| > 0. calibrated: True for the rounding ``calibrated``, False for ``ceil`` (``rule``); the engines' own
+    parameter of this name means the same. It does not say whether a mechanism has statistics. keeps_value: whether the
+    value is itself a candidate.
     """
 
     target: float

@@ -12,6 +12,7 @@ The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is r
 * If no candidate is admissible, the sign condition is dropped, and the value counts as *unsigned*.
 * If a is the only candidate, a stays; the value counts as truncated, to 0.
 * Of the admissible candidates on the level one is drawn uniformly. The papers leave this open.
+  ``core.replacement.observed`` draws it by its frequency.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class Replacement:
             squared_noise=float((task.noise[there] ** 2).sum()),
             truncated=int(np.count_nonzero(self.flags & TRUNCATED)),
             unsigned=int(np.count_nonzero(self.flags & SIGN_DROPPED)),
+            unchanged=int(np.count_nonzero(there & (self.codes == task.codes))),
         )
 
 

@@ -9,6 +9,11 @@ from stream_masker.core.dtypes import Float64Array
 EIGENVALUE_ROUNDING = 1e-12
 """Negative eigenvalues down to this, relative to the largest one, are rounding errors and need no projection."""
 
+MIN_EIGENVALUE_SHARE = -1e-9
+"""The most negative eigenvalue, relative to the largest one, that rounding can leave in a positive semidefinite
+matrix.
+"""
+
 
 def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
     """Return the nearest positive semidefinite matrix to a symmetric (p, p) one, and the Frobenius norm of the change.
@@ -26,3 +31,13 @@ def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
     product = (vectors * np.maximum(values, 0.0)) @ vectors.T
     nearest = (product + product.T) / 2.0
     return nearest, float(np.linalg.norm(nearest - matrix))
+
+
+def is_positive_semidefinite(matrix: Float64Array) -> bool:
+    """Whether a matrix is symmetric and positive semidefinite, up to rounding."""
+    if not matrix.size:
+        return True
+    if not np.array_equal(matrix, matrix.T):
+        return False
+    values = np.linalg.eigvalsh(matrix)
+    return bool(values[0] >= MIN_EIGENVALUE_SHARE * max(float(values[-1]), 0.0))

@@ -42,7 +42,7 @@ class WindowStatistics:
         return mean_from_counts(self.counts.values[j], self.distances[j], hint=self.hints[j])
 
     def variance(self, j: int) -> float:
-        """sdVar of attribute j, over all rows that have it."""
+        """sdVar of attribute j (2017: equation 20), not its sVar (equation 14), over all rows that have it."""
         return math.sqrt(self.marginals[j].variance_squared)
 
     def pair(self, key: AttributePair) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from stream_masker.core.distance import Distance
@@ -20,6 +20,7 @@ from stream_masker.core.statistics.window_statistics import IncrementalStatistic
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
+from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, unknown_risk
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
@@ -31,6 +32,8 @@ from stream_masker.pipeline.wire.messages import (
     Taxonomies,
     fingerprints,
 )
+
+UNKNOWN_RISK = "the risk of the changed settings is not known before the next window"
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
@@ -154,7 +157,7 @@ class Publish:
     """The next version, to be published together with its report.
 
     statistics, report, previous, baseline, utility, masked: what people may see, as ``Publication`` derives it.
-    expired: versions to remove at the same time; removal: the messages that remove them.
+    expired: versions to remove at the same time; removal: the messages that remove them. risk: None without counts.
     """
 
     message: StatisticsMessage
@@ -166,6 +169,7 @@ class Publish:
     masked: Statistics | None
     expired: tuple[int, ...]
     removal: tuple[Chunk, ...]
+    risk: VersionRisk | None = None
 
 
 class VersionPlanner:
@@ -183,9 +187,12 @@ class VersionPlanner:
         history: History,
         settings: CalibrationSettings,
         limits: PublicationSettings = EXACT,
+        risk_limits: RiskLimits | None = None,
     ) -> None:
-        """``limits``: of what is published to people."""
+        """``limits``: of what is published to people. ``risk_limits``: of disclosure; None computes no risk."""
         self.subject = subject
+        self._risk_limits = risk_limits
+        self._counts: Counts | None = None
         self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
         self.settings = settings
@@ -205,11 +212,14 @@ class VersionPlanner:
         masked = self._masked(window.masked)
         kept = None if masked is None else self._utility(original, masked, window)
         styles = self._learned(window.styles)
-        return self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
+        publish = self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
+        return self._assessed(publish, original, window.original)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
-        return self._publish(self._compute(counts), now, "bootstrap", self._learned(styles))
+        statistics = self._compute(counts)
+        publish = self._publish(statistics, now, "bootstrap", self._learned(styles))
+        return self._assessed(publish, statistics, counts)
 
     def on_snapshot(
         self,
@@ -244,7 +254,28 @@ class VersionPlanner:
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
+        publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
+        return self._assessed(publish, statistics, self._counts)
+
+    def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
+        """Continue with other settings; ``mechanism``: a new one, with these settings."""
+        self.subject, self._mechanism = subject, mechanism
+        self._restore()
+
+    def _assessed(self, publish: Publish, statistics: Statistics, counts: Counts | None) -> Publish:
+        """Return the version with its risk; ``counts``: those of its window, None if they are not known."""
+        if self._risk_limits is None:
+            return publish
+        self._counts = counts
+        if counts is None:
+            return replace(publish, risk=unknown_risk(UNKNOWN_RISK) if self._risk_limits.hold else None)
+        found = assess_version(self._mechanism, statistics, counts, self._distances, self._risk_limits)
+        return replace(publish, risk=found)
+
+    @property
+    def withholds(self) -> bool:
+        """Whether a version that crosses a limit of the risk must not be published."""
+        return self._risk_limits is not None and self._risk_limits.hold
 
     def published(self, publish: Publish, *, chunks: int = 0) -> None:
         """Adds a version that has been published to the history, and removes those that have expired with it."""

@@ -33,9 +33,10 @@ class Chunk:
 
 
 def split_message(version: int, message: bytes, limit: int) -> list[Chunk]:
-    """A version's messages in the order of writing, each of at most ``limit`` bytes: one, or chunks and their head.
+    """Split a version into the messages to write, in this order: the message itself, or its chunks and their head.
 
-    Raises ParameterError for a limit below ``MAX_HEAD_BYTES``.
+    limit: the maximum size of the value of each message in bytes, without its key; at least ``MAX_HEAD_BYTES``. Raises
+    ParameterError for a lower limit.
     """
     if limit < MAX_HEAD_BYTES:
         raise ParameterError(f"limit is {limit} bytes: use at least {MAX_HEAD_BYTES}")

@@ -12,6 +12,7 @@ from functools import partial
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import checked_secret
 from stream_masker.pipeline.calibration.publication import PublicationSettings
+from stream_masker.pipeline.calibration.risk import RiskLimits
 from stream_masker.pipeline.calibration.versions import Subject
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
@@ -33,6 +34,7 @@ class CalibratorComponents:
     subject: Subject
     settings: CalibrationSettings
     publication: PublicationSettings
+    risk_limits: RiskLimits
     publisher: StatisticsPublisher
     blocks: MessageOpener
     versions: MessageOpener
@@ -47,6 +49,11 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         subject=build_subject(configuration),
         settings=build_settings(configuration),
         publication=publication_settings(configuration),
+        risk_limits=RiskLimits(
+            max_vulnerability=configuration.risk.max_vulnerability,
+            min_changed=configuration.risk.min_changed,
+            hold=configuration.risk.action == "hold",
+        ),
         publisher=StatisticsPublisher(configuration),
         blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
         versions=MessageOpener(topic_seal(configuration, topics.statistics)),

@@ -228,6 +228,14 @@ class CalibratorEngine:
         if self._session.pending_windows:
             self._session.publish_next()
         self._bootstrap(self._session)
+        self._show_risk(self._session)
+
+    def _show_risk(self, session: CalibrationSession) -> None:
+        """Report limits of the risk that the last version crosses; a version that is withheld makes it not ready."""
+        text = "; ".join(session.crossed) or None
+        withheld = session.withholds and text is not None
+        self._health.reason("risk", f"statistics are withheld: {text}" if withheld else None)
+        self._health.note("risk", None if withheld else text)
 
     def _bootstrap(self, session: CalibrationSession) -> None:
         """Sample the input topic until there is a version."""

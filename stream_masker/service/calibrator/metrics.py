@@ -7,8 +7,10 @@ from typing import Literal
 
 from stream_masker.core.drift import Drift
 from stream_masker.core.numeric import NumericStatistics
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
+from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.observability.metrics import Metrics
@@ -75,11 +77,42 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
         metrics.set("utility_numeric_correlation", numbers.correlation_error, first=first, second=second)
 
 
+def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
+    """Set the metrics of a version's disclosure risk. A figure that is not known is left out."""
+    metrics.set("risk_limits_crossed", len(found.crossed))
+    metrics.set("risk_bound", found.bound)
+    risk = found.risk
+    if risk is None:
+        return
+    for attribute in risk.vulnerability:
+        metrics.set("risk_prior", risk.prior[attribute], attribute=attribute)
+        metrics.set("risk_vulnerability", risk.vulnerability[attribute], attribute=attribute, given="value")
+        metrics.set("risk_certain_share", risk.certain[attribute], attribute=attribute)
+        metrics.set("risk_likely_share", risk.likely[attribute], attribute=attribute)
+        metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
+        metrics.set("risk_epsilon", risk.epsilon[attribute], attribute=attribute)
+        if risk.given_record is not None:
+            metrics.set("risk_vulnerability", risk.given_record[attribute], attribute=attribute, given="record")
+    if risk.vulnerability_of_record is not None and risk.unchanged_of_record is not None:
+        metrics.set("risk_record_vulnerability", risk.vulnerability_of_record)
+        metrics.set("risk_record_unchanged_share", risk.unchanged_of_record)
+
+
+def describe_risk(risk: Risk) -> str:
+    """Return the vulnerability and the share of changed values of each attribute, for the log."""
+    return "; ".join(
+        f"{name}: vulnerability {risk.vulnerability[name]:.3f}, prior {risk.prior[name]:.3f}, "
+        f"certain {risk.certain[name]:.3f}, unchanged {risk.unchanged[name]:.3f}"
+        for name in risk.vulnerability
+    )
+
+
 def initialise_counters(metrics: Metrics) -> None:
     """Initialise the calibrator's counters to 0, so that they are exported from the start."""
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
     metrics.add("configuration_refused_total", 0)
+    metrics.add("statistics_withheld_total", 0)
     for topic in ("calibration", "statistics"):
         for cause in RefusalCause:
             metrics.add("messages_refused_total", 0, topic=topic, cause=cause)

@@ -16,7 +16,12 @@ from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.wire.messages import decode_block
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
-from stream_masker.service.calibrator.metrics import set_version_metrics, set_window_metrics
+from stream_masker.service.calibrator.metrics import (
+    describe_risk,
+    set_risk_metrics,
+    set_version_metrics,
+    set_window_metrics,
+)
 from stream_masker.service.calibrator.recovery import read_history, resume_from
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.metrics import Metrics
@@ -46,6 +51,8 @@ class CalibrationSession:
         self._pending: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
         self._refused_blocks = 0
         self._skipped = 0
+        self._withheld_settings = ""
+        self.crossed: tuple[str, ...] = ()
 
     @classmethod
     def open(
@@ -73,7 +80,12 @@ class CalibrationSession:
             metrics.add("messages_refused_total", messages, topic="statistics", cause=cause)
         start, since = resume_from(consumer, topics.calibration, history.windowed)
         planner = VersionPlanner(
-            components.subject, components.new_mechanism(), history, components.settings, components.publication
+            components.subject,
+            components.new_mechanism(),
+            history,
+            components.settings,
+            components.publication,
+            components.risk_limits,
         )
         session = cls(
             components, metrics, planner, WindowLog(components.settings, since=since, first=history.latest is None)
@@ -154,6 +166,7 @@ class CalibrationSession:
             publish = self._planner.on_window(window, now_milliseconds())
         except StatisticsError as error:
             log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, error)
+            self.crossed = (str(error),)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)
@@ -161,26 +174,42 @@ class CalibrationSession:
     def reconfigure(self, components: CalibratorComponents) -> None:
         """Continue with a configuration that differs only in its settings."""
         self._components = components
-        self._planner.subject = components.subject
+        self._planner.reconfigure(components.subject, components.new_mechanism())
 
     @property
     def settings_differ(self) -> bool:
-        """Whether the published settings differ from the configuration's."""
-        return self._planner.settings_differ
+        """Whether the published settings differ from the configuration's, which have not been withheld."""
+        return self._planner.settings_differ and self._withheld_settings != self._components.subject.configuration
 
     def publish_settings(self) -> None:
-        """Publish the latest statistics again, with the configuration's settings."""
+        """Publish the latest statistics again, with the configuration's settings.
+
+        If their risk is beyond a limit, they are withheld until the next window.
+        """
+        self._withheld_settings = self._components.subject.configuration
         self._publish(self._planner.on_settings(now_milliseconds()))
 
     def publish_sample(self, sample: SampleCounts) -> None:
         """Publish the first version, from a sample, if there is still none.
 
-        Raises StatisticsError if an attribute has no value in the sample.
+        Raises StatisticsError if an attribute has no value in the sample, or if its risk is beyond a limit.
         """
         if self.history.latest is None:
             self._publish(self._planner.on_sample(sample.counts, now_milliseconds(), sample.styles))
+        if self.history.latest is None:
+            raise StatisticsError("; ".join(self.crossed))
+
+    @property
+    def withholds(self) -> bool:
+        """Whether versions with a risk beyond a limit are withheld."""
+        return self._planner.withholds
 
     def _publish(self, publish: Publish) -> None:
+        """Publish a version, unless its risk must be lower."""
+        self._report_risk(publish)
+        if self.crossed and self.withholds:
+            self._metrics.add("statistics_withheld_total")
+            return
         chunks = self._components.publisher.publish(publish)
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
@@ -188,3 +217,15 @@ class CalibrationSession:
         self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)
+
+    def _report_risk(self, publish: Publish) -> None:
+        """Set the metrics of the version's risk, and log it."""
+        if publish.risk is None:
+            return
+        self.crossed = publish.risk.crossed
+        set_risk_metrics(self._metrics, publish.risk)
+        version, what = publish.message.version, "withheld" if self.withholds else "published nevertheless"
+        for sentence in self.crossed:
+            log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
+        if publish.risk.risk is not None:
+            log.info("risk of statistics version %d: %s", version, describe_risk(publish.risk.risk))

@@ -59,6 +59,7 @@ def build_plan(configuration: Configuration) -> Plan:
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
         alpha=_alpha_source(configuration),
+        unit=None if configuration.groups.unit is None else compile_path(configuration.groups.unit),
         limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
     )
 

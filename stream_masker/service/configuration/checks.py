@@ -13,7 +13,7 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.field_paths import path_problems
-from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.mechanisms import TransportTarget, takes_alpha
 from stream_masker.service.configuration.model import Configuration, SecretSource
 from stream_masker.service.configuration.pairing import pairing_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
@@ -111,6 +111,15 @@ def supported_attributes(configuration: Configuration) -> Problems:
             yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"
 
 
+def one_target(configuration: Configuration) -> Problems:
+    """A transport has exactly one target."""
+    target = getattr(configuration.mechanism, "target", None)
+    if isinstance(target, TransportTarget) and len(target.given) != 1:
+        given = " and ".join(target.given) or "nothing"
+        options = join_options(list(TransportTarget.model_fields))
+        yield ("mechanism", "target"), f"{given} is given: use exactly one of {options}"
+
+
 def _alpha_source(attribute: AnyAttributeSection) -> str | None:
     match attribute.alpha:
         case AlphaFromPath(path=path):
@@ -152,6 +161,18 @@ def _secret_sources(configuration: Configuration) -> Iterator[tuple[Configuratio
         yield ("internal_topics", "previous_secrets", i), source
 
 
+def supported_unit(configuration: Configuration) -> Problems:
+    """A unit is configured only for mechanisms that count units."""
+    from stream_masker.core.mechanisms import MECHANISMS
+
+    if configuration.groups.unit is not None and not MECHANISMS[configuration.mechanism.name].counts_units:
+        counting = [name for name, kind in MECHANISMS.items() if kind.counts_units]
+        yield (
+            ("groups", "unit"),
+            f"{configuration.mechanism.name} does not count units: remove it, or use {join_options(counting)}",
+        )
+
+
 CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     unreserved_properties,
     static_member_instance,
@@ -160,7 +181,9 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     defined_ontologies,
     at_least_one_nominal,
     supported_attributes,
+    supported_unit,
     same_alpha_source,
+    one_target,
     path_problems,
     unreserved_headers,
     pairing_problems,

@@ -53,6 +53,8 @@ def _path_texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLoc
             yield ("fields", kind, i), text
     if configuration.noise_key != POSITION:
         yield ("noise_key",), configuration.noise_key
+    if configuration.groups.unit is not None:
+        yield ("groups", "unit"), configuration.groups.unit
 
 
 def _attribute_path_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationLocation, str]]:
@@ -77,7 +79,7 @@ def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
     for location, path in rewritten_paths(paths).items():
         yield from ((location, text) for text in _rewritten_path_problems(path, paths[(*location[:2], "path")]))
     for location, path in paths.items():
-        if path.arrays and (location == ("noise_key",) or location[2:] == ("alpha", "path")):
+        if path.arrays and (location in (("noise_key",), ("groups", "unit")) or location[2:] == ("alpha", "path")):
             yield location, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
 
 

@@ -62,8 +62,10 @@ class SemanticNoiseSection(MechanismSection):
         description="The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the "
         "papers. `calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
     )
-    candidates: Literal["all", "leaves"] = Field(
-        default="all", description="The allowed replacements: every concept of the taxonomy, or leaves only."
+    candidates: Literal["all", "leaves", "observed"] = Field(
+        default="all",
+        description="The allowed replacements: every concept of the taxonomy, leaves only, or the concepts of the "
+        "window, drawn by their frequency (`observed`).",
     )
     numeric_noise: Literal["correlated", "uncorrelated", "kim"] | SkipJsonSchema[None] = Field(
         default=None,
@@ -251,6 +253,54 @@ class ExponentialSection(MechanismSection):
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
 
+TransportLevel: TypeAlias = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
+TransportDistance: TypeAlias = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
+
+
+class TransportTarget(Section):
+    """What a transport has to meet: exactly one of these."""
+
+    alpha: TransportLevel | dict[NameText, TransportLevel] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The noise level: the mean squared distance of an attribute is alpha·sdVar. For all attributes or "
+        "for each; above 0 and up to 10. Default: 0.3.",
+    )
+    rmse: TransportDistance | dict[NameText, TransportDistance] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The root mean square distance of masked values, for all attributes or for each; from 0.001 to 1.",
+    )
+    vulnerability: Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The chance that the best guess of an original value from the masked record is right, for the "
+        "attribute where it is greatest; from 0.001 to 1.",
+    )
+    epsilon: Annotated[float, Field(ge=0.001, le=150, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
+        default=None, description="The ε of the channel of the window's records; from 0.001 to 150."
+    )
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the targets that are given."""
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+
+
+class SemanticTransportSection(MechanismSection):
+    """Semantic transport: moves records by an optimal random map that preserves the joint law of the attributes."""
+
+    name: Literal["semantic_transport"] = Field(description="The masking mechanism.")
+    target: TransportTarget | SkipJsonSchema[None] = Field(
+        default=None, description="What the transport has to meet. Default: `{alpha: 0.3}`."
+    )
+    least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=1, description="The minimum number of records of the window that a masked tuple must have; at least 1."
+    )
+    distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
+
+    def parameters(self, resolve: Callable[[str], Path]) -> dict[str, Any]:
+        target = None if self.target is None else self.target.model_dump(exclude_none=True)
+        return {**super().parameters(resolve), "target": target}
+
+
 def mechanism_name(given: Any) -> str | None:
     """Return the mechanism of a section, the default one if the section does not name any."""
     name = given.get("name", DEFAULT_MECHANISM) if isinstance(given, Mapping) else getattr(given, "name", None)
@@ -287,6 +337,7 @@ MechanismSettings: TypeAlias = Annotated[
     | Annotated[NaiveDistortionSection, Tag("naive_distortion")]
     | Annotated[ProbabilisticDistortionSection, Tag("probabilistic_distortion")]
     | Annotated[PramSection, Tag("pram")]
-    | Annotated[ExponentialSection, Tag("exponential")],
+    | Annotated[ExponentialSection, Tag("exponential")]
+    | Annotated[SemanticTransportSection, Tag("semantic_transport")],
     Discriminator(mechanism_name),
 ]

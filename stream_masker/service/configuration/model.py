@@ -152,6 +152,11 @@ class GroupsSection(Section):
         description="A group with too few records after the delay: wait until it has just enough "
         "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
     )
+    unit: FieldPath | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The path of the field, such as `patient.id`, whose different values k-anonymity counts; records "
+        "without it count as one. Only for microaggregation. Default: it counts records.",
+    )
 
 
 class SecretSource(Section):
@@ -200,6 +205,30 @@ class PublicationSection(Section):
         default=None,
         description="The privacy budget of the counts behind the published shares and divergences, spent with each "
         "version: Laplace noise is added to them. Default: no noise.",
+    )
+
+
+class RiskSection(Section):
+    """The limits of the disclosure risk, which the calibrator computes for each statistics version."""
+
+    max_vulnerability: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="The maximum chance that an attacker's best guess of an original value is right, by its own mask "
+        "and by all masks of its record; above 0, at most 1, which is no limit.",
+    )
+    min_changed: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="The minimum share of values that masking changes, as a multiple of the share that independent "
+        "draws from the window would change; from 0 to 1.",
+    )
+    action: Literal["alert", "hold"] = Field(
+        default="alert",
+        description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
+        "workers keep the last acceptable version, or hold their input if there is none.",
     )
 
 
@@ -315,6 +344,7 @@ class Configuration(Section):
     )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())
+    risk: RiskSection = Field(default=RiskSection())
     http: HttpSection = Field(default=HttpSection())
     worker: WorkerSection = Field(default=WorkerSection())
     produce: ProduceSection = Field(default=ProduceSection())
@@ -367,7 +397,7 @@ class Configuration(Section):
 
     def _group_settings(self) -> dict[str, Any]:
         """Return the group settings if the mechanism masks records in groups; they determine masked records too."""
-        return {"groups": self.groups.model_dump(mode="json")} if needs_group(self.mechanism) else {}
+        return {"groups": self.groups.model_dump(mode="json", exclude_none=True)} if needs_group(self.mechanism) else {}
 
 
 def canonical_form(data: Any) -> bytes:

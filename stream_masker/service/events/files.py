@@ -53,6 +53,7 @@ class EventFile:
     def __init__(self, file: File, *, settings: ProduceSection) -> None:
         self.kind = _kind(file)
         self.name = file.name
+        self._path = file
         self._settings = settings
         self._key = key_getter(settings.key)
         self._raw = _open(file)
@@ -92,9 +93,17 @@ class EventFile:
             return MalformedLine(number, "not a JSON object")
         return FileEvent(text, self._key(event))
 
-    def _rows(self) -> Iterator[FileEvent | MalformedLine]:
+    def header(self) -> list[str]:
+        """Return the names of the columns of a CSV file. Raises ServiceError."""
+        with EventFile(self._path, settings=self._settings) as file:
+            return _header(file._reader(), self.name)
+
+    def _reader(self) -> Any:
         text = io.TextIOWrapper(self._file, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        reader = csv.reader(text, strict=True)
+        return csv.reader(text, strict=True)
+
+    def _rows(self) -> Iterator[FileEvent | MalformedLine]:
+        reader = self._reader()
         rows = EventRows(_header(reader, self.name), self._settings)
         while (row := _next_row(reader)) is not None:
             if row:

@@ -1,1 +1,1 @@
-"""Masking and calibration of files, without a broker: ``files``, with ``groups`` for mechanisms that need groups."""
+"""Files without a broker: masking and calibration of lines and tables, groups, and rewritten configurations."""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import SampleCounts
+from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.messages import (
@@ -82,6 +83,12 @@ def open_output(name: str) -> AbstractContextManager[BinaryIO]:
         raise ServiceError(f"{name} cannot be written: {error.strerror}") from None
 
 
+def write_text(name: str, text: str) -> None:
+    """Write a text to a file, or to standard output for ``-``. Raises ServiceError."""
+    with open_output(name) as stream:
+        stream.write(text.encode())
+
+
 def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
     """Yield (line number from 1, line without its end) for non-blank lines. Raises ServiceError for a bad gzip file."""
     try:
@@ -92,6 +99,13 @@ def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
         raise ServiceError(f"the input is not a complete gzip file ({type(error).__name__})") from None
 
 
+@contextmanager
+def input_lines(name: str) -> Iterator[Iterator[NumberedLine]]:
+    """Open a file of JSON lines and give its numbered lines. Raises like ``open_input`` and ``numbered_lines``."""
+    with open_input(name) as stream:
+        yield numbered_lines(stream)
+
+
 class FileMasking:
     """Masks files, calibrated on their own records or with a snapshot."""
 
@@ -99,6 +113,11 @@ class FileMasking:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration)
+
+    @property
+    def plan(self) -> Plan:
+        """The record masker's plan."""
+        return self._masking.plan
 
     def calibrate_on_first_window(self, lines: Iterable[NumberedLine]) -> tuple[Iterator[NumberedLine], int]:
         """Buffer the first window and use its statistics; return all lines, and the version of the statistics.

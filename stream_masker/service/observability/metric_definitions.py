@@ -57,6 +57,7 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("records_rejected_total", "Rejected records in committed transactions, by reason.", ("reason",)),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
     counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
+    counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
     counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
@@ -174,8 +175,34 @@ UTILITY_METRICS: tuple[MetricDefinition, ...] = (
     ),
 )
 
+RISK_METRICS: tuple[MetricDefinition, ...] = (
+    calibrator_gauge("risk_prior", "Chance of the best guess of a value without its mask, in [0, 1].", ATTRIBUTE_LABEL),
+    calibrator_gauge(
+        "risk_vulnerability",
+        "Chance of the best guess of a value, given its own mask or all masks of its record, in [0, 1].",
+        ("attribute", "given"),
+    ),
+    calibrator_gauge(
+        "risk_certain_share", "Share of values that are guessed with a probability above 0.9.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge(
+        "risk_likely_share", "Share of values that are guessed with a probability above 0.5.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge("risk_unchanged_share", "Share of values that masking leaves as they are.", ATTRIBUTE_LABEL),
+    calibrator_gauge(
+        "risk_epsilon",
+        "Greatest log ratio of two transition probabilities; +Inf if a mask excludes an original.",
+        ATTRIBUTE_LABEL,
+    ),
+    calibrator_gauge("risk_record_vulnerability", "Chance of the best guess of a whole record, given all its masks."),
+    calibrator_gauge("risk_record_unchanged_share", "Share of records of which masking changes no value."),
+    calibrator_gauge("risk_bound", "The risk of records differs by no more from its true value, with 95 % confidence."),
+    calibrator_gauge("risk_limits_crossed", "Number of limits of the section risk that the last version crosses."),
+    calibrator_counter("statistics_withheld_total", "Statistics versions withheld because of their risk."),
+)
+
 METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (
-    BATCH_METRICS + STATE_METRICS + CALIBRATION_METRICS + DRIFT_METRICS + UTILITY_METRICS
+    BATCH_METRICS + STATE_METRICS + CALIBRATION_METRICS + DRIFT_METRICS + UTILITY_METRICS + RISK_METRICS
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import TextIO, TypeAlias
 
 from rich.console import Console
@@ -34,6 +35,29 @@ def progress(
             yield show
     else:
         yield _lines(what, done, stream, clock)
+
+
+@contextmanager
+def task_progress(what: str, *, total: int, stream: TextIO) -> Iterator[Callable[[], None]]:
+    """Show how many of ``total`` tasks are done: a bar on a terminal, otherwise a line for every tenth of them."""
+    if not stream.isatty():
+        yield _task_lines(what, total, stream)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+def _task_lines(what: str, total: int, stream: TextIO) -> Callable[[], None]:
+    numbers = count(1)
+
+    def done() -> None:
+        number = next(numbers)
+        if number * 10 // total > (number - 1) * 10 // total:
+            print(f"{what} {number} of {total}", file=stream, flush=True)
+
+    return done
 
 
 @contextmanager

@@ -69,6 +69,7 @@ class WorkerReport:
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_by("records_rejected_total", "reason", written.rejected)
+        self._count_by("unchanged_total", "attribute", {a: t.unchanged for a, t in written.distortions.items()})
         self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.distortions.items()})
         self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.distortions.items()})
         self._metrics.add("records_in_total", written.records)

@@ -33,6 +33,8 @@ class FakeSession:
         self.samples: list[Any] = []
         self.settings_differ = False
         self.settings_published = 0
+        self.crossed: tuple[str, ...] = ()
+        self.withholds = False
         self.components: list[Any] = []
         self.history = SimpleNamespace(latest=bench.latest)
 
@@ -192,6 +194,18 @@ def test_standby_has_no_session_and_is_ready_with_a_note(bench: EngineBench) -> 
     assert bench.sessions == []
     assert bench.health.reasons == ()
     assert bench.health.notes == ("standby: another calibrator is active",)
+
+
+@pytest.mark.parametrize("withholds", [False, True])
+def test_a_risk_beyond_a_limit_is_reported(bench: EngineBench, withholds: bool) -> None:
+    bench.become_active()
+    bench.session.withholds, bench.session.crossed = withholds, ("one: too vulnerable",)
+    shown = lambda: bench.health.reasons if withholds else bench.health.notes  # noqa: E731
+    bench.wait(lambda: any("one: too vulnerable" in text for text in shown()))
+    assert bool(bench.health.reasons) == withholds
+    bench.session.crossed = ()
+    bench.wait(lambda: not any("too vulnerable" in text for text in shown()))
+    assert bench.health.reasons == ()
 
 
 def test_not_ready_before_the_first_assignment(bench: EngineBench) -> None:

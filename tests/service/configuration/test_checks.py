@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.configuration.build import build_plan
 from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
 from stream_masker.service.configuration.pairing import configured_pairs
 
@@ -237,3 +239,26 @@ def test_fhir_encounter_is_valid(data):
         fields={"keep": ["resourceType", "period"]},
     )
     assert parse_configuration(given)
+
+
+def test_a_unit_needs_a_mechanism_that_counts_units(problems, data):
+    assert problems(groups={"unit": "patient.id"}) == [
+        "groups.unit: semantic_noise does not count units: remove it, or use microaggregation"
+    ]
+    grouping = {"mechanism": {"name": "microaggregation"}}
+    assert problems(**grouping, groups={"unit": "patients[*].id"}) == [
+        "groups.unit: 'patients[*].id' is not allowed: use a path without [*], so that it selects one value"
+    ]
+    assert parse_configuration(data(**grouping, groups={"unit": "patient.id"})).groups.unit == "patient.id"
+
+
+def test_styles(problems, parse):
+    attributes = {"principal": {"style": {"dot": "insert"}}}
+    assert problems(attributes=attributes) == [
+        "attributes.principal.style.dot: 'insert' is not allowed: use keep or remove"
+    ]
+    fixed = parse(attributes={"principal": {"style": {"dot": "remove"}}})
+    assert fixed.hash != parse().hash
+    assert parse(attributes={"principal": {"style": "learned"}}).hash == parse().hash
+    first, second = build_plan(fixed).attributes
+    assert (first.style, second.style) == (Style(dot="remove"), None)

@@ -107,6 +107,7 @@ LABEL_VALUES = {
     "data": {"original", "masked"},
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
+    "given": {"value", "record"},
     "topic": {"calibration", "statistics"},
     "cause": {*RefusalCause},
 }
@@ -133,7 +134,7 @@ def test_every_metric_is_set_by_the_service(exercised: RecordingMetrics) -> None
 def test_every_counter_is_counted_unless_no_matrix_was_projected(exercised: RecordingMetrics) -> None:
     counted = {call.name for call in exercised.calls if call.method == "add" and call.value > 0}
     counters = {d.name for d in definitions_of(exercised) if d.kind == "counter"}
-    assert counters - counted <= {"psd_projections_total", "statistics_refused_total"}
+    assert counters - counted <= {"psd_projections_total", "statistics_refused_total", "statistics_withheld_total"}
 
 
 def test_every_exported_series_has_the_defined_labels(exercised: RecordingMetrics) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.microaggregation import mdav
+from stream_masker.core.mechanisms.microaggregation import mdav, unit_mdav
 from stream_masker.core.mechanisms.microaggregation.centroids import group_members
 
 
@@ -56,6 +56,7 @@ class ComparableRecords:
     * ``values``, ``weights``: of p nominal attributes. ``numbers``: (n, q) float64 and ``numeric_weights``: (q,) of the
       numeric ones. A weight multiplies the variance over two records (2013: equation 7).
     * ``words``: (n,) uint64 random words, which break ties between equally near or far records.
+    * ``units``: (n,) int64, the unit of each record; None if each is a unit of its own.
     """
 
     values: Sequence[NominalValues]
@@ -63,6 +64,12 @@ class ComparableRecords:
     numbers: Float64Array
     numeric_weights: Float64Array
     words: UInt64Array
+    units: Int64Array | None = None
+
+    @property
+    def unit_count(self) -> int:
+        """The number of different units."""
+        return len(self.words) if self.units is None else len(np.unique(self.units))
 
     @cached_property
     def sizes(self) -> Int64Array:
@@ -83,10 +90,17 @@ class ComparableRecords:
         return self.tables[start : start + size * size].reshape(size, size)
 
     def groups(self, k: int) -> tuple[Int64Array, Int64Array]:
-        """Return the records by group of k to 2k − 1, computed by MDAV, and each group's offset among them."""
+        """Return the records by group of at least k units, computed by MDAV, and each group's offset among them.
+
+        If each record is a unit of its own, groups have k to 2k − 1 records.
+        """
         order, types = self._types()
         group = np.empty(len(order), np.int32)
-        group[order] = mdav.mdav_partition(types, k)
+        if self.units is None:
+            group[order] = mdav.mdav_partition(types, k)
+        else:
+            units = np.unique(self.units, return_inverse=True)[1].reshape(-1)
+            group[order] = unit_mdav.mdav_unit_partition(types, units[order], k)
         return group_members(group)
 
     def _types(self) -> tuple[Int64Array, mdav.RecordTypes]:

@@ -61,12 +61,12 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
     numeric ones (see ``core.marginality.SDistance``). ``scaling="paper"`` follows the equation. ``scaling="balanced"``,
     our variant, gives all attributes the same weight. Both agree if there are neither numbers nor absent values.
 
-    k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts
-    records, several of which can be of one person. Absent values stay absent: only records with the same attributes
-    form groups. If there are fewer than k of these, all their values become the window's means, which reveal nothing
-    except which values are absent (counted as ``truncated``). Array elements form groups by themselves, each of k
-    elements of any records: an element equals at least k − 1 others, but the combination of a record's elements, and
-    their number, are not hidden.
+    k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
+    units of a batch, such as persons; without units it counts records, several of which can be of one person. Absent
+    values stay absent: only records with the same attributes form groups. If there are fewer than k units of these, all
+    their values become the window's means, which reveal nothing except which values are absent (counted as
+    ``truncated``). Array elements form groups by themselves, each with elements of k units: an element equals at least
+    k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
     Memory: 8 bytes for each pair of distinct values of an attribute among the records masked together.
 
@@ -78,6 +78,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
 
     name: ClassVar[str] = "microaggregation"
     needs_group: ClassVar[bool] = True
+    counts_units: ClassVar[bool] = True
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="replaces the values of at least k similar records by one common value",
         use_when="k-anonymity is required, and records can wait for a group",
@@ -137,14 +138,14 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
 
     @property
     def group_minimum(self) -> int:
-        """The smallest number of records that can be masked together: k."""
+        """The smallest number of records, or of their units, that can be masked together: k."""
         return self._k
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records as one data set; ``keys`` gives the random words of each record.
 
         Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, or at least one but fewer than k records.
+        another size than the keys, or at least one record but fewer than k units.
         """
         model = self._prepared_statistics()
         self._check(batch, keys)
@@ -174,16 +175,17 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         self, model: _WindowModel, draft: _DraftBatch, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
     ) -> None:
         """Mask the scalars and numbers of records that have the same ones present."""
-        if len(rows) < self._k:
-            draft.replace_with_means(model, rows, columns, numbers)
-            return
         records = ComparableRecords(
             [self._values(j, draft.codes[j][rows]) for j in columns],
             model.weights[columns],
             draft.numbers[rows][:, numbers],
             model.numeric_weights[numbers],
             draft.order[rows],
+            None if draft.batch.units is None else draft.batch.units[rows],
         )
+        if records.unit_count < self._k:
+            draft.replace_with_means(model, rows, columns, numbers)
+            return
         groups = records.groups(self._k)
         for i, j in enumerate(columns):
             words = draft.words[j][rows, TIES] if self._hybrid else records.words
@@ -195,11 +197,12 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
     def _mask_elements(self, model: _WindowModel, draft: _DraftBatch, j: int) -> None:
         """Mask the elements of an array attribute."""
         values, words = self._values(j, draft.codes[j].copy()), draft.words[j]
-        if len(values.codes) < self._k:
+        order, no_numbers = words[:, ROUNDING_WORD].copy(), np.zeros((len(values.codes), 0))
+        units = _element_units(draft.batch, j)
+        elements = ComparableRecords([values], np.ones(1), no_numbers, np.zeros(0), order, units)
+        if elements.unit_count < self._k:
             draft.replace_column(model, np.arange(len(values.codes)), j)
             return
-        no_numbers = np.zeros((len(values.codes), 0))
-        elements = ComparableRecords([values], np.ones(1), no_numbers, np.zeros(0), words[:, ROUNDING_WORD].copy())
         chosen = words[:, TIES] if self._hybrid else elements.words
         draft.codes[j][:] = self._masked_values(elements, 0, elements.groups(self._k), chosen)
 
@@ -227,8 +230,9 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
-        if 0 < batch.size < self._k:
-            raise ParameterError(f"k={self._k} needs {self._k} records or more to mask together, not {batch.size}")
+        if 0 < batch.unit_count < self._k:
+            what = "records" if batch.units is None else "different units"
+            raise ParameterError(f"k={self._k} needs {self._k} {what} or more to mask together, not {batch.unit_count}")
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return each attribute's mean and variance (2013: equations 3 and 5), and its number of values."""
@@ -300,7 +304,7 @@ class _DraftBatch:
 
     @property
     def masked(self) -> Batch:
-        return Batch(self.batch.size, self.columns, numeric=self.numbers)
+        return Batch(self.batch.size, self.columns, numeric=self.numbers, units=self.batch.units)
 
     @property
     def uninformative(self) -> NDArray[np.bool_]:
@@ -324,6 +328,12 @@ class _DraftBatch:
 
     def distortion(self, j: int, d: Distance) -> Distortion:
         return distortion_of(self.batch.columns[j].codes, self.codes[j], d, truncated=self.truncated[j])
+
+
+def _element_units(batch: Batch, j: int) -> Int64Array | None:
+    """(m,) int64: the unit of each element of an array attribute."""
+    offsets = batch.columns[j].offsets
+    return None if batch.units is None or offsets is None else np.repeat(batch.units, np.diff(offsets))
 
 
 def _checked_k(k: int, window: int) -> int:

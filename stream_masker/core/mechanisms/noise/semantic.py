@@ -14,6 +14,7 @@ from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
+from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, with_frequencies
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
 from stream_masker.core.mechanisms.noise.law import NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
@@ -25,24 +26,31 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
-from stream_masker.core.replacement.rule import NO_REFERENCE, Candidates, ReplacementTask
+from stream_masker.core.replacement.observed.engine import ObservedReplacer
+from stream_masker.core.replacement.rule import (
+    CANDIDATES,
+    NO_REFERENCE,
+    ROUNDINGS,
+    Candidates,
+    ReplacementTask,
+    Replacer,
+)
 from stream_masker.core.replacement.select import replacers
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.psd import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
-MIN_EIGENVALUE_SHARE = -1e-9
-"""The most negative eigenvalue, relative to the largest one, that rounding can leave in a positive semidefinite
-matrix.
-"""
+OBSERVED = "observed"
+NOISE_CANDIDATES = (*CANDIDATES, OBSERVED)
 
 
 @dataclass(frozen=True, slots=True)
 class _PreparedNoise:
-    """The noise of the statistics in force, and the positions of the sMeans.
+    """The noise of the statistics in force, the positions of the sMeans, and the replacer of each attribute.
 
     ``numeric`` is None without numeric attributes.
     """
@@ -50,6 +58,7 @@ class _PreparedNoise:
     noise: NominalNoise
     means: tuple[int, ...]
     numeric: NumericNoise | None
+    replacers: tuple[Replacer, ...]
 
 
 class SemanticNoise(WindowedMechanism[_PreparedNoise]):
@@ -79,7 +88,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         preserves=("meaning", "mean", "dispersion", "correlation"),
         guarantee="none in a strict sense: plausible deniability that grows with α",
         latency="none: each record is masked alone",
-        cost="O(depth²) in a tree; in a DAG the size of the candidate lists of the value's ancestors (Wu–Palmer)",
+        cost="O(depth²) in a tree; in a DAG the size of the candidate lists of the value's ancestors (Wu–Palmer); with "
+        "candidates observed the number of concepts of the window",
         numeric=True,
     )
 
@@ -115,7 +125,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
           by default.
         * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
         * ``rounding``: ``ceil`` (the papers' rule) or ``calibrated`` (E[sd²] = ε²).
-        * ``candidates``: ``all`` concepts, or ``leaves``.
+        * ``candidates``: ``all`` concepts, ``leaves``, or ``observed``: the concepts of the window, drawn by their
+          frequency.
         * ``numeric_noise``: ``correlated``, ``uncorrelated`` or ``kim`` (which also preserves variances); None follows
           ``correlated``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
@@ -123,6 +134,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         require_type("correlated", correlated, bool)
+        require_one_of("rounding", rounding, ROUNDINGS)
+        require_one_of("candidates", candidates, NOISE_CANDIDATES)
         super().__init__(
             taxonomies,
             numeric=numeric,
@@ -140,7 +153,9 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         self._laplace = distribution == "laplace"
         self._calibrated = rounding == "calibrated"
         self._candidates = candidates
-        self._replacers = replacers(self._distances, rounding=rounding, candidates=candidates)
+        self._replacers = (
+            () if candidates == OBSERVED else replacers(self._distances, rounding=rounding, candidates=candidates)
+        )
 
     @property
     def alpha(self) -> Mapping[str, float]:
@@ -174,7 +189,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         words = draw_words(keys, batch)
         noise = prepared.noise.draw(keys, batch, words)
         tasks = [self._task(prepared, batch, j, noise[j], words[j]) for j in range(len(batch.columns))]
-        replacements = [replacer.replace(task) for replacer, task in zip(self._replacers, tasks, strict=True)]
+        replacements = [replacer.replace(task) for replacer, task in zip(prepared.replacers, tasks, strict=True)]
         return MaskedBatch(
             tuple(Column(d.codes, column.offsets) for d, column in zip(replacements, batch.columns, strict=True)),
             tuple(d.distortion(task) for d, task in zip(replacements, tasks, strict=True)),
@@ -226,6 +241,10 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
     def _candidate_weights(self, j: int) -> Float64Array:
         """(m,) float64: the weight of each concept among the candidates of a level."""
         weights = np.zeros(len(self._distances[j].taxonomy))
+        if self._candidates == OBSERVED:
+            found = read_frequencies(self.statistics.model, self._taxonomies)[j]
+            weights[found.positions] = found.weights
+            return weights
         weights[Candidates.of(self._distances[j].taxonomy, self._candidates).positions] = 1.0
         return weights
 
@@ -248,10 +267,19 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             correlated=self._correlated,
             laplace=self._laplace,
         )
-        return _PreparedNoise(noise, self._means(statistics), self._numeric_noise_of(statistics))
+        numeric, means = self._numeric_noise_of(statistics), self._means(statistics)
+        return _PreparedNoise(noise, means, numeric, self._replacers_of(statistics))
+
+    def _replacers_of(self, statistics: Statistics) -> tuple[Replacer, ...]:
+        if self._candidates != OBSERVED:
+            return self._replacers
+        found = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
+        return tuple(ObservedReplacer(d, law, calibrated=self._calibrated) for d, law in found)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return held_moments(statistics, self._held_candidate(statistics))
+        previous = self._held_candidate(statistics)
+        held = held_moments(statistics, previous)
+        return held if self._candidates != OBSERVED else with_frequencies(held, previous, self._taxonomies, counts)
 
     def _held_candidate(self, statistics: Statistics) -> Statistics | None:
         """The statistics in force, unless a mean that masking refers to has changed since."""
@@ -278,7 +306,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         moments = np.append(statistics.covariance, list(statistics.variance.values()))
         if not np.isfinite(moments).all() or min(statistics.variance.values(), default=0.0) < 0:
             raise StatisticsError("a variance is negative, or a variance or covariance is not finite")
-        if not _positive_semidefinite(statistics.covariance):
+        if not is_positive_semidefinite(statistics.covariance):
             raise StatisticsError("the covariance matrix is not symmetric and positive semidefinite")
         self._check_noise(statistics)
 
@@ -344,15 +372,6 @@ def _check_alpha(batch: Batch) -> None:
     wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
     if wrong.any():
         raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
-
-
-def _positive_semidefinite(matrix: Float64Array) -> bool:
-    if not matrix.size:
-        return True
-    if not np.array_equal(matrix, matrix.T):
-        return False
-    values = np.linalg.eigvalsh(matrix)
-    return bool(values[0] >= MIN_EIGENVALUE_SHARE * max(float(values[-1]), 0.0))
 
 
 def _paired_references(batch: Batch, j: int, partner: int) -> Int32Array:

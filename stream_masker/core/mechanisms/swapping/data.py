@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 import numpy as np
 
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping, SwapValues
 from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, TIE_WORD, swap_in_order
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.groups import GROUP_RECORDS
+from stream_masker.core.risk.records import value_law
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import StatisticsError
 
 STAY_BIT = np.uint64(63)
 """The bit of a random word that decides whether the only two records keep their values."""
@@ -49,5 +57,34 @@ class DataSwapping(Swapping[Statistics]):
         order = np.argsort(values.words[:, TIE_WORD], kind="stable")
         return np.asarray(swap_in_order(order, values.owners))
 
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the exact transition probabilities in random groups of ``GROUP_RECORDS`` records of the window.
+
+        A value without a partner stays. Otherwise its partner is any other value of the group with equal probability,
+        so that it is a draw from the window. The elements of arrays count as values of separate records.
+        """
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        domain, shares = value_law(counts.values[j])
+        outcomes = np.union1d(domain, values)
+        stay = _unswapped_share(GROUP_RECORDS, min(counts.values[j].rows / counts.records, 1.0))
+        law = np.zeros(outcomes.size)
+        law[np.searchsorted(outcomes, domain)] = shares
+        rows = np.tile((1.0 - stay) * law, (values.size, 1))
+        rows[np.arange(values.size), np.searchsorted(outcomes, values)] += stay
+        return Channel(values, rows, value_classes(outcomes, len(self._distances[j].taxonomy)))
+
     def _prepare(self, statistics: Statistics) -> Statistics:
         return statistics
+
+
+def _unswapped_share(records: int, present: float) -> float:
+    """Return the probability that a value of a group of ``records`` has no partner.
+
+    Each other record has a value with probability ``present``. One of an odd number of values stays, and both of two
+    stay with probability 1/2. Groups with a single value are not masked.
+    """
+    sizes = range(MIN_SWAP_RECORDS, records + 1)
+    chances = [math.comb(records - 1, n - 1) * present ** (n - 1) * (1.0 - present) ** (records - n) for n in sizes]
+    stays = [0.5 if n == MIN_SWAP_RECORDS else n % 2 / n for n in sizes]
+    return sum(chance * stay for chance, stay in zip(chances, stays, strict=True)) / sum(chances)

@@ -8,9 +8,10 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from stream_masker.pipeline.codec.alphas import default_alpha, header_alpha, parse_alpha
+from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import matching_slots
 from stream_masker.pipeline.paths import JsonValue, Path
-from stream_masker.pipeline.plan import AlphaSource
+from stream_masker.pipeline.plan import AlphaSource, RecordLimits
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord
 
@@ -36,6 +37,22 @@ def noise_key_reader(path: Path) -> Callable[[Document], bytes]:
         raise RecordRejectedError(Reason.MISSING_NOISE_KEY, path.text)
 
     return read
+
+
+def unit_reader(path: Path, limits: RecordLimits) -> Callable[[bytes], bytes]:
+    """A function from the bytes of a record that was decoded before to the text of its unit, as of a noise key.
+
+    Records without such a text are all of one unit, the empty text.
+    """
+    decode, read = decoder(limits), noise_key_reader(path)
+
+    def unit(value: bytes) -> bytes:
+        try:
+            return read(decode(value))
+        except RecordRejectedError:
+            return b""
+
+    return unit
 
 
 def alpha_reader(source: AlphaSource) -> Callable[[Document, InputRecord], float]:

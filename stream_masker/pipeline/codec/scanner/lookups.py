@@ -92,7 +92,7 @@ def is_new_key(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint6
     full.
 
     owner: the number of the object. Objects are numbered in ascending order, those of the current record from
-    ``record`` on; slots with lower numbers count as empty. last: the last slot in use.
+    ``record`` on; slots with lower numbers count as empty. most: the last slot in use.
     """
     slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
     for _ in range(MAX_PROBES):

@@ -30,7 +30,10 @@ def taxonomy(parents: int):
 
 
 TAXONOMIES = [taxonomy(1), taxonomy(2)]
-OPTIONS = list(product(("pair", "mean", "root"), ("ceil", "calibrated"), ("all", "leaves"), ("normal", "laplace")))
+OPTIONS = [
+    *product(("pair", "mean", "root"), ("ceil", "calibrated"), ("all", "leaves"), ("normal", "laplace")),
+    *product(("pair", "mean"), ("ceil", "calibrated"), ("observed",), ("normal",)),
+]
 
 
 def mechanism(tau, reference="pair", rounding="calibrated", candidates="all", distribution="normal", **parameters):

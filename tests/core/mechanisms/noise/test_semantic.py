@@ -54,6 +54,7 @@ def tasks_of(noise, records):
     """The replacement task of each attribute."""
     recorders = [Recorder(replacer) for replacer in noise._replacers]
     noise._replacers = tuple(recorders)
+    noise.restore(noise.snapshot())
     noise.mask_many(records, keys=[b"%d" % k for k in range(len(records))])
     return [recorder.tasks[0] for recorder in recorders]
 

@@ -1,0 +1,102 @@
+"""The data sets of the commands that evaluate methods, and the options that these commands share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.errors import ServiceError
+from stream_masker.evaluation.candidates import Candidate
+from stream_masker.evaluation.dataset import DataSet, joined, sampled
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import (
+    build_mechanism,
+    build_plan,
+    build_taxonomies,
+    mechanism_parameters,
+    numeric_range,
+)
+from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.local.tables import open_lines
+
+ALL_NAMES = "all"
+
+
+def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:
+    """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
+    secret = read_secret(configuration)
+    masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
+    with open_lines(source, configuration.produce) as (lines, _):
+        batches = list(masker.encode(line for _, line in lines))
+    whole = joined(batches)
+    if not whole.size:
+        raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")
+    return DataSet(
+        sampled(whole, records, configuration.groups.records),
+        build_taxonomies(configuration),
+        secret,
+        numeric={name: numeric_range(configuration, name) for name in configuration.numeric},
+        distance=getattr(configuration.mechanism, "distance", "wu_palmer"),
+    )
+
+
+def configured_candidate(configuration: Configuration) -> Candidate:
+    """The configured mechanism as a candidate."""
+    options = {name: value for name, value in mechanism_parameters(configuration).items() if name != "numeric"}
+    return Candidate(configuration.mechanism.name, "as configured", "", options)
+
+
+def numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[float, ...]:
+    """Parse numbers in (0, 10] that are separated by commas."""
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < value <= 10 for value in found):
+        raise click.BadParameter(f"{text!r} is not allowed: use numbers in (0, 10], such as 0.1,0.3", param=option)
+    return found
+
+
+def names_of_mechanisms(_: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
+    """Parse names of mechanisms that are separated by commas, or ``all``."""
+    found = tuple(MECHANISMS) if text == ALL_NAMES else tuple(part.strip() for part in text.split(",") if part.strip())
+    unknown = [name for name in found if name not in MECHANISMS]
+    if unknown:
+        allowed = ", ".join((ALL_NAMES, *MECHANISMS))
+        raise click.BadParameter(f"{unknown[0]!r} is not allowed: use {allowed}", param=option)
+    return found
+
+
+records_option = click.option(
+    "--records",
+    type=click.IntRange(0),
+    default=2_000,
+    show_default=True,
+    help="Size of the random sample that is measured; 0 for the whole file.",
+)
+mechanisms_option = click.option(
+    "--mechanisms",
+    default=ALL_NAMES,
+    show_default=True,
+    callback=names_of_mechanisms,
+    metavar="NAMES",
+    help="Methods to measure, by their names in the configuration, separated by commas.",
+)
+processes_option = click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    show_default="one per core",
+    help="Number of processes.",
+)
+repeats_option = click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="How often the attacker masks the sample to learn which original becomes which masked value.",
+)

@@ -1,0 +1,130 @@
+"""``stream-masker recommend``: a method within limits of utility and risk."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stream_masker.cli.datasets import (
+    mechanisms_option,
+    processes_option,
+    read_dataset,
+    records_option,
+    repeats_option,
+)
+from stream_masker.cli.options import config_option
+from stream_masker.errors import ConfigurationError
+from stream_masker.evaluation.candidates import Candidate
+from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.evaluation import Evaluation, Task, run_tasks
+from stream_masker.evaluation.recommendation import (
+    Limits,
+    Recommendation,
+    recommend,
+    recommendation_html,
+    searched_candidates,
+)
+from stream_masker.service.configuration import load_configuration, parse_configuration
+from stream_masker.service.configuration.build import build_mechanism
+from stream_masker.service.configuration.strict_yaml import parse_yaml
+from stream_masker.service.local import files
+from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
+from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.observability.progress import task_progress
+
+NOT_MET_EXIT_CODE = 3
+FRACTION = click.FloatRange(0, 1)
+
+
+@click.command()
+@config_option
+@click.option("--max-vulnerability", type=FRACTION, help="Greatest share of values that an attacker guesses right.")
+@click.option("--max-rmse", type=FRACTION, help="Greatest RMSE, the root mean square distance of masked values.")
+@click.option("--min-correlation", type=FRACTION, help="Least share of every pair's sdCor that is kept.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("recommended.yaml"),
+    show_default=True,
+    metavar="FILE",
+    help="File for the recommended configuration.",
+)
+@click.option(
+    "--report",
+    default="recommendation.html",
+    show_default=True,
+    metavar="FILE",
+    help="File for the explanation and the plot.",
+)
+@mechanisms_option
+@records_option
+@repeats_option
+@processes_option
+@click.argument("source", default=files.STANDARD_STREAM, metavar="[FILE]")
+@click.pass_context
+def command(
+    context: click.Context,
+    config: Path,
+    max_vulnerability: float | None,
+    max_rmse: float | None,
+    min_correlation: float | None,
+    output: Path,
+    report: str,
+    mechanisms: tuple[str, ...],
+    records: int,
+    repeats: int,
+    processes: int,
+    source: str,
+) -> None:
+    """Search for a mechanism, reference, rounding and noise level within limits, on the events of FILE.
+
+    FILE is a file of JSON lines or CSV (both can be gzipped), or Parquet. The configuration with the recommended
+    mechanism is written to --output; its comments and formatting are not kept. If no setting meets the limits, the
+    nearest one is explained, no configuration is written, and the exit code is 3.
+
+    \b
+    Examples:
+      stream-masker recommend --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
+      stream-masker recommend --config discharges.yaml --max-rmse 0.2 --min-correlation 0.9 -o best.yaml events.csv
+    """
+    configure_logs("warning")
+    limits = Limits(max_vulnerability, max_rmse, min_correlation)
+    data = read_dataset(load_configuration(config), source, records)
+    raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
+    chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, config.parent)]
+    measured = _measured(data, chosen, repeats, processes).measurements
+    found = recommend(measured, limits, data)
+    files.write_text(report, recommendation_html(found, data))
+    click.echo(textwrap.fill(found.text(data), 100))
+    if not found.met:
+        context.exit(NOT_MET_EXIT_CODE)
+    files.write_text(str(output), _configuration(raw, found))
+    click.echo(f"the configuration is {output}, the plot is {report}", err=True)
+
+
+def _is_valid(raw: Mapping[str, Any], candidate: Candidate, folder: Path) -> bool:
+    """Whether the configuration is valid with the candidate."""
+    try:
+        build_mechanism(
+            parse_configuration(with_mechanism(raw, candidate.mechanism, candidate.options), folder=folder), bytes(16)
+        )
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _measured(data: DataSet, chosen: Sequence[Candidate], repeats: int, processes: int) -> Evaluation:
+    tasks = [Task("candidate", (candidate, repeats)) for candidate in chosen]
+    with task_progress("measured", total=len(tasks), stream=click.get_text_stream("stderr")) as done:
+        return run_tasks(data, tasks, processes=max(1, min(processes, len(tasks))), done=done)
+
+
+def _configuration(raw: Mapping[str, Any], found: Recommendation) -> str:
+    candidate = found.best.candidate
+    comment = f"{candidate.label}: recommended by stream-masker recommend for {found.limits}"
+    return configuration_yaml(with_mechanism(raw, candidate.mechanism, candidate.options), comment)

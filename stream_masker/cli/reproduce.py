@@ -1,0 +1,42 @@
+"""``stream-masker reproduce``: the tables of a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
+from stream_masker.evaluation.report.page import ReportSection, Table, html_page
+from stream_masker.service.local import files
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), metavar="FILE", help="The mushroom data set (CSV), for 2012.")
+@click.option(
+    "-o", "--output", default="", metavar="FILE", help="File for an HTML page; default: Markdown on the screen."
+)
+@click.argument("paper", type=click.Choice(list(PAPERS)))
+def command(data: Path | None, output: str, paper: str) -> None:
+    """Reproduce the tables of PAPER, beside the printed figures, and say where and why they differ.
+
+    The data are those that the paper prints, or generated ones with the same number of records, about as many values
+    and as strong a correlation: the hospital records of the papers are not public. A cell has our figure, then the
+    printed one in brackets.
+
+    \b
+    Examples:
+      stream-masker reproduce 2017
+      stream-masker reproduce 2012 --data agaricus-lepiota.data
+      stream-masker reproduce 2019 --output 2019.html
+    """
+    sections = reproduction(paper, data)
+    if output:
+        files.write_text(output, html_page(f"Reproduction of {paper}", (), sections))
+    else:
+        click.echo("\n\n".join(map(_markdown, sections)))
+
+
+def _markdown(section: ReportSection) -> str:
+    tables = [block.markdown() for block in section.blocks if isinstance(block, Table)]
+    return "\n\n".join((f"# {section.title}", *section.paragraphs, *tables))

@@ -1,0 +1,391 @@
+"""Transport of an attribute given another one: of arrays, and of more than two attributes.
+
+Let A be masked to A* by a channel that reads A alone and preserves its law. For each pair (a, a*) the values of B move
+by an entropic optimal transport from the law P(b | a) to the law P(b | a*), with the kernel K_B.
+
+*Law.* B and A* are independent given A, because A* is drawn from A alone. So B has the law P(b | a) given (a, a*), B*
+has the law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b | a*) = P(a*)·P(b | a*) = P. This
+holds for each child of A, and for each element of an array. For a child C of B it needs C to be independent of A given
+B, as in a Markov tree; then (B*, C*) has the law of (B, C).
+
+*Coupling.* Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler,
+Weed and Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn
+independently. So the law of b* is exact whatever the number of steps.
+
+Couplings are computed when a pair (a, a*) first occurs, and kept in bounded memory.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.mechanisms.transport.sampling import find_entry
+from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.random.draws import uniform
+
+SINKHORN_STEPS = 15
+SINKHORN_ERROR = 1e-3
+JOINT_PAIRS = 4096
+"""The number of couplings that are held at once when a joint law is computed."""
+CACHE_ENTRIES = 1 << 22
+"""The number of float64 entries of cached couplings of an attribute: 32 MB."""
+
+
+class Conditional(NamedTuple):
+    """The laws P(b | a) of k_A × k_B values with m pairs, and the kernel of B.
+
+    * ``offsets``, ``partners``: the pairs as compressed rows. ``source``: (m,) float64 P(b | a). ``target``: (m,) the
+      law of masked values, 0 for pairs that are too rare to be written.
+    * ``kernel``: (k_B, k_B) float32 K_B.
+    """
+
+    offsets: Int64Array
+    partners: Int32Array
+    source: Float64Array
+    target: Float64Array
+    kernel: Float32Matrix
+
+    @classmethod
+    def of(cls, table: Table, counts: Int64Array, least: int, second: Float64Matrix) -> Conditional:
+        """Create the laws of a table's counts, of which pairs with less than ``least`` rows are not written."""
+        written = np.where(counts >= least, counts, 0)
+        return cls(
+            table.by_row.offsets,
+            table.columns.astype(np.int32),
+            _shares(table, counts),
+            _shares(table, written),
+            second.astype(np.float32),
+        )
+
+    def writes(self) -> np.ndarray:
+        """(k_A,) bool: whether a value of A has a partner that may be written."""
+        rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        return np.bincount(rows, self.target, minlength=self.offsets.size - 1) > 0.0
+
+
+def _shares(table: Table, counts: Int64Array) -> Float64Array:
+    totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
+    return np.asarray(counts / np.maximum(totals, 1.0)[table.rows])
+
+
+@kernel
+def coupling_sizes(laws: Conditional, a: Int32Array, new_a: Int32Array) -> Int64Array:
+    """(n,) int64: the entries of the couplings of pairs (a, a*): two for each partner of a*, one for each of a."""
+    sizes = np.zeros(a.size, np.int64)
+    for i in range(a.size):
+        targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]
+        sizes[i] = 2 * targets + laws.offsets[a[i] + 1] - laws.offsets[a[i]]
+    return sizes
+
+
+@part
+def scale_rows(
+    laws: Conditional, low: int, high: int, first: int, last: int, psi: Float64Array, phi: Float64Array
+) -> float:
+    """Set φ = P(· | a) / Kψ, and return the sum of absolute differences that the rows had."""
+    missing = 0.0
+    for i in range(low, high):
+        row = laws.kernel[laws.partners[i]]
+        total = 0.0
+        for k in range(first, last):
+            total += np.float64(row[laws.partners[k]]) * psi[k - first]
+        missing += abs(phi[i - low] * total - laws.source[i])
+        phi[i - low] = laws.source[i] / total
+    return missing
+
+
+@part
+def column_weight(laws: Conditional, low: int, high: int, k: int, phi: Float64Array) -> float:
+    """Kᵀφ at the partner k of a*."""
+    row = laws.kernel[laws.partners[k]]
+    total = 0.0
+    for i in range(low, high):
+        total += np.float64(row[laws.partners[i]]) * phi[i - low]
+    return total
+
+
+@part
+def solve_coupling(
+    laws: Conditional, a: int, new: int, psi: Float64Array, rest: Float64Array, kept: Float64Array
+) -> None:
+    """Fill the coupling of a pair (a, a*).
+
+    * ``psi``: ψ of each partner of a*, reduced so that no column exceeds its law. ``rest``: cumulative, what the
+      columns lack. ``kept``: for each partner of a, the share of its row that is drawn from ψ.
+    """
+    low = laws.offsets[a]
+    high = laws.offsets[a + 1]
+    first = laws.offsets[new]
+    last = laws.offsets[new + 1]
+    for k in range(first, last):
+        psi[k - first] = laws.target[k]
+    kept[:] = 0.0
+    for step in range(SINKHORN_STEPS):
+        missing = scale_rows(laws, low, high, first, last, psi, kept)
+        if step > 0 and missing < SINKHORN_ERROR:
+            break
+        for k in range(first, last):
+            if laws.target[k] > 0.0:
+                psi[k - first] = laws.target[k] / column_weight(laws, low, high, k, kept)
+    round_coupling(laws, low, high, first, last, psi, rest, kept)
+
+
+@part
+def round_coupling(
+    laws: Conditional,
+    low: int,
+    high: int,
+    first: int,
+    last: int,
+    psi: Float64Array,
+    rest: Float64Array,
+    phi: Float64Array,
+) -> None:
+    """Reduce rows, then columns, to their laws; see ``solve_coupling``."""
+    for i in range(low, high):
+        row = laws.kernel[laws.partners[i]]
+        total = 0.0
+        for k in range(first, last):
+            total += np.float64(row[laws.partners[k]]) * psi[k - first]
+        phi[i - low] = min(phi[i - low], laws.source[i] / total)
+    sum_rest = 0.0
+    for k in range(first, last):
+        if laws.target[k] > 0.0:
+            reached = column_weight(laws, low, high, k, phi) * psi[k - first]
+            if reached > laws.target[k]:
+                psi[k - first] *= laws.target[k] / reached
+                reached = laws.target[k]
+            sum_rest += laws.target[k] - reached
+        rest[k - first] = sum_rest
+    for i in range(low, high):
+        row = laws.kernel[laws.partners[i]]
+        total = 0.0
+        for k in range(first, last):
+            total += np.float64(row[laws.partners[k]]) * psi[k - first]
+        phi[i - low] = min(1.0, phi[i - low] * total / laws.source[i])
+
+
+@kernel
+def solve_couplings(
+    laws: Conditional, a: Int32Array, new_a: Int32Array, starts: Int64Array, couplings: Float64Array
+) -> None:
+    """Fill the couplings of pairs (a, a*), each from its start on."""
+    for i in range(a.size):
+        sources = laws.offsets[a[i] + 1] - laws.offsets[a[i]]
+        targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]
+        psi = couplings[starts[i] : starts[i] + targets]
+        rest = couplings[starts[i] + targets : starts[i] + 2 * targets]
+        kept = couplings[starts[i] + 2 * targets : starts[i] + 2 * targets + sources]
+        solve_coupling(laws, int64(a[i]), int64(new_a[i]), psi, rest, kept)
+
+
+@kernel
+def coupling_costs(
+    laws: Conditional,
+    squares: Float64Matrix,
+    a: Int32Array,
+    new_a: Int32Array,
+    starts: Int64Array,
+    couplings: Float64Array,
+) -> Float64Array:
+    """(n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
+    result = np.zeros(a.size, np.float64)
+    for i in range(a.size):
+        first = laws.offsets[new_a[i]]
+        targets = laws.offsets[new_a[i] + 1] - first
+        lacking = couplings[starts[i] + 2 * targets - 1]
+        for own in range(laws.offsets[a[i]], laws.offsets[a[i] + 1]):
+            b = laws.partners[own]
+            share = couplings[starts[i] + 2 * targets + own - laws.offsets[a[i]]]
+            total = 0.0
+            moved = 0.0
+            spread = 0.0
+            before = 0.0
+            for k in range(targets):
+                square = squares[b, laws.partners[first + k]]
+                weight = np.float64(laws.kernel[b, laws.partners[first + k]]) * couplings[starts[i] + k]
+                total += weight
+                moved += weight * square
+                spread += (couplings[starts[i] + targets + k] - before) * square
+                before = couplings[starts[i] + targets + k]
+            independent = spread / lacking if lacking > 0.0 else moved / total
+            result[i] += laws.source[own] * (share * moved / total + (1.0 - share) * independent)
+    return result
+
+
+@kernel
+def add_couplings(
+    laws: Conditional,
+    a: Int32Array,
+    new_a: Int32Array,
+    weights: Float64Array,
+    starts: Int64Array,
+    couplings: Float64Array,
+    joint: Float64Matrix,
+) -> None:
+    """Add weights · P(b, b* | a, a*) of pairs (a, a*) to a (k_B, k_B) matrix."""
+    for i in range(a.size):
+        first = laws.offsets[new_a[i]]
+        targets = laws.offsets[new_a[i] + 1] - first
+        lacking = couplings[starts[i] + 2 * targets - 1]
+        for own in range(laws.offsets[a[i]], laws.offsets[a[i] + 1]):
+            b = laws.partners[own]
+            share = couplings[starts[i] + 2 * targets + own - laws.offsets[a[i]]]
+            if not lacking > 0.0:
+                share = 1.0
+            total = 0.0
+            for k in range(targets):
+                total += np.float64(laws.kernel[b, laws.partners[first + k]]) * couplings[starts[i] + k]
+            before = 0.0
+            for k in range(targets):
+                new = laws.partners[first + k]
+                probability = share * np.float64(laws.kernel[b, new]) * couplings[starts[i] + k] / total
+                after = couplings[starts[i] + targets + k]
+                if lacking > 0.0:
+                    probability += (1.0 - share) * (after - before) / lacking
+                before = after
+                joint[b, new] += weights[i] * laws.source[own] * probability
+
+
+@part
+def draw_coupled(
+    laws: Conditional, b: int, first: int, last: int, share: float, word: np.uint64, start: int, couplings: Float64Array
+) -> int:
+    """Draw b* given b: with probability ``share`` from ψ, otherwise from what the columns lack."""
+    fraction = uniform(word)
+    targets = last - first
+    chosen = int64(-1)
+    lacking = couplings[start + 2 * targets - 1]
+    if fraction < share or not lacking > 0.0:
+        share = max(share, fraction, 1e-300)
+        row = laws.kernel[b]
+        total = 0.0
+        for k in range(targets):
+            total += np.float64(row[laws.partners[first + k]]) * couplings[start + k]
+        left = min(fraction / share, 1.0) * total
+        for k in range(targets):
+            weight = np.float64(row[laws.partners[first + k]]) * couplings[start + k]
+            if weight > 0.0:
+                chosen = int64(laws.partners[first + k])
+                left -= weight
+                if left < 0.0:
+                    break
+        return chosen
+    left = (fraction - share) / (1.0 - share) * lacking
+    before = 0.0
+    for k in range(targets):
+        after = couplings[start + targets + k]
+        if after > before:
+            chosen = int64(laws.partners[first + k])
+            if left < after:
+                break
+        before = after
+    return chosen
+
+
+@kernel
+def draw_conditional(
+    laws: Conditional,
+    a: Int32Array,
+    new_a: Int32Array,
+    b: Int32Array,
+    words: UInt64Array,
+    starts: Int64Array,
+    couplings: Float64Array,
+) -> Int32Array:
+    """(n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*)."""
+    result = np.empty(b.size, np.int32)
+    for i in range(b.size):
+        first = laws.offsets[new_a[i]]
+        last = laws.offsets[new_a[i] + 1]
+        own = find_entry(laws.offsets, laws.partners, int64(a[i]), int64(b[i]))
+        share = 1.0
+        if own >= 0:
+            share = couplings[starts[i] + 2 * (last - first) + own - laws.offsets[a[i]]]
+        result[i] = draw_coupled(laws, int64(b[i]), first, last, share, words[i], starts[i], couplings)
+    return result
+
+
+class ConditionalChannel:
+    """The channel of B given (a, a*), with a cache of couplings."""
+
+    def __init__(self, laws: Conditional) -> None:
+        self._laws = laws
+        self._size = laws.offsets.size - 1
+        self._lock = Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._keys = np.empty(0, np.int64)
+        self._starts = np.empty(0, np.int64)
+        self._couplings = np.empty(0)
+        self._used = 0
+
+    def covers(self, a: Int32Array, new_a: Int32Array) -> np.ndarray:
+        """(n,) bool: whether both values of A have partners; if not, B is masked without its context."""
+        some = np.diff(self._laws.offsets) > 0
+        return np.asarray((a >= 0) & (new_a >= 0) & some[a] & self._laws.writes()[new_a])
+
+    def draw(self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array) -> Int32Array:
+        """(n,) int32: the indices of the masked values of B. All arguments are (n,), without absent values."""
+        keys = a.astype(np.int64) * self._size + new_a
+        with self._lock:
+            starts = self._starts_of(keys)
+            return draw_conditional(self._laws, a, new_a, b, words, starts, self._couplings)
+
+    def mean_square(self, squares: Float64Matrix, a: Int32Array, new_a: Int32Array) -> float:
+        """The mean E[sd²] of B over pairs (a, a*), (n,) each; ``squares``: (k_B, k_B) sd²."""
+        keys, counts = np.unique(a.astype(np.int64) * self._size + new_a, return_counts=True)
+        with self._lock:
+            starts = self._starts_of(keys)
+            costs = coupling_costs(self._laws, squares, *self._values(keys), starts, self._couplings)
+        return float(costs @ counts / counts.sum())
+
+    def joint(self, law: Float64Matrix) -> Float64Matrix:
+        """(k_B, k_B) float64: P(b, b*) for the joint law (k_A, k_A) of A and its mask."""
+        result = np.zeros(self._laws.kernel.shape)
+        a, new_a = (x.astype(np.int32) for x in np.nonzero(law))
+        covered = np.flatnonzero(self.covers(a, new_a))
+        for start in range(0, covered.size, JOINT_PAIRS):
+            rows = covered[start : start + JOINT_PAIRS]
+            with self._lock:
+                starts = self._starts_of(a[rows].astype(np.int64) * self._size + new_a[rows])
+                weights = law[a[rows], new_a[rows]]
+                add_couplings(self._laws, a[rows], new_a[rows], weights, starts, self._couplings, result)
+        return result
+
+    def _starts_of(self, keys: Int64Array) -> Int64Array:
+        """(n,) int64: the start of each pair's coupling; computes those that are missing."""
+        needed = np.unique(keys)
+        missing = needed[~np.isin(needed, self._keys)]
+        if missing.size:
+            sizes = self._sizes(missing)
+            if self._used + int(sizes.sum()) > CACHE_ENTRIES:
+                self._forget()
+                missing, sizes = needed, self._sizes(needed)
+            self._add(missing, sizes)
+        return self._starts[np.searchsorted(self._keys, keys)]
+
+    def _sizes(self, keys: Int64Array) -> Int64Array:
+        return np.asarray(coupling_sizes(self._laws, *self._values(keys)))
+
+    def _values(self, keys: Int64Array) -> tuple[Int32Array, Int32Array]:
+        a, new_a = np.divmod(keys, self._size)
+        return a.astype(np.int32), new_a.astype(np.int32)
+
+    def _add(self, keys: Int64Array, sizes: Int64Array) -> None:
+        starts = self._used + np.cumsum(sizes) - sizes
+        self._used += int(sizes.sum())
+        if self._used > self._couplings.size:
+            grown = np.empty(max(self._used, min(2 * self._couplings.size, CACHE_ENTRIES)))
+            grown[: self._couplings.size] = self._couplings
+            self._couplings = grown
+        solve_couplings(self._laws, *self._values(keys), starts, self._couplings)
+        merged = np.concatenate([self._keys, keys])
+        order = np.argsort(merged)
+        self._keys, self._starts = merged[order], np.concatenate([self._starts, starts])[order]

@@ -1,0 +1,124 @@
+"""The fit of a transport to a window's counts: the search for λ, and the error if a target cannot be met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.mechanisms.transport import disclosure
+from stream_masker.core.mechanisms.transport.fit import Fit
+from stream_masker.core.mechanisms.transport.search import (
+    FACTOR_ERROR,
+    MAX_SHARPNESS,
+    MIN_SHARPNESS,
+    Measure,
+    meet_means,
+    meet_measure,
+)
+from stream_masker.core.mechanisms.transport.solver import ROUGH_ERROR, Problem, Scaling, balance, mean_squares
+from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.errors import StatisticsError
+
+MAX_NOISE = 0.95
+"""The greatest noise of a given α, as a share of the mean squared distances of independent records.
+
+α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goal:
+    """What a fit of one or two attributes has to meet.
+
+    * ``names``: the attributes. ``wanted``: (2,) the mean squared distances, NaN without a second attribute.
+    * ``target``: the configured target. ``least``: the least count of a tuple that is written.
+    """
+
+    names: tuple[str, ...]
+    wanted: Float64Array
+    target: Target
+    least: int
+
+
+def fit(
+    goal: Goal,
+    table: Table,
+    counts: Int64Array,
+    squares: tuple[Float64Matrix, Float64Matrix],
+    *,
+    extra: Float64Matrix | None = None,
+    start: Scaling | None = None,
+) -> Fit:
+    """Fit a transport. Raises StatisticsError if no tuple may be written or the target cannot be met."""
+    problem = Problem(table, counts / counts.sum(), counts >= goal.least, squares, goal.target.power, extra)
+    _check_written(goal, problem)
+    scaling = _by_distance(goal, problem, start) if goal.target.by_distance else _by_measure(goal, problem, start)
+    return Fit.of(table, counts, scaling)
+
+
+def _check_written(goal: Goal, problem: Problem) -> None:
+    if np.count_nonzero(problem.written) < 2:
+        raise StatisticsError(
+            f"fewer than two different values of {' and '.join(goal.names)} occur in at least {goal.least} records of "
+            "the window, so nothing could be masked: use a smaller least, or calibrate on more records"
+        )
+
+
+def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling:
+    wanted = np.minimum(goal.wanted, _greatest_noise(problem)) if goal.target.kind == "alpha" else goal.wanted
+    found = meet_means(problem, wanted, start)
+    if found is None and start is not None:
+        found = meet_means(problem, wanted, None)
+    if found is None:
+        raise StatisticsError(_unreachable_distance(goal, problem))
+    return found
+
+
+def _greatest_noise(problem: Problem) -> Float64Array:
+    """(2,) the mean squared distances beyond which noise of a given α is truncated: nearly those of independence."""
+    free = replace(problem, extra=None)
+    return MAX_NOISE * mean_squares(free, balance(free, np.full(2, MIN_SHARPNESS), None, ROUGH_ERROR))
+
+
+def _unreachable_distance(goal: Goal, problem: Problem) -> str:
+    active = ~np.isnan(goal.wanted)
+    ends = [
+        np.sqrt(mean_squares(problem, balance(problem, np.where(active, end, 0.0), None, ROUGH_ERROR)))
+        for end in (MAX_SHARPNESS, MIN_SHARPNESS)
+    ]
+    ranges = [
+        f"{name} from {ends[0][j]:.3f} to {ends[1][j]:.3f} (wanted: {np.sqrt(goal.wanted[j]):.3f})"
+        for j, name in enumerate(goal.names)
+    ]
+    return f"target {goal.target.kind} cannot be met: this window allows an RMSE of {', '.join(ranges)}"
+
+
+def measure_of(target: Target) -> Measure:
+    """Return the measure that a target of whole records fixes."""
+    if target.kind == "epsilon":
+        return disclosure.epsilon_of_record
+    return _greatest_vulnerability
+
+
+def _greatest_vulnerability(problem: Problem, scaling: Scaling) -> float:
+    return float(disclosure.vulnerabilities(problem, scaling)[: _attributes(problem)].max())
+
+
+def _attributes(problem: Problem) -> int:
+    """The number of attributes of a problem; a second one of a single value does not count."""
+    return 1 if problem.table.shape[1] == 1 else 2
+
+
+def _by_measure(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling:
+    wanted = goal.target.level
+    tolerance = FACTOR_ERROR * (wanted if goal.target.kind == "epsilon" else 1.0)
+    profile = np.nan_to_num(1.0 / goal.wanted, nan=0.0)
+    found = meet_measure(problem, profile / profile.max(), measure_of(goal.target), wanted, tolerance, start)
+    if isinstance(found, Scaling):
+        return found
+    raise StatisticsError(
+        f"target {goal.target.kind}={wanted:g} cannot be met: this window allows {found[0]:.3f} to {found[1]:.3f}"
+    )

@@ -1,0 +1,200 @@
+"""Semantic transport: masking that preserves the joint law of the attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.transport.disclosure import Disclosure
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, Settings, read_model
+from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.records import PairMasks
+from stream_masker.core.mechanisms.transport.sampling import squared_distance
+from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.core.mechanisms.transport.values import Values
+from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random.keys import Keys
+from stream_masker.core.random.layout import WordLayout, draw_words
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.validation import whole_number
+from stream_masker.errors import ParameterError
+
+CHOICE_WORD = WordLayout(width=1, first=0)
+"""One random word for each value."""
+
+
+class SemanticTransport(WindowedMechanism[Prepared]):
+    """Moves records by a random map that preserves the joint law of the window and tells little about originals.
+
+    Semantic noise moves each value by a random distance, and statistics survive as far as they may. Transport starts
+    from what must survive: the law P of the records in the window. Its channel is an entropic optimal transport of P
+    onto itself (``transport.solver``), in which attribute j moves by a given root mean square distance. So every
+    statistic of the attributes' joint law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor, marginals and
+    cross tables. With the kernel exp(−λ·sd²) the channel has the least mutual information among all that do the same;
+    with exp(−λ·sd⁴), which is used unless the target is an ε, the best guess of an attacker is right less often.
+
+    * One or two attributes without arrays: P is the law of values, or of pairs.
+    * Arrays, and more than two attributes: one attribute is masked alone and each other one given its neighbour in a
+      tree (``transport.tree``, ``transport.conditional``). The laws of the pairs of the root and its children are
+      preserved exactly; those of pairs farther from the root if the tree is Markov; those off the tree approximately.
+      P counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows.
+    * A value whose context is absent is masked alone and preserves the law of the attribute's values in the window.
+    * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
+    * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
+      records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
+
+    The target is a noise level α (mean squared distance α·sdVar, truncated if it exceeds what the window allows), an
+    RMSE, the vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the
+    masked record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's
+    tuples s, s′ and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
+    """
+
+    name: ClassVar[str] = "semantic_transport"
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="moves a record to another record of the window by an optimal random map that preserves their law",
+        use_when="records must be masked one by one, and every statistic of the attributes together must survive",
+        source="own; Cuturi 2013, Gouweleeuw and others 1998",
+        attributes="any number of nominal ones",
+        taxonomies="any",
+        preserves=("meaning", "mean", "dispersion", "correlation", "marginals", "cross tables"),
+        guarantee="a finite ε of the channel, which can be the target; no masked tuple is rarer than `least`",
+        latency="none: each record is masked alone",
+        cost="O(candidates of the value in the window), few of which are visited",
+    )
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        target: Mapping[str, Any] | None = None,
+        least: int = 1,
+        distance: DistanceChoice = "wu_palmer",
+        window: int = 10_000,
+        window_age: float | None = None,
+        rollup_depth: int = 2,
+        seed: bytes,
+    ) -> None:
+        """Create a mechanism without statistics.
+
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns.
+        * ``target``: one of ``{"alpha": α}``, ``{"rmse": r}``, ``{"vulnerability": v}``, ``{"epsilon": ε}``; default
+          ``{"alpha": 0.3}``.
+        * ``least``: the records that a masked tuple must have in the window.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
+        """
+        super().__init__(
+            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
+        )
+        self._target = Target.of({"alpha": 0.3} if target is None else target, self._attributes)
+        self._least = whole_number("least", least, 1, 1_000_000)
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records; ``keys`` gives the random words of each record.
+
+        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
+        another size than the keys, or a noise level of its own.
+        """
+        prepared = self._prepared_statistics()
+        self._check(batch, keys)
+        words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
+        before = [v.indices(column.codes) for v, column in zip(prepared.values, batch.columns, strict=True)]
+        after = prepared.draw(batch, before, words)
+        columns = tuple(
+            Column(_decoded(v, new), column.offsets)
+            for v, new, column in zip(prepared.values, after, batch.columns, strict=True)
+        )
+        distortions = (
+            _distortion(prepared, j, batch.columns[j].codes, before[j], after[j], columns[j].codes)
+            for j in range(len(columns))
+        )
+        return MaskedBatch(columns, tuple(distortions))
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities of some values. Exact where the law of masked records is (``transport``).
+
+        A value that is masked given another attribute's mask costs one coupling for each pair of that one's values.
+        """
+        prepared = self._prepared_statistics()
+        domain = prepared.values[j]
+        classes = value_classes(domain.positions, len(self._distances[j].taxonomy))
+        return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
+
+    def changed_at_least(self, j: int, counts: Counts) -> float:
+        """Return E[sd²], which is at most the share of values that change, because sd is at most 1.
+
+        A value that is masked given another attribute's mask meets its target, which is the bound.
+        """
+        prepared = self._prepared_statistics()
+        if any(edge.child == j for edge in prepared.edges):
+            return prepared.noise[j] / 2.0
+        return float((prepared.joint(j) * prepared.squares[j]).sum())
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of masked pairs, or of single values; None for more than two attributes."""
+        prepared = self._prepared_statistics()
+        if prepared.pair is not None:
+            return PairMasks.of(prepared, tuples)
+        return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
+
+    def disclosure(self) -> Disclosure:
+        """Return what masked records tell an attacker. Exact.
+
+        Raises StatisticsError before the first statistics, and ParameterError with arrays, or with more than two
+        attributes.
+        """
+        prepared = self._prepared_statistics()
+        if prepared.edges or len(prepared.values) != (1 if prepared.pair is None else 2):
+            raise ParameterError("disclosure is computed for one attribute, or for two without arrays")
+        return Disclosure.of(self._attributes, *prepared.solution())
+
+    def _check(self, batch: Batch, keys: Keys) -> None:
+        super()._check(batch, keys)
+        if batch.alpha is not None:
+            raise ParameterError(
+                "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
+                "semantic_noise"
+            )
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(self._attributes, self._distances, self._target, self._least)
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        return ModelBuilder(self._settings, counts, statistics, self._prepared).build()
+
+    def _prepare(self, statistics: Statistics) -> Prepared:
+        return read_model(self._settings, statistics)
+
+
+def _decoded(values: Values, indices: Int32Array) -> Int32Array:
+    """(n,) int32: the positions of values; absent ones stay absent."""
+    result: Int32Array = np.where(indices < 0, np.int32(-1), values.positions[indices])
+    return result
+
+
+def _distortion(
+    prepared: Prepared, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
+) -> Distortion:
+    """Return the distortion of attribute j; distances of codes that are no values are computed one by one."""
+    present = int(np.count_nonzero(codes >= 0))
+    values = prepared.values[j]
+    others = np.flatnonzero((codes >= 0) & (values.positions[before] != codes))
+    known = before
+    if others.size:
+        known = before.copy()
+        known[others] = -1
+    squared = squared_distance(prepared.squares32[j], known, after)
+    squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
+    return Distortion(values=present, squared_distance=squared, squared_noise=present * prepared.noise[j])

@@ -1,0 +1,269 @@
+"""The model of a window: computed from its counts, JSON-serialisable, and read again by whoever masks.
+
+It holds for each attribute its values and the transport of the attribute alone; for two attributes their transport as
+pairs; and the edges of the tree if there are arrays or more than two attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.mechanisms.transition.serialization import read_model_field
+from stream_masker.core.mechanisms.transport import disclosure
+from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
+from stream_masker.core.mechanisms.transport.fitting import Goal, fit
+from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.solver import Scaling
+from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.core.mechanisms.transport.tree import (
+    Edge,
+    array_attributes,
+    energy,
+    fit_child,
+    flipped,
+    sample_child,
+    sample_joint,
+    spanning_tree,
+)
+from stream_masker.core.mechanisms.transport.values import Values, pair_table, single_table
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.errors import StatisticsError
+
+FIRST_FACTOR = 0.5
+"""The factor of a root's additional exponents that is tried first."""
+FACTOR_STEP = 2.0
+"""The ratio of the factors that are tried until one is too great."""
+MAX_FACTORS = 12
+
+TRIVIAL = np.zeros((1, 1))
+"""The squared distances of an attribute with a single value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The parameters that a model depends on."""
+
+    attributes: tuple[str, ...]
+    distances: tuple[Distance, ...]
+    target: Target
+    least: int
+
+
+class ModelBuilder:
+    """Computes the model of one window."""
+
+    def __init__(self, settings: Settings, counts: Counts, statistics: Statistics, previous: Prepared | None) -> None:
+        """``previous``: the model in force, whose solution is the start. Raises StatisticsError."""
+        self._settings = settings
+        self._counts = counts
+        self._statistics = statistics
+        self._previous = previous
+        self._wanted = wanted_squares(settings.target, statistics)
+        self._values = [Values.most_frequent(d, c) for d, c in zip(settings.distances, counts.values, strict=True)]
+        self._squares = [values.squares() for values in self._values]
+
+    def build(self) -> dict[str, Any]:
+        """Return the model. Raises StatisticsError if the target cannot be met."""
+        names = self._settings.attributes
+        values = {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)}
+        singles = [self._single(j) for j in range(len(names))]
+        model: dict[str, Any] = {"values": values}
+        if len(names) == 2 and self._counts.pairs[0, 1].keys.size:
+            model["pair"] = self._pair().to_model()
+        if len(names) > 2 or array_attributes(self._counts):
+            self._check_target()
+            model["tree"] = self._tree(singles)
+        model["single"] = {n: f.to_model() for n, f in zip(names, singles, strict=True)}
+        return model
+
+    def _check_target(self) -> None:
+        kind = self._settings.target.kind
+        if not self._settings.target.by_distance:
+            raise StatisticsError(
+                f"target {kind} is only defined for one or two attributes without arrays: use alpha or rmse"
+            )
+
+    def _goal(self, *attributes: int) -> Goal:
+        means = np.full(2, np.nan)
+        means[: len(attributes)] = self._wanted[list(attributes)]
+        names = tuple(self._settings.attributes[j] for j in attributes)
+        return Goal(names, means, self._settings.target, self._settings.least)
+
+    def _single(self, j: int, extra: Float64Matrix | None = None) -> Fit:
+        table, counts = single_table(self._values[j])
+        return fit(
+            self._goal(j), table, counts, (self._squares[j], TRIVIAL), extra=extra, start=self._start_of_single(j)
+        )
+
+    def _start_of_single(self, j: int) -> Scaling | None:
+        if self._previous is None:
+            return None
+        old = self._previous.fits[j]
+        law = self._values[j].counts / self._values[j].counts.sum()
+        positions = self._previous.values[j].positions[old.table.rows]
+        return old.start_for(law, self._values[j].positions.astype(np.int64), positions.astype(np.int64))
+
+    def _pair(self) -> Fit:
+        table, counts = pair_table(self._counts.pairs[0, 1], *self._values)
+        start = None
+        if self._previous is not None and self._previous.pair is not None:
+            old = self._previous.pair
+            keys = _position_keys(table.rows, table.columns, self._values)
+            own = _position_keys(old.table.rows, old.table.columns, self._previous.values)
+            start = old.start_for(counts / counts.sum(), keys, own)
+        return fit(self._goal(0, 1), table, counts, (self._squares[0], self._squares[1]), start=start)
+
+    def _tree(self, singles: list[Fit]) -> dict[str, Any]:
+        """Fit the tree, and replace the fits of its roots in ``singles``."""
+        edges = [self._edge(parent, child, singles) for parent, child in spanning_tree(self._statistics, self._counts)]
+        roots = {edge.parent for edge in edges} - {edge.child for edge in edges}
+        factors = {root: self._component(root, edges, singles) for root in sorted(roots)}
+        names = self._settings.attributes
+        return {
+            "roots": {names[root]: factor for root, factor in factors.items()},
+            "edges": [edge.to_model(names) for edge in edges],
+        }
+
+    def _edge(self, parent: int, child: int, singles: Sequence[Fit]) -> Edge:
+        pair = (min(parent, child), max(parent, child))
+        table, counts = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
+        if parent > child:
+            table, counts = flipped(table, counts)
+        return Edge(parent, child, table, counts, float(singles[child].sharpness[0]))
+
+    def _component(self, root: int, edges: list[Edge], singles: list[Fit]) -> float:
+        """Fit the tree below a root: replace its edges and its fit, and return the factor of its extra exponents.
+
+        A root that moves too freely forces its children to move too far; one that is held too fast does not reach its
+        own target. The factor is found by bisection. Raises StatisticsError if there is none.
+        """
+        starts, low, high = list(edges), 0.0, math.inf
+        factor = FIRST_FACTOR if self._previous is None else self._previous.roots.get(root, FIRST_FACTOR)
+        failures: dict[str, StatisticsError] = {}
+        for _ in range(MAX_FACTORS):
+            extra = extra_exponents(root, starts, self._squares, self._settings.target.power, factor)
+            try:
+                single = self._single(root, extra)
+            except StatisticsError as failure:
+                failures["root"], high = failure, factor
+            else:
+                try:
+                    edges[:] = self._fitted_edges(root, starts, single, extra)
+                except StatisticsError as failure:
+                    failures["child"], low = failure, factor
+                else:
+                    singles[root] = single
+                    return factor
+            factor = low * FACTOR_STEP if high == math.inf else math.sqrt(max(low, high / FACTOR_STEP**2) * high)
+        raise failures.get("child") or failures["root"]
+
+    def _fitted_edges(self, root: int, edges: Sequence[Edge], single: Fit, extra: Float64Matrix | None) -> list[Edge]:
+        power, least = self._settings.target.power, self._settings.least
+        samples = {root: sample_joint(self._joint(root, single, extra))}
+        fitted = []
+        for edge in edges:
+            if edge.parent not in samples:
+                fitted.append(edge)
+                continue
+            fitted.append(self._fitted_edge(edge, *samples[edge.parent]))
+            laws = fitted[-1].laws(self._squares[edge.child], power, least)
+            samples[edge.child] = sample_child(laws, *samples[edge.parent])
+        return fitted
+
+    def _fitted_edge(self, edge: Edge, a: Int32Array, new_a: Int32Array) -> Edge:
+        target = self._settings.target
+        wanted = float(self._wanted[edge.child])
+        squares = self._squares[edge.child]
+        sharpness, ends = fit_child(
+            edge, squares, target.power, self._settings.least, a, new_a, wanted, truncated=target.kind == "alpha"
+        )
+        if np.isnan(sharpness):
+            parent, child = (self._settings.attributes[j] for j in (edge.parent, edge.child))
+            low, high = np.sqrt(ends)
+            raise StatisticsError(
+                f"target {target.kind} cannot be met: given {parent}, this window allows an RMSE of {child} from "
+                f"{low:.3f} to {high:.3f} (wanted: {np.sqrt(wanted):.3f})"
+            )
+        return Edge(edge.parent, edge.child, edge.table, edge.counts, sharpness)
+
+    def _joint(self, j: int, single: Fit, extra: Float64Matrix | None) -> Float64Matrix:
+        """P(a, a*) of an attribute that is masked alone."""
+        power, least = self._settings.target.power, self._settings.least
+        return disclosure.joint_of_first(*single.solution((self._squares[j], TRIVIAL), least, power, extra))
+
+
+def extra_exponents(
+    root: int, edges: Sequence[Edge], squares: Sequence[Float64Matrix], power: float, factor: float
+) -> Float64Matrix | None:
+    """(k, k) float64: the additional exponents of a root's kernel; None for none (see ``transport.tree``).
+
+    They use λ of each child alone, so that they do not depend on λ of the edges.
+    """
+    children = [edge for edge in edges if edge.parent == root]
+    if factor == 0.0 or not children:
+        return None
+    total = np.zeros_like(squares[root])
+    for edge in children:
+        total += factor * edge.sharpness * energy(edge.table, edge.counts, squares[edge.child] ** (power / 2.0))
+    return total
+
+
+def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
+    """(p,) float64: the mean squared distances to meet; for a target of whole records, the ratios of 1 / λ.
+
+    Raises StatisticsError for an attribute with a single value.
+    """
+    spread = np.diag(statistics.covariance)
+    constant = [name for name, s in zip(statistics.attributes, spread, strict=True) if not s > 0.0]
+    if constant:
+        raise StatisticsError(
+            f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
+            "different values"
+        )
+    return target.mean_squares(statistics) if target.by_distance else np.asarray(spread)
+
+
+def _position_keys(rows: np.ndarray, columns: np.ndarray, values: Sequence[Values]) -> np.ndarray:
+    """(m,) int64 ascending: keys of tuples that do not depend on the window."""
+    first, second = (v.positions.astype(np.int64) for v in values)
+    return np.asarray(first[rows] * len(values[1].index_of) + second[columns])
+
+
+def read_model(settings: Settings, statistics: Statistics) -> Prepared:
+    """Return what masking needs. Raises StatisticsError if the model is invalid."""
+    model = statistics.model
+    names = settings.attributes
+    packed, single = read_model_field(model, "values"), read_model_field(model, "single")
+    values = tuple(
+        Values.of(d, *read_values(read_model_field(packed, name), len(d.taxonomy)))
+        for name, d in zip(names, settings.distances, strict=True)
+    )
+    fits = tuple(
+        Fit.from_model(read_model_field(single, name), (len(v), 1)) for name, v in zip(names, values, strict=True)
+    )
+    pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
+    roots, edges = _read_tree(model.get("tree"), names, values)
+    noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
+    return Prepared(values, fits, pair, roots, edges, settings.least, settings.target.power, tuple(noise.tolist()))
+
+
+def _read_tree(
+    model: object, names: Sequence[str], values: Sequence[Values]
+) -> tuple[Mapping[int, float], tuple[Edge, ...]]:
+    if model is None:
+        return {}, ()
+    roots, edges = read_model_field(model, "roots"), read_model_field(model, "edges")
+    if not isinstance(roots, Mapping) or not isinstance(edges, list) or not set(roots) <= set(names):
+        raise StatisticsError("the model's tree does not have the expected format")
+    shapes = {(a, b): (len(values[a]), len(values[b])) for a, b in product(range(len(names)), repeat=2)}
+    read = tuple(Edge.from_model(edge, names, shapes) for edge in edges)
+    return {names.index(name): float(factor) for name, factor in roots.items()}, read

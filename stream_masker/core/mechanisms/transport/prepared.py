@@ -1,0 +1,195 @@
+"""What masking needs from a model; derived arrays are computed on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
+from stream_masker.core.mechanisms.transport.disclosure import joint_of_first, joint_of_second
+from stream_masker.core.mechanisms.transport.fit import Fit
+from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
+from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
+from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
+from stream_masker.core.mechanisms.transport.values import Values
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model in use.
+
+    * ``values``: by attribute. ``fits``: the transport of each attribute alone.
+    * ``pair``: the transport of pairs; None for one or for more than two attributes.
+    * ``roots``: the factor of the additional exponents of each root of the tree. ``edges``: the tree, parents first.
+    * ``least``: the least count of a tuple that is written. ``power``: γ of the kernel.
+    * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none.
+    """
+
+    values: tuple[Values, ...]
+    fits: tuple[Fit, ...]
+    pair: Fit | None
+    roots: Mapping[int, float]
+    edges: tuple[Edge, ...]
+    least: int
+    power: float
+    noise: tuple[float, ...]
+
+    @cached_property
+    def squares(self) -> tuple[Float64Matrix, ...]:
+        """sd² of the values of each attribute."""
+        return tuple(values.squares() for values in self.values)
+
+    @cached_property
+    def squares32(self) -> tuple[Float32Matrix, ...]:
+        """The same as float32."""
+        return tuple(squares.astype(np.float32) for squares in self.squares)
+
+    def draw(self, batch: Batch, before: list[Int32Array], words: list[UInt64Array]) -> list[Int32Array]:
+        """Return the indices of the masked values of each column, −1 for absent ones.
+
+        * ``before``: the indices of the values of each column. ``words``: one random word for each of them.
+        """
+        if self.pair is not None and not any(column.is_array for column in batch.columns):
+            first, second = before
+            after = list(draw_pairs(self.pair_channel, first, second, words[0], words[1]))
+        else:
+            after = [np.full(indices.size, -1, np.int32) for indices in before]
+        edges = self._edges_for(batch)
+        for j in {edge.parent for edge in edges} - {edge.child for edge in edges}:
+            self._draw_alone(j, before, after, words)
+        for edge in edges:
+            self._draw_given(edge, batch, before, after, words)
+            self._draw_alone(edge.child, before, after, words)
+        for j in range(len(before)):
+            self._draw_alone(j, before, after, words)
+        return after
+
+    def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
+        """Draw the values of column j that are not masked yet."""
+        rows = np.flatnonzero((before[j] >= 0) & (after[j] < 0))
+        if rows.size:
+            after[j][rows] = draw_values(self._channel(j), before[j][rows], words[j][rows])
+
+    def _draw_given(
+        self, edge: Edge, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
+    ) -> None:
+        """Draw the values of an edge's child whose parent has a value."""
+        if batch.columns[edge.parent].is_array:
+            return
+        offsets = batch.columns[edge.child].offsets
+        a, new_a = before[edge.parent], after[edge.parent]
+        if offsets is not None:
+            lengths = np.diff(offsets)
+            a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
+        b = before[edge.child]
+        channel = self._conditional(edge)
+        rows = np.flatnonzero((b >= 0) & (after[edge.child] < 0) & channel.covers(a, new_a))
+        if rows.size:
+            drawn = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows])
+            after[edge.child][rows] = drawn
+
+    def _edges_for(self, batch: Batch) -> tuple[Edge, ...]:
+        """Return the tree; for two attributes of which one is an array, the edge from the scalar to it."""
+        arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
+        if self.edges or self.pair is None or len(arrays) != 1:
+            return self.edges if arrays or self.pair is None else ()
+        return (self._pair_edges[arrays[0]],)
+
+    @cached_property
+    def _pair_edges(self) -> tuple[Edge, Edge]:
+        """The edges to the first and to the second attribute of a pair."""
+        assert self.pair is not None
+        table, counts = self.pair.table, self.pair.counts
+        first, second = self.pair.sharpness.tolist()
+        return Edge(1, 0, *flipped(table, counts), first), Edge(0, 1, table, counts, second)
+
+    @cached_property
+    def pair_channel(self) -> PairChannel:
+        """The channel of pairs."""
+        assert self.pair is not None
+        a, b = self.pair.sharpness.tolist()
+        psi = np.where(self.pair.written(self.least), self.pair.phi, 0.0)
+        first, second = (gibbs(s, x, self.power) for s, x in zip(self.squares, (a, b), strict=True))
+        return PairChannel.of(self.pair.table, psi, first, second)
+
+    def solution(self) -> tuple[Problem, Scaling]:
+        """Return the transport of pairs, or that of a single attribute."""
+        if self.pair is None:
+            return self._alone(0)
+        return self.pair.solution((self.squares[0], self.squares[1]), self.least, self.power)
+
+    @cached_property
+    def joints(self) -> tuple[Float64Matrix, ...]:
+        """P(a, a*) of each attribute of a pair, or of a single attribute."""
+        problem, scaling = self.solution()
+        both = (joint_of_first(problem, scaling), joint_of_second(problem, scaling))
+        return both[: len(self.values)]
+
+    def alone(self, j: int) -> Float64Matrix:
+        """P(a, a*) of an attribute that is masked alone."""
+        return joint_of_first(*self._alone(j))
+
+    def _alone(self, j: int) -> tuple[Problem, Scaling]:
+        squares = (self.squares[j], np.zeros((1, 1)))
+        return self.fits[j].solution(squares, self.least, self.power, self.root_exponents(j))
+
+    def joint(self, j: int) -> Float64Matrix:
+        """(k, k) float64: P(a, a*) of an attribute.
+
+        For a value that is masked given another one it is a sum over all pairs of values of the parent.
+        """
+        above = next((edge for edge in self.edges if edge.child == j), None)
+        if above is not None:
+            return self._conditional(above).joint(self.joint(above.parent))
+        return self.alone(j) if self.edges or self.pair is None else self.joints[j]
+
+    def rows(self, j: int) -> Float64Matrix:
+        """(k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
+        joint = self.joint(j)
+        without = joint.sum(axis=1) <= 0.0
+        if without.any():
+            joint[without] = self.alone(j)[without]
+            missing = joint.sum(axis=1) <= 0.0
+            joint[missing] = 1.0
+        result: Float64Matrix = joint / joint.sum(axis=1, keepdims=True)
+        return result
+
+    @cached_property
+    def _channels(self) -> dict[int, PairChannel]:
+        return {}
+
+    @cached_property
+    def _conditionals(self) -> dict[tuple[int, int], ConditionalChannel]:
+        return {}
+
+    def _channel(self, j: int) -> PairChannel:
+        """The channel of one attribute alone."""
+        if j not in self._channels:
+            fit = self.fits[j]
+            psi = np.where(fit.written(self.least), fit.phi, 0.0)
+            kernel = gibbs(self.squares[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
+            self._channels[j] = PairChannel.of(fit.table, psi, kernel, np.ones((1, 1)))
+        return self._channels[j]
+
+    def root_exponents(self, j: int) -> Float64Matrix | None:
+        """The additional exponents of a root's kernel; None for other attributes."""
+        factor = self.roots.get(j, 0.0)
+        children = [edge for edge in self.edges if edge.parent == j]
+        if factor == 0.0 or not children:
+            return None
+        total = np.zeros_like(self.squares[j])
+        for edge in children:
+            costs = self.squares[edge.child] ** (self.power / 2.0)
+            total += factor * float(self.fits[edge.child].sharpness[0]) * energy(edge.table, edge.counts, costs)
+        return total
+
+    def _conditional(self, edge: Edge) -> ConditionalChannel:
+        key = (edge.parent, edge.child)
+        if key not in self._conditionals:
+            self._conditionals[key] = edge.channel(self.squares[edge.child], self.power, self.least)
+        return self._conditionals[key]

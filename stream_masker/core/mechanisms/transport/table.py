@@ -1,0 +1,76 @@
+"""The joint law of two attributes as a sparse table, in rows and in columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.mechanisms.transport import products
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """The entries of a table in compressed rows.
+
+    * ``offsets``: (rows + 1,) int64. ``columns``: (m,) int64, ascending within a row.
+    """
+
+    offsets: Int64Array
+    columns: Int64Array
+
+    def product(self, weights: Float64Array, lefts: list[Float64Matrix], right: Float64Matrix) -> list[Float64Array]:
+        """For each matrix L: (m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries."""
+        half = products.transposed(products.row_products(self.offsets, self.columns, weights, right))
+        return [products.entry_products(self.offsets, self.columns, left, half) for left in lefts]
+
+    def maxima(self, terms: Float64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:
+        """(m,) the entries of max over all entries (a, b) of L[a′, a] + terms[a, b] + R[b, b′]."""
+        half = products.transposed(products.row_maxima(self.offsets, self.columns, terms, right))
+        return products.entry_maxima(self.offsets, self.columns, left, half)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A table of k_A × k_B values with m entries, in rows and in columns.
+
+    * ``rows``, ``columns``: (m,) int64 indices of the values of each entry, ordered by row, then by column.
+    * ``by_row``, ``by_column``: the entries as compressed rows, and as compressed columns.
+    * ``order``: (m,) int64, the entry at each place of the compressed columns.
+    """
+
+    shape: tuple[int, int]
+    rows: Int64Array
+    columns: Int64Array
+    by_row: Entries
+    by_column: Entries
+    order: Int64Array
+
+    @classmethod
+    def of(cls, rows: Int64Array, columns: Int64Array, shape: tuple[int, int]) -> Table:
+        """Create the table of distinct entries, ordered by row, then by column."""
+        order = np.argsort(columns, kind="stable")
+        return cls(
+            shape,
+            rows,
+            columns,
+            Entries(offsets_from_lengths(np.bincount(rows, minlength=shape[0])), columns),
+            Entries(offsets_from_lengths(np.bincount(columns, minlength=shape[1])), rows[order]),
+            order,
+        )
+
+    def product(self, weights: Float64Array, first: list[Float64Matrix], second: Float64Matrix) -> list[Float64Array]:
+        """For each matrix F of A: (m,) the entries of F·Φ·S, for one matrix S of B. Both are symmetric."""
+        return self.by_row.product(weights, first, second)
+
+    def product_by_column(
+        self, weights: Float64Array, first: Float64Matrix, second: list[Float64Matrix]
+    ) -> list[Float64Array]:
+        """For each matrix S of B: (m,) the entries of F·Φ·S, for one matrix F of A. Both are symmetric."""
+        found = self.by_column.product(weights[self.order], second, first)
+        result = [np.empty(self.rows.size) for _ in found]
+        for ordered, flipped in zip(result, found, strict=True):
+            ordered[self.order] = flipped
+        return result

@@ -1,0 +1,89 @@
+"""The values that masked values are taken from, and their place for every concept of the taxonomy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.statistics.counts import SparseCounts
+
+MAX_VALUES = 2000
+"""The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
+ROWS_AT_ONCE = 512
+"""The number of new values whose distances are held at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """The k values of one attribute that are written. Every other concept counts as the nearest of them.
+
+    The nearest value is that of least distance, then of least position. So a value that the window lacks, or that is
+    not among its most frequent ones, has the channel of a value that is written.
+
+    * ``distance``: sd. ``positions``: (k,) int32, ascending. ``counts``: (k,) int64, the window's rows of each value,
+      including those that count as it.
+    * ``index_of``: int32, for each position of the taxonomy the index of its value, −1 where it is not known yet.
+    """
+
+    distance: Distance
+    positions: Int32Array
+    counts: Int64Array
+    index_of: Int32Array
+
+    @classmethod
+    def of(cls, distance: Distance, positions: Int32Array, counts: Int64Array) -> Values:
+        """Create the domain of values and their counts."""
+        index_of = np.full(len(distance.taxonomy), -1, np.int32)
+        index_of[positions] = np.arange(positions.size, dtype=np.int32)
+        return cls(distance, positions, counts, index_of)
+
+    @classmethod
+    def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
+        """Create the domain of the window's most frequent values, at most ``MAX_VALUES``."""
+        chosen = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_VALUES])
+        kept = cls.of(distance, column.keys[chosen].astype(np.int32), column.counts[chosen])
+        if chosen.size == column.keys.size:
+            return kept
+        indices = kept.indices(column.keys.astype(np.int32))
+        counts = np.bincount(indices, column.counts.astype(np.float64), minlength=chosen.size)
+        return cls(distance, kept.positions, counts.astype(np.int64), kept.index_of)
+
+    def __len__(self) -> int:
+        return self.positions.size
+
+    def squares(self) -> Float64Matrix:
+        """(k, k) float64: sd² of all values."""
+        result: Float64Matrix = self.distance.matrix(self.positions) ** 2
+        return result
+
+    def indices(self, codes: Int32Array) -> Int32Array:
+        """(n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new codes."""
+        found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
+        new = np.unique(codes[(found < 0) & (codes >= 0)])
+        if new.size:
+            for start in range(0, new.size, ROWS_AT_ONCE):
+                rows = new[start : start + ROWS_AT_ONCE]
+                self.index_of[rows] = self._nearest(rows)
+            found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
+        return found.astype(np.int32)
+
+    def _nearest(self, codes: Int32Array) -> Int32Array:
+        return np.asarray(np.argmin(self.distance.between(codes, self.positions), axis=1), np.int32)
+
+
+def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array]:
+    """Return the table of a pair's values, and the window's rows of each entry."""
+    a, b = np.divmod(pair.keys, len(second.distance.taxonomy))
+    rows, columns = first.indices(a.astype(np.int32)), second.indices(b.astype(np.int32))
+    keys, which = np.unique(rows.astype(np.int64) * len(second) + columns, return_inverse=True)
+    counts = np.bincount(which, pair.counts.astype(np.float64), minlength=keys.size).astype(np.int64)
+    return Table.of(*np.divmod(keys, len(second)), (len(first), len(second))), counts
+
+
+def single_table(values: Values) -> tuple[Table, Int64Array]:
+    """Return the table of one attribute, with a second one of a single value."""
+    return Table.of(np.arange(len(values)), np.zeros(len(values), np.int64), (len(values), 1)), values.counts

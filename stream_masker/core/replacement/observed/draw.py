@@ -1,0 +1,200 @@
+"""The choice of a level and the draw of one of its admissible candidates, for candidates with frequencies.
+
+A candidate is drawn from the level by its frequency, and drawn again, up to ``ATTEMPTS`` times, if it does not meet the
+sign condition; then one of the admissible candidates is drawn by a pass over them. Both give the same law.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
+from stream_masker.core.kernels.intrinsics import lowest_bit
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
+from stream_masker.core.random.draws import index_below
+from stream_masker.core.replacement.choice import Choice, RandomWords
+from stream_masker.core.replacement.observed.rows import SET_WORD_BITS, ObservedLevels, ObservedRows
+from stream_masker.core.replacement.rule import SIGN_DROPPED, choose_level
+
+ATTEMPTS = 2
+"""Draws from a whole level before a pass over its admissible candidates."""
+
+
+class SignSet(NamedTuple):
+    """The candidates that meet the sign condition: those ``beyond`` a level, their complement, all, or none."""
+
+    kind: int
+    level: int
+
+
+ALL, BEYOND, BEFORE, NONE = range(4)
+"""Kinds of a ``SignSet``."""
+
+
+@inlined
+def sign_word(levels: ObservedLevels, signs: SignSet, word: int) -> np.uint64:
+    """One word of the bits of the candidates that meet the sign condition."""
+    bits = ~np.uint64(0)
+    if signs.kind == BEYOND:
+        bits = levels.beyond[signs.level, word]
+    elif signs.kind == BEFORE:
+        bits = ~levels.beyond[signs.level, word]
+    return bits
+
+
+@part
+def has_admissible(levels: ObservedLevels, signs: SignSet, level: int) -> bool:
+    """Whether a level has a candidate that meets the sign condition."""
+    if signs.kind == NONE:
+        return False
+    for word in range(levels.members.shape[1]):  # noqa: SIM110 - kernels have no any()
+        if levels.members[level, word] & sign_word(levels, signs, word):
+            return True
+    return False
+
+
+@part
+def first_level_from(levels: ObservedLevels, low: int, high: int, target: float, beyond: bool) -> int:
+    """The first of the levels low … high - 1 that is at least as far as the target (``beyond``: farther), or high."""
+    low, high = int64(low), int64(high)
+    while low < high:
+        middle = (low + high) >> 1
+        if levels.distances[middle] < target or (beyond and levels.distances[middle] == target):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def sign_set(rows: ObservedRows, levels: ObservedLevels, reference: int, sign: int, own_distance: float) -> SignSet:
+    """The candidates farther from the reference than the value is (sign 1), nearer (-1), or all (0)."""
+    if sign == 0:
+        return SignSet(int64(ALL), int64(0))
+    first, end = rows.first_level[reference], rows.first_level[reference + 1]
+    level = first_level_from(levels, first, end, own_distance, sign > 0)
+    if level == end:
+        return SignSet(int64(NONE if sign > 0 else ALL), int64(0))
+    return SignSet(int64(BEYOND if sign > 0 else BEFORE), level)
+
+
+@inlined
+def retry_word(word: np.uint64) -> np.uint64:
+    """The word of the next attempt: the finalizer of SplitMix64."""
+    word += np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@part
+def draw_by_frequency(
+    rows: ObservedRows, levels: ObservedLevels, row: int, level: int, signs: SignSet, tie: np.uint64
+) -> int:
+    """One of the admissible candidates of a level, by their weights: its index among the candidates."""
+    start = levels.starts[level]
+    end = levels.starts[level + 1] if level + 1 < rows.first_level[row + 1] else int64(rows.positions.size)
+    before = rows.cumulative[row, start]
+    for _ in range(ATTEMPTS):
+        chosen = before + index_below(tie, rows.cumulative[row, end] - before)
+        low, high = start, end - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if rows.cumulative[row, middle + 1] <= chosen:
+                low = middle + 1
+            else:
+                high = middle
+        c = int64(rows.order[row, low])
+        if (sign_word(levels, signs, c // SET_WORD_BITS) >> np.uint64(c % SET_WORD_BITS)) & np.uint64(1):
+            return c
+        tie = retry_word(tie)
+    return draw_in_pass(rows, levels, level, signs, tie)
+
+
+@part
+def draw_in_pass(rows: ObservedRows, levels: ObservedLevels, level: int, signs: SignSet, tie: np.uint64) -> int:
+    """The same with a pass over the admissible candidates."""
+    total = int64(0)
+    for word in range(levels.members.shape[1]):
+        bits = levels.members[level, word] & sign_word(levels, signs, word)
+        while bits:
+            total += rows.weights[word * SET_WORD_BITS + lowest_bit(bits)]
+            bits &= bits - np.uint64(1)
+    rest = index_below(tie, total)
+    for word in range(levels.members.shape[1]):
+        bits = levels.members[level, word] & sign_word(levels, signs, word)
+        while bits:
+            c: int = word * SET_WORD_BITS + lowest_bit(bits)
+            rest -= rows.weights[c]
+            if rest < 0:
+                return c
+            bits &= bits - np.uint64(1)
+    return int64(-1)
+
+
+@part
+def replace_one(
+    rows: ObservedRows,
+    levels: ObservedLevels,
+    a: int,
+    signs: SignSet,
+    calibrated: bool,
+    target: float,
+    words: RandomWords,
+) -> Choice:
+    """The replacement of the value at position a; the candidate is a position, or -1 to keep the value."""
+    row = int64(rows.row_of[a])
+    keeps_value = rows.index_of[a] >= 0
+    first = rows.first_level[row] + (1 if keeps_value else 0)
+    end = rows.first_level[row + 1]
+    split = first_level_from(levels, first, end, target, False)
+    above, below, dropped = split, split - 1, 0
+    while above < end and not has_admissible(levels, signs, above):
+        above += 1
+    while below >= first and not has_admissible(levels, signs, below):
+        below -= 1
+    if above == end and below < first < end:
+        signs, dropped = SignSet(int64(ALL), int64(0)), SIGN_DROPPED
+        above, below = split, split - 1
+    hi = levels.distances[above] if above < end else np.inf
+    lo = levels.distances[below] if below >= first else -1.0
+    distance, flags = choose_level(target, lo, hi, keeps_value, calibrated, words.rounding)
+    if distance == 0.0:
+        return Choice(int64(-1), 0.0, flags | dropped)
+    chosen = draw_by_frequency(rows, levels, row, above if distance == hi else below, signs, words.tie)
+    return Choice(int64(rows.positions[chosen]), distance, flags | dropped)
+
+
+@kernel
+def replace_observed(
+    rows: ObservedRows,
+    levels: ObservedLevels,
+    calibrated: bool,
+    codes: Int32Array,
+    references: Int32Array,
+    own_distances: Float64Array,
+    noise: Float64Array,
+    rounding: UInt64Array,
+    ties: UInt64Array,
+) -> tuple[Int32Array, Float64Array, UInt8Array]:
+    """(codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``.
+
+    own_distances: (k,) of each value from its reference. The rows of all values and references exist.
+    """
+    chosen = codes.copy()
+    distances = np.zeros(codes.size, np.float64)
+    flags = np.zeros(codes.size, np.uint8)
+    for n in range(codes.size):
+        a = int64(codes[n])
+        if a >= 0 and noise[n] != 0.0:
+            r = int64(references[n]) if references[n] >= 0 else a
+            sign = int64(0) if r == a else (int64(1) if noise[n] > 0.0 else int64(-1))
+            signs = sign_set(rows, levels, int64(rows.row_of[r]), sign, own_distances[n])
+            words = RandomWords(rounding[n], ties[n])
+            choice = replace_one(rows, levels, a, signs, calibrated, abs(noise[n]), words)
+            distances[n], flags[n] = choice.distance, choice.flags
+            if choice.candidate >= 0:
+                chosen[n] = choice.candidate
+    return chosen, distances, flags

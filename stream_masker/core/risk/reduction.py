@@ -1,0 +1,53 @@
+"""The most frequent values of a window, for an assessment in bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+
+
+def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) -> tuple[Counts, float]:
+    """Return the counts of the rows with none but the most frequent values, and the share of the rows left out.
+
+    A probability that is an average over all rows differs by at most this share from that of the rows that are left.
+    With more than two attributes, the counts of each attribute and of each pair are reduced on their own, and the share
+    is the largest of them.
+
+    * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
+    """
+    kept = [_kept(column, limit) for column, limit in zip(counts.values, limits, strict=True)]
+    if all(chosen.all() for chosen in kept):
+        return counts, 0.0
+    pairs, values = {}, [_selected(column, chosen) for column, chosen in zip(counts.values, kept, strict=True)]
+    shares = [1.0 - part.rows / whole.rows for part, whole in zip(values, counts.values, strict=True)]
+    for (i, j), pair in counts.pairs.items():
+        codes = np.divmod(pair.keys, sizes[j])
+        both = np.isin(codes[0], values[i].keys) & np.isin(codes[1], values[j].keys)
+        pairs[i, j] = _selected(pair, both)
+        shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
+        if len(values) == 2:
+            values = [_without(column, k[~both], pair.counts[~both]) for column, k in zip(values, codes, strict=True)]
+    return replace(counts, values=tuple(values), pairs=pairs), max(shares)
+
+
+def _kept(column: SparseCounts, limit: int) -> BoolArray:
+    chosen = np.zeros(column.keys.size, np.bool_)
+    chosen[np.argsort(-column.counts, kind="stable")[:limit]] = True
+    return chosen
+
+
+def _selected(column: SparseCounts, chosen: BoolArray) -> SparseCounts:
+    return SparseCounts(column.keys[chosen], column.counts[chosen])
+
+
+def _without(column: SparseCounts, keys: Int64Array, counts: Int64Array) -> SparseCounts:
+    """Return the counts of a column without rows that are left out because of their other value."""
+    present = np.isin(keys, column.keys)
+    left = column.counts.copy()
+    np.subtract.at(left, np.searchsorted(column.keys, keys[present]), counts[present])
+    return _selected(SparseCounts(column.keys, left), left > 0)

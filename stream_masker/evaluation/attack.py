@@ -1,0 +1,183 @@
+"""The risk of mechanisms that mask groups, whose masks depend on other records: what an attack finds out.
+
+The attacker knows the mechanism, its parameters and the original records as a whole, and every masked record, but not
+the secret. So the attacker masks the original records repeatedly under secrets of their own, counts which original
+became which masked value, and guesses for each masked value its most frequent original. The rates are those of the
+guesses about the masked records, which no count includes. They are lower bounds of the exact figures, and approach them
+with more repeats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
+from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.evaluation.dataset import DataSet
+
+REPEATS = 20
+"""The number of times that the attacker masks the records."""
+
+CERTAIN = 0.9
+"""The probability above which a guess is certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRisk:
+    """What an attacker learns of each attribute of a masked record.
+
+    * ``vulnerability``: the share of values that the attacker guesses right, from the masked value of the attribute; at
+      least the share of the most frequent value, which needs no masked record.
+    * ``vulnerability_of_record``: the share of records of which the attacker guesses all values right, from all masked
+      values.
+    * ``certain``: the share of values that the attacker guesses with a probability above 0.9.
+    * ``unchanged``: the share of values that masking left as they are.
+    * ``epsilon``: ε of the channel; None, because no attack measures it.
+    * ``rmse``: √(Σ sd(a, a*)² / n).
+    """
+
+    vulnerability: Mapping[str, float]
+    vulnerability_of_record: float
+    certain: Mapping[str, float]
+    unchanged: Mapping[str, float]
+    epsilon: Mapping[str, float | None]
+    rmse: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON-serialisable form."""
+        return asdict(self)
+
+
+def measured_risk(
+    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, *, repeats: int = REPEATS
+) -> MeasuredRisk:
+    """Attack masked records. ``mechanism``: as it masked them."""
+    trials = [data.mask(mechanism, _secret(data.secret, number)).columns for number in range(repeats)]
+    guesses = [
+        _Guesses.of([trial[j].codes for trial in trials], data.whole.columns[j].codes, masked.columns[j].codes)
+        for j in range(len(data.attributes))
+    ]
+    return MeasuredRisk(
+        vulnerability={
+            name: max(_share(guess.right[guess.present]), _prior(column))
+            for name, guess, column in zip(data.attributes, guesses, data.whole.columns, strict=True)
+        },
+        vulnerability_of_record=_of_records(data.whole, trials, masked.columns, guesses),
+        certain=_by_name(data, [guess.certain[guess.present] for guess in guesses]),
+        unchanged=_by_name(data, [guess.unchanged[guess.present] for guess in guesses]),
+        epsilon=dict.fromkeys(data.attributes),
+        rmse=rmse_of(data, masked),
+    )
+
+
+def rmse_of(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
+    """√(Σ sd(a, a*)² / n) of each nominal attribute; 0 without values."""
+    found = {}
+    for name, d, before, after in zip(data.attributes, data.distances, data.whole.columns, masked.columns, strict=True):
+        present = (before.codes >= 0) & (after.codes >= 0)
+        squares = d.pairs(before.codes[present], after.codes[present]) ** 2
+        found[name] = float(np.sqrt(squares.mean())) if squares.size else 0.0
+    return found
+
+
+def _secret(secret: bytes, number: int) -> bytes:
+    """A secret of the attacker, which is not the one of the masks."""
+    return hashlib.blake2b(b"attack %d" % number, key=secret[:64]).digest()
+
+
+def _by_name(data: DataSet, shares: Sequence[BoolArray]) -> dict[str, float]:
+    return {name: _share(share) for name, share in zip(data.attributes, shares, strict=True)}
+
+
+def _prior(column: Column) -> float:
+    """The share of the most frequent value, which an attacker guesses without any masked record."""
+    counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
+    return float(counts.max() / max(1, counts.sum()))
+
+
+def _share(right: BoolArray) -> float:
+    return float(right.mean()) if right.size else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Guesses:
+    """The attacker's guesses of the originals of n masked values: right, certain, unchanged, and not absent."""
+
+    right: BoolArray
+    certain: BoolArray
+    unchanged: BoolArray
+    present: BoolArray
+
+    @classmethod
+    def of(cls, trials: Sequence[Any], original: Any, masked: Any) -> _Guesses:
+        observed = np.concatenate([trial.astype(np.int64) for trial in trials])
+        truth = np.tile(original.astype(np.int64), len(trials))
+        guess, chance, _ = _best_guesses(observed, truth, masked.astype(np.int64))
+        return cls(guess == original, chance > CERTAIN, masked == original, original >= 0)
+
+
+def _best_guesses(
+    observed: Int64Array, truth: Int64Array, asked: Int64Array
+) -> tuple[Int64Array, Float64Array, BoolArray]:
+    """For each value asked: the most frequent truth of an equal observation, its probability, whether there is any.
+
+    Without an equal observation, the guess is the most frequent truth of all. The probability is count / (total + 1),
+    so that few observations make no guess certain.
+    """
+    values, which = np.unique(observed, return_inverse=True)
+    truths, code = np.unique(truth, return_inverse=True)
+    pairs, counts = np.unique(which * truths.size + code, return_counts=True)
+    owner = pairs // truths.size
+    order = np.lexsort((pairs, -counts, owner))
+    first = order[np.flatnonzero(np.diff(owner[order], prepend=-1))]
+    totals = np.bincount(which, minlength=values.size)
+    place = np.minimum(np.searchsorted(values, asked), values.size - 1)
+    known = values[place] == asked
+    common = truths[np.bincount(code).argmax()]
+    guess = np.where(known, truths[pairs[first] % truths.size][place], common)
+    return guess, np.where(known, (counts[first] / (totals + 1.0))[place], 0.0), known
+
+
+def _of_records(
+    original: Batch, trials: Sequence[Sequence[Column]], masked: Sequence[Column], guesses: Sequence[_Guesses]
+) -> float:
+    """The share of records of which all values are guessed right; by value if no trial shows the masked record."""
+    observed = np.concatenate([record_hashes(trial, original.size) for trial in trials]).view(np.int64)
+    truth = record_hashes(original.columns, original.size).view(np.int64)
+    asked = record_hashes(masked, original.size).view(np.int64)
+    guess, _, known = _best_guesses(observed, np.tile(truth, len(trials)), asked)
+    by_value = np.ones(original.size, np.bool_)
+    for column, values in zip(original.columns, guesses, strict=True):
+        np.logical_and.at(by_value, _owners(column, original.size), values.right)
+    return _share(np.where(known, guess == truth, by_value))
+
+
+def _owners(column: Column, size: int) -> Int64Array:
+    """The record of each value of a column."""
+    rows = np.arange(size)
+    return rows if column.offsets is None else np.repeat(rows, np.diff(column.offsets))
+
+
+def record_hashes(columns: Sequence[Column], size: int) -> UInt64Array:
+    """(n,) uint64: a hash of all values of each record; the order of the elements of an array counts."""
+    result = np.zeros(size, np.uint64)
+    for number, column in enumerate(columns, start=1):
+        owners = _owners(column, size)
+        position = np.arange(owners.size) - (owners if column.offsets is None else column.offsets[owners])
+        salt = _mixed((position + (number << 32)).astype(np.uint64))
+        np.add.at(result, owners, _mixed(column.codes.astype(np.uint64) + salt))
+    return result
+
+
+def _mixed(words: UInt64Array) -> UInt64Array:
+    """The hash of 64-bit words by splitmix64, in which every bit depends on every other."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

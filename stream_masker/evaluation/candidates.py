@@ -1,0 +1,132 @@
+"""The mechanisms to compare, each with the parameters of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from stream_masker.core.mechanisms import MECHANISMS, WindowedMechanism
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.evaluation.dataset import DataSet
+
+NOISE_LEVELS = (0.1, 0.3, 0.5, 1.0)
+"""The noise levels of 2017's tables."""
+
+NOISE_METHODS: Mapping[str, Mapping[str, Any]] = {
+    "Uncorrelated-Algorithm1": {"correlated": False, "reference": "mean"},
+    "Correlated-Algorithm1": {"correlated": True, "reference": "mean"},
+    "Correlated-Algorithm2": {"correlated": True, "reference": "pair"},
+    "Correlated-Algorithm3": {"correlated": True, "reference": "root"},
+}
+"""The methods of 2017, as parameters of semantic noise."""
+
+ROUNDINGS_COMPARED = ("ceil", "calibrated")
+SWAPPING_VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "Algorithm 1": {"intervals": "fixed"},
+    "Algorithm 2": {"intervals": "dynamic"},
+    "Algorithm 3": {"multivariate": True},
+}
+"""The algorithms of 2019, as parameters of rank swapping."""
+
+SWAPPING_INTERVALS = (2, 5, 10, 20, 50, 100)
+GROUP_SIZES = (2, 5, 10, 20)
+TRANSITION_RATIOS = ((2.0, 20.0), (5.0, 20.0), (10.0, 10.0), (10.0, 20.0), (10.0, 50.0))
+"""k1 and k2 of 2012's Table 3."""
+
+RETENTIONS = (0.9, 0.7, 0.5, 0.3)
+EPSILONS = (1.0, 5.0, 10.0, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A mechanism with parameters.
+
+    ``mechanism``: its name. ``method``: the name of the method in the papers. ``setting``: the strength, as text.
+    ``options``: the parameters of the constructor.
+    """
+
+    mechanism: str
+    method: str
+    setting: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The method and its setting."""
+        return f"{self.method}, {self.setting}" if self.setting else self.method
+
+    def is_noise(self, method: str, rounding: str) -> bool:
+        """Whether this is a method of 2017 with a rounding, at any noise level."""
+        return self.method == method and self.options.get("rounding") == rounding
+
+    def build(self, data: DataSet, *, secret: bytes | None = None) -> WindowedMechanism[Any]:
+        """Build and calibrate the mechanism on a data set.
+
+        Raises ParameterError or StatisticsError if the data do not allow it.
+        """
+        kind = MECHANISMS[self.mechanism]
+        options = dict(self.options)
+        if kind.method_card.numeric and data.numeric:
+            options["numeric"] = data.numeric
+        seed = data.secret if secret is None else secret
+        built = kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=seed)
+        return data.calibrated(built)
+
+
+def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS) -> Iterator[Candidate]:
+    """Yield the candidates of each mechanism by name. ``alphas``: the noise levels of mechanisms that have one."""
+    for name in mechanisms:
+        yield from GRIDS[name](alphas) if name in GRIDS else [Candidate(name, name.replace("_", " "), "")]
+
+
+def _noise(alphas: Sequence[float]) -> Iterator[Candidate]:
+    for (method, options), rounding, alpha in product(NOISE_METHODS.items(), ROUNDINGS_COMPARED, alphas):
+        yield noise_candidate(method, options, rounding, alpha)
+
+
+def noise_candidate(method: str, options: Mapping[str, Any], rounding: str, alpha: float) -> Candidate:
+    """A method of 2017 with a rounding and a noise level."""
+    chosen = {**options, "rounding": rounding, "alpha": alpha}
+    return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", chosen)
+
+
+def _rank_swapping(_: Sequence[float]) -> Iterator[Candidate]:
+    for (method, options), k in product(SWAPPING_VARIANTS.items(), SWAPPING_INTERVALS):
+        yield Candidate("rank_swapping", f"Rank swapping {method}", f"k = {k}", {**options, "k": k})
+
+
+def _microaggregation(_: Sequence[float]) -> Iterator[Candidate]:
+    for variant, k in product(("semantic", "classic"), GROUP_SIZES):
+        yield Candidate("microaggregation", f"Microaggregation ({variant})", f"k = {k}", {"variant": variant, "k": k})
+
+
+def _transitions(name: str, method: str) -> Callable[[Sequence[float]], Iterator[Candidate]]:
+    def grid(_: Sequence[float]) -> Iterator[Candidate]:
+        for k1, k2 in TRANSITION_RATIOS:
+            yield Candidate(name, method, f"k1 = {k1:g}, k2 = {k2:g}", {"k1": k1, "k2": k2})
+
+    return grid
+
+
+def _by(name: str, method: str, parameter: str, symbol: str, values: Sequence[float]) -> Any:
+    def grid(_: Sequence[float]) -> Iterator[Candidate]:
+        return (Candidate(name, method, f"{symbol} = {value:g}", {parameter: value}) for value in values)
+
+    return grid
+
+
+GRIDS: Mapping[str, Callable[[Sequence[float]], Iterator[Candidate]]] = {
+    "semantic_noise": _noise,
+    "rank_swapping": _rank_swapping,
+    "distributional_rank_swapping": _by(
+        "distributional_rank_swapping", "Distributional rank swapping", "k", "k", SWAPPING_INTERVALS
+    ),
+    "microaggregation": _microaggregation,
+    "vicus": _transitions("vicus", "VICUS"),
+    "random": _transitions("random", "Random"),
+    "pram": _by("pram", "PRAM", "retention", "retention", RETENTIONS),
+    "exponential": _by("exponential", "Exponential", "epsilon", "ε", EPSILONS),
+}
+"""The candidates of mechanisms that have a strength; every other mechanism has one."""

@@ -1,0 +1,167 @@
+"""Downstream use: a model that learns from masked records and predicts original ones.
+
+The model is naive Bayes (multinomial, with Laplace smoothing). Its features are the concepts above a code at each depth
+of the taxonomy, the code included, so that it can learn from codes and from inner concepts. It learns from half of the
+records, masked, and is tested on the other half, unmasked. So the comparison is with a model that learns from the same
+half, unmasked, and with the most frequent class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+from stream_masker.core.batch import Column
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.evaluation.dataset import DataSet
+
+CHAPTER_DEPTH = 2
+"""The depth of chapters, the classes to predict: the children of the root."""
+
+FEATURE_DEPTH = 8
+"""The depth down to which concepts are features."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NaiveBayes:
+    """A fitted model. ``classes``: (c,) int64. ``prior``: (c,), ``chances``: for each feature (values, c), as logs."""
+
+    classes: Int64Array
+    prior: Float64Array
+    chances: tuple[Float64Array, ...]
+
+    @classmethod
+    def fit(cls, features: Sequence[Int64Array], labels: Int64Array, sizes: Sequence[int]) -> NaiveBayes:
+        """Learn from (n,) int64 features below ``sizes`` and (n,) labels."""
+        classes, label = np.unique(labels, return_inverse=True)
+        prior = np.log((np.bincount(label) + 1.0) / (label.size + classes.size))
+        return cls(
+            classes, prior, tuple(_chances(f, label, s, classes.size) for f, s in zip(features, sizes, strict=True))
+        )
+
+    def predict(self, features: Sequence[Int64Array]) -> Int64Array:
+        """(n,) int64: the most probable label of each record."""
+        best: Int64Array = self.classes[np.argmax(self.scores(features), axis=1)]
+        return best
+
+    def scores(self, features: Sequence[Int64Array]) -> Float64Array:
+        """(n, c): the logarithm of the probability of each class, up to a constant of the record."""
+        return np.asarray(self.prior + sum(t[feature] for t, feature in zip(self.chances, features, strict=True)))
+
+
+def _chances(feature: Int64Array, label: Int64Array, size: int, classes: int) -> Float64Array:
+    counts = np.bincount(feature * classes + label, minlength=size * classes).reshape(size, classes) + 1.0
+    return np.asarray(np.log(counts / counts.sum(axis=0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The accuracy of predicting the chapter of ``target`` from ``source``, in [0, 1].
+
+    ``masked``: of the model that learned from masked records. ``original``: of one that learned from original ones.
+    ``majority``: of the most frequent chapter.
+    """
+
+    source: str
+    target: str
+    masked: float
+    original: float
+    majority: float
+
+
+def predictions(data: DataSet, masked: Sequence[Column]) -> Iterator[Prediction]:
+    """Yield the accuracy for each ordered pair of attributes; of arrays, the first element counts."""
+    before = [first_values(column) for column in data.whole.columns]
+    after = [first_values(column) for column in masked]
+    taxonomies = list(data.taxonomies.values())
+    for i, j in permutations(range(len(taxonomies)), 2):
+        present = (before[i] >= 0) & (before[j] >= 0)
+        learn = present & (np.arange(present.size) % 2 == 0) & (after[i] >= 0) & (after[j] >= 0)
+        test = present & (np.arange(present.size) % 2 == 1)
+        if not learn.any() or not test.any():
+            continue
+        truth = chapters(before[j], taxonomies[j])
+        accuracy = [
+            accuracy_of([x], chapters(y, taxonomies[j]), [before[i]], truth, [taxonomies[i]], learn, test)
+            for x, y in ((after[i], after[j]), (before[i], before[j]))
+        ]
+        majority = np.bincount(truth[learn] - truth.min()).argmax() + truth.min()
+        names = data.attributes
+        yield Prediction(names[i], names[j], accuracy[0], accuracy[1], float((truth[test] == majority).mean()))
+
+
+def accuracy_of(
+    learned: Sequence[Int64Array],
+    labels: Int64Array,
+    tested: Sequence[Int64Array],
+    truth: Int64Array,
+    taxonomies: Sequence[Taxonomy],
+    learn: BoolArray,
+    test: BoolArray,
+) -> float:
+    """The share of right predictions.
+
+    learned, tested: (n,) positions of each attribute in the records to learn from and to test on. labels, truth: (n,)
+    their classes. learn, test: (n,) the records of each half.
+    """
+    encoders = [AncestorFeatures.of(tau) for tau in taxonomies]
+    sizes = [size for encoder in encoders for size in encoder.sizes]
+    model = NaiveBayes.fit(ancestor_features(encoders, learned, learn), labels[learn], sizes)
+    return float((model.predict(ancestor_features(encoders, tested, test)) == truth[test]).mean())
+
+
+def ancestor_features(
+    encoders: Sequence[AncestorFeatures], codes: Sequence[Int64Array], rows: BoolArray
+) -> list[Int64Array]:
+    """The features of some records: the ancestors of each attribute's codes."""
+    return [
+        feature for encoder, values in zip(encoders, codes, strict=True) for feature in encoder.of_codes(values[rows])
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AncestorFeatures:
+    """The ancestors of every concept. ``tables``: for each depth (concepts,) int64, 0 for a concept above it."""
+
+    tables: tuple[Int64Array, ...]
+
+    @classmethod
+    def of(cls, taxonomy: Taxonomy) -> AncestorFeatures:
+        depth = min(FEATURE_DEPTH, int(taxonomy.depth.max(initial=1)))
+        return cls(tuple(ancestors_at(taxonomy, d) + 1 for d in range(CHAPTER_DEPTH, depth + 1)))
+
+    @property
+    def sizes(self) -> list[int]:
+        return [table.size + 1 for table in self.tables]
+
+    def of_codes(self, codes: Int64Array) -> list[Int64Array]:
+        return [table[codes] for table in self.tables]
+
+
+def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
+    """(m,) int64: the position of the ancestor of each concept at a depth, by first parents; -1 if there is none."""
+    first = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
+    found = np.where(taxonomy.depth == depth, np.arange(len(taxonomy)), -1)
+    for level in range(depth + 1, int(taxonomy.depth.max()) + 1):
+        rows = np.flatnonzero(taxonomy.depth == level)
+        found[rows] = found[first[rows]]
+    return found
+
+
+def chapters(codes: Int64Array, taxonomy: Taxonomy) -> Int64Array:
+    """(n,) int64: the chapter of each code; -1 for the root and for absent values."""
+    return np.asarray(np.append(ancestors_at(taxonomy, CHAPTER_DEPTH), -1)[codes])
+
+
+def first_values(column: Column) -> Int64Array:
+    """(n,) int64: the value of each record, of an array its first element; -1 if it is absent."""
+    if column.offsets is None:
+        return column.codes.astype(np.int64)
+    result = np.full(column.offsets.size - 1, -1, np.int64)
+    filled = np.diff(column.offsets) > 0
+    result[filled] = column.codes[column.offsets[:-1][filled]]
+    return result

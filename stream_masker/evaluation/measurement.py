@@ -1,0 +1,128 @@
+"""All measures of one candidate on a data set: what it preserves, and what it tells an attacker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from stream_masker.core.anonymity import least_class
+from stream_masker.core.batch import Batch, Distortion, MaskedBatch
+from stream_masker.core.distance import LogTaxonomic
+from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.utility import Utility, utility
+from stream_masker.evaluation.attack import REPEATS, MeasuredRisk, measured_risk
+from stream_masker.evaluation.candidates import Candidate
+from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.downstream import Prediction, predictions
+from stream_masker.evaluation.linkage import record_linkage
+from stream_masker.evaluation.sse import sum_of_squared_errors
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The measures of a candidate.
+
+    * ``utility``: the metrics of 2017. ``means``: sMean of each masked attribute.
+    * ``risk``: what an attacker learns: exact, or measured by an attack if masks depend on a group. ``linked``: the
+      expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of equal masked
+      records.
+    * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
+    * ``predictions``: the accuracy of models that learn from masked records.
+    * ``unmasked``: the share of each attribute's values for which the mechanism found no replacement as it should be.
+    """
+
+    candidate: Candidate
+    utility: Utility
+    means: Mapping[str, str]
+    risk: Risk | MeasuredRisk
+    linked: float
+    anonymity: int
+    sse: Mapping[str, float]
+    predictions: tuple[Prediction, ...]
+    unmasked: Mapping[str, float]
+
+    @property
+    def rmse(self) -> float:
+        """The greatest RMSE of an attribute."""
+        return max((a.rmse_actual for a in self.utility.attributes.values()), default=0.0)
+
+    @property
+    def vulnerability(self) -> float:
+        """The greatest vulnerability of an attribute."""
+        return max(self.risk.vulnerability.values(), default=0.0)
+
+    @property
+    def correlation_error(self) -> float:
+        """The greatest ΔsdCor of a pair of attributes; 0 if there is no pair."""
+        return max((pair.correlation_error for pair in self.utility.pairs.values()), default=0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON-serialisable form."""
+        candidate = self.candidate
+        return {
+            "mechanism": candidate.mechanism,
+            "method": candidate.method,
+            "setting": candidate.setting,
+            "options": dict(candidate.options),
+            "exact": isinstance(self.risk, Risk),
+            "risk": self.risk.to_dict(),
+            "utility": self.utility.to_dict(),
+            "mean": dict(self.means),
+            "linked": self.linked,
+            "anonymity": self.anonymity,
+            "sse": dict(self.sse),
+            "predictions": [asdict(prediction) for prediction in self.predictions],
+            "unmasked": dict(self.unmasked),
+        }
+
+
+def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> Measurement:
+    """Mask a data set with a candidate and measure it. ``repeats``: how often the attacker masks the data.
+
+    Raises ParameterError or StatisticsError if the data do not allow the candidate.
+    """
+    mechanism = candidate.build(data)
+    masked = data.mask(mechanism)
+    released = Batch(data.whole.size, masked.columns, numeric=masked.numeric)
+    statistics = data.statistics_of(released)
+    return Measurement(
+        candidate=candidate,
+        utility=utility_of(mechanism, data, masked),
+        means=statistics.mean,
+        risk=measured_risk(mechanism, data, masked, repeats=repeats) if mechanism.needs_group else mechanism.risk(),
+        linked=record_linkage(data.whole, masked.columns, data.distances).risk,
+        anonymity=least_class(released),
+        sse=_squared_errors(data, masked),
+        predictions=tuple(predictions(data, masked.columns)),
+        unmasked=_unmasked(data.attributes, masked.distortions),
+    )
+
+
+def utility_of(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch) -> Utility:
+    """The utility of masked records by the metrics of 2017."""
+    released = Batch(data.whole.size, masked.columns, numeric=masked.numeric)
+    original = data.statistics if masked.numeric is not None else data.statistics_of(data.nominal)
+    alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
+    return utility(original, data.statistics_of(released), _distortions(data, masked), alpha, data.distances)
+
+
+def _distortions(data: DataSet, masked: MaskedBatch) -> list[Distortion]:
+    """The distortions by the distance of the data set, with the noise of the mechanism."""
+    columns = zip(data.whole.columns, masked.columns, data.distances, masked.distortions, strict=True)
+    return [
+        Distortion(own.values, distortion_of(before.codes, after.codes, d).squared_distance, own.squared_noise)
+        for before, after, d, own in columns
+    ]
+
+
+def _squared_errors(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
+    distances = [LogTaxonomic(tau) for tau in data.taxonomies.values()]
+    names = [*data.attributes, *(data.numeric if masked.numeric is not None else ())]
+    return dict(zip(names, sum_of_squared_errors(data.whole, masked, distances), strict=True))
+
+
+def _unmasked(names: Sequence[str], distortions: Sequence[Distortion]) -> dict[str, float]:
+    return {name: own.truncated / max(1, own.values) for name, own in zip(names, distortions, strict=True)}

@@ -1,0 +1,197 @@
+"""Data sets like those of the papers, generated from ICD-10-CM and from small made-up taxonomies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Ontology, Taxonomy
+from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.downstream import CHAPTER_DEPTH, ancestors_at, chapters
+
+SECRET = b"reproduction of the papers"
+"""The secret of generated data, which need no protection."""
+
+GENERATOR_SEED = 1
+FANOUT = (8, 6, 8, 10)
+"""The children of each concept of the made-up taxonomy of procedures, by depth."""
+
+BANK: Mapping[str, tuple[str, ...]] = {
+    "client": ("01", "02", "03", "04", "05", "06", "06"),
+    "branch": ("07", "07", "08", "08", "09", "09", "09"),
+    "product": ("10", "11", "12", "13", "13", "12", "11"),
+    "advisor": ("14", "14", "15", "16", "16", "16", "17"),
+}
+"""The bank example of 2012 (Table 1), by the numbers of its values."""
+
+DIAGNOSES = (
+    *(("neoplasm", "disease"), ("mental disorder", "disease"), ("nervous disease", "disease")),
+    *(("lung cancer", "neoplasm"), ("paranoia", "mental disorder"), ("schizophrenia", "mental disorder")),
+    *(("dementia", "mental disorder"), ("vascular dementia", "dementia"), ("degenerative", "nervous disease")),
+    *(("alzheimer", "dementia"), ("alzheimer", "degenerative"), ("meningitis", "nervous disease")),
+    ("sclerosis", "nervous disease"),
+)
+"""The taxonomy of 2013's Figure 1, with as many ancestors of each value as the printed distances need."""
+
+PATIENTS = (
+    *("lung cancer", "paranoia", "schizophrenia", "vascular dementia", "alzheimer", "alzheimer", "meningitis"),
+    *("meningitis", "sclerosis"),
+)
+"""The sample of 2013's Example 1."""
+
+
+def diseases() -> Taxonomy:
+    """ICD-10-CM, which ships; the papers use the diseases of SNOMED CT."""
+    return Ontology.load("icd10cm").taxonomy()
+
+
+def procedures() -> Taxonomy:
+    """A made-up taxonomy of 5 levels; the papers use the procedures of SNOMED CT."""
+    links: list[tuple[str, str]] = []
+    level = ["P"]
+    for fanout in FANOUT:
+        children = [(f"{parent}{chr(ord('a') + i)}", parent) for parent in level for i in range(fanout)]
+        links, level = [*links, *children], [child for child, _ in children]
+    return Ontology.from_edges(links).taxonomy()
+
+
+def paired(
+    taxonomies: Mapping[str, Taxonomy],
+    values: Sequence[int],
+    records: int,
+    *,
+    noise: float,
+    skew: float,
+    clusters: tuple[int, int],
+) -> DataSet:
+    """Records whose attributes depend on a hidden class.
+
+    Each attribute has ``values`` leaves in use. ``noise``: the share of values that do not depend on the class.
+    ``skew``: the exponent of the frequencies of values, 0 for equal ones. ``clusters``: the number of classes and a
+    depth; each class has leaves below one concept of this depth, all in one chapter.
+    """
+    rng = np.random.default_rng(GENERATOR_SEED)
+    classes, depth = clusters
+    hidden = rng.choice(classes, records, p=_shares(classes, skew))
+    columns = [
+        _column(used, classes, hidden, rng, noise=noise, skew=skew)
+        for used in (
+            _clustered_leaves(tau, count, classes, depth)
+            for tau, count in zip(taxonomies.values(), values, strict=True)
+        )
+    ]
+    return DataSet((Batch(records, tuple(columns)),), taxonomies, SECRET)
+
+
+def _column(
+    used: Int64Array, classes: int, hidden: Int64Array, rng: np.random.Generator, *, noise: float, skew: float
+) -> Column:
+    """A value for each class in ``hidden``; value i of those in use belongs to class i modulo ``classes``."""
+    own = np.arange(used.size) % classes
+    order = np.argsort(own, kind="stable")
+    starts, sizes = np.searchsorted(own[order], np.arange(classes)), np.bincount(own, minlength=classes)
+    within = (rng.random(hidden.size) ** (1.0 + skew) * sizes[hidden]).astype(np.int64)
+    dependent = used[order[starts[hidden] + within]]
+    free = used[rng.choice(used.size, hidden.size, p=_shares(used.size, skew))]
+    return Column(np.where(rng.random(hidden.size) < noise, free, dependent).astype(np.int32))
+
+
+def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int) -> Int64Array:
+    """(values,) leaves below concepts of a depth in one chapter, of all these concepts in turn."""
+    leaves = np.flatnonzero(tau.leaf & (tau.depth > depth))
+    roots, counts = np.unique(ancestors_at(tau, depth)[leaves], return_counts=True)
+    large = roots[counts >= -(-values // clusters)]
+    if depth > CHAPTER_DEPTH + 1:
+        large = large[np.unique(ancestors_at(tau, depth - 1)[large], return_index=True)[1]]
+    chapter = chapters(large, tau)
+    chosen = large[chapter == np.bincount(chapter).argmax()][:clusters]
+    inside = leaves[np.isin(ancestors_at(tau, depth)[leaves], chosen)]
+    return _in_turn(inside, ancestors_at(tau, depth)[inside])[:values]
+
+
+def _in_turn(values: Int64Array, groups: Int64Array) -> Int64Array:
+    """The values in an order in which all groups take turns."""
+    rank = np.zeros(values.size, np.int64)
+    for one in np.unique(groups):
+        rank[groups == one] = np.arange(np.count_nonzero(groups == one))
+    return np.asarray(values[np.lexsort((groups, rank))])
+
+
+def _shares(count: int, skew: float) -> Float64Array:
+    weights = np.arange(1.0, count + 1.0) ** -skew
+    return np.asarray(weights / weights.sum())
+
+
+def dataset_1_of_2017() -> DataSet:
+    """Two strongly correlated diagnoses: 1,350 records, 17 and 19 values."""
+    tau = diseases()
+    return paired({"a": tau, "b": tau}, (17, 19), 1_350, noise=0.02, skew=0.3, clusters=(2, 4))
+
+
+def dataset_2_of_2017() -> DataSet:
+    """A diagnosis and a procedure, strongly correlated: 1,316 records."""
+    return paired({"a": diseases(), "b": procedures()}, (24, 20), 1_316, noise=0.05, skew=0.3, clusters=(2, 4))
+
+
+def dataset_1_of_2019() -> DataSet:
+    """A diagnosis and a procedure, moderately correlated: 1,172 records of 783 and 430 values."""
+    return paired({"a": diseases(), "b": procedures()}, (783, 430), 1_172, noise=0.35, skew=0.2, clusters=(6, 3))
+
+
+def dataset_2_of_2019() -> DataSet:
+    """A diagnosis and a procedure, correlated: 1,012 records of 55 and 94 values."""
+    return paired({"a": diseases(), "b": procedures()}, (55, 94), 1_012, noise=0.28, skew=0.4, clusters=(4, 3))
+
+
+def dataset_3_of_2019() -> DataSet:
+    """The attributes of the second data set, and a second diagnosis."""
+    tau = diseases()
+    return paired({"a": tau, "b": procedures(), "c": tau}, (55, 94, 120), 1_012, noise=0.28, skew=0.4, clusters=(4, 3))
+
+
+def discharges_of_2013(root: str, categories: int, records: int, *, numeric: bool) -> DataSet:
+    """Discharges of one chapter: a principal diagnosis, and with ``numeric`` age, length of stay and charge."""
+    rng = np.random.default_rng(GENERATOR_SEED)
+    tau = Ontology.load("icd10cm").taxonomy(root=root)
+    used = rng.permutation(np.flatnonzero(tau.leaf))[:categories]
+    codes = used[rng.choice(used.size, records, p=_shares(used.size, 1.2))].astype(np.int32)
+    block = ancestors_at(tau, 2)[codes] % 7
+    stay = 1.0 + np.floor(rng.exponential(3.0 + block))
+    age = np.clip(np.round(rng.normal(55.0 + 3.0 * block, 15.0)), 0.0, 100.0)
+    charge = np.round(5_000.0 + 4_000.0 * stay * rng.lognormal(0.0, 0.5, records))
+    numbers = np.stack([age, stay, charge], axis=1) if numeric else None
+    kinds = {"age": Numeric(minimum=0, maximum=100, integer=True), "stay": Numeric(minimum=1), "charge": Numeric()}
+    return DataSet(
+        (Batch(records, (Column(codes),), numeric=numbers),), {"diagnosis": tau}, SECRET, kinds if numeric else {}
+    )
+
+
+def bank() -> DataSet:
+    """The bank example of 2012, whose values have no ontology."""
+    return flat_dataset(BANK)
+
+
+def flat_dataset(columns: Mapping[str, Sequence[str]]) -> DataSet:
+    """Values without an ontology: they are directly below a root."""
+    taxonomies = {
+        name: Ontology.from_edges([(value, f"any {name}") for value in sorted(set(values))]).taxonomy()
+        for name, values in columns.items()
+    }
+    encoded = tuple(Column(taxonomies[name].encode(list(values))) for name, values in columns.items())
+    return DataSet((Batch(encoded[0].codes.size, encoded),), taxonomies, SECRET)
+
+
+def mushrooms(records: int) -> DataSet:
+    """Nominal records that depend on a hidden class, like those of the mushroom data set: 8 attributes."""
+    rng = np.random.default_rng(GENERATOR_SEED)
+    hidden = rng.integers(0, 6, records)
+    columns = {}
+    for number in range(8):
+        size = 3 + number
+        value = (hidden * (number + 1) + rng.choice(3, records, p=(0.7, 0.2, 0.1))) % size
+        columns[f"attribute{number + 1}"] = [f"v{one}" for one in value.tolist()]
+    return flat_dataset(columns)

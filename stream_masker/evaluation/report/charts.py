@@ -1,0 +1,255 @@
+"""Charts as SVG: lines, scattered points with a colour scale, and bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stream_masker.evaluation.report.svg import SHAPES, element, line, marker, number, picture, polyline, text
+
+WIDTH, HEIGHT = 760.0, 420.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 230.0, 16.0, 54.0
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B", "#7A5195", "#8C6D00", "#B00020")
+"""Colours that readers with colour blindness tell apart (Okabe and Ito), and four more."""
+
+SCALE = ("#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838")
+"""Colours of a scale from low to high that are equally spaced in brightness (cividis)."""
+
+GREY, INK = "#d8d8d8", "#333333"
+DASHES = ("", "6 3", "2 3", "8 3 2 3")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The linear scale of an axis: the label, the range, and the ticks in it."""
+
+    label: str
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    @classmethod
+    def over(cls, label: str, values: Sequence[float], *, floor: float | None = None) -> Axis:
+        """An axis over values, from ``floor`` if it is given, that ends at a tick."""
+        low = min(values, default=0.0) if floor is None else floor
+        high = max([*values, low])
+        step = _step(high - low)
+        first, last = math.floor(low / step + 1e-9), max(math.ceil(high / step - 1e-9), math.floor(low / step) + 1)
+        ticks = tuple(k * step for k in range(first, last + 1))
+        return cls(label, ticks[0], ticks[-1], ticks)
+
+    def place(self, value: float, start: float, end: float) -> float:
+        """The position of a value between the pixels of the ends."""
+        return start + (value - self.low) / (self.high - self.low) * (end - start)
+
+
+def _step(span: float) -> float:
+    """The distance of about five ticks: 1, 2 or 5 times a power of ten."""
+    if not span > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(span / 5))
+    return power * next(factor for factor in (1, 2, 5, 10) if span / (power * factor) <= 6)
+
+
+def tick_text(value: float) -> str:
+    """The text of a tick."""
+    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.1e}"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The area of a chart between its axes."""
+
+    x: Axis
+    y: Axis
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """The pixels of a point."""
+        return self.x.place(x, LEFT, WIDTH - RIGHT), self.y.place(y, HEIGHT - BOTTOM, TOP)
+
+    def draw(self, names: Mapping[float, str] | None = None) -> list[str]:
+        """The axes, the grid and the labels. ``names``: the texts of the ticks of x, otherwise their numbers."""
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+        parts = [self._tick_y(tick) for tick in self.y.ticks]
+        ticks = {tick: tick_text(tick) for tick in self.x.ticks} if names is None else names
+        parts += [self._tick_x(tick, name) for tick, name in ticks.items()]
+        parts += [line(LEFT, bottom, right, bottom, stroke=INK), line(LEFT, TOP, LEFT, bottom, stroke=INK)]
+        middle = (TOP + bottom) / 2
+        turned = f"rotate(-90 16 {number(middle)})"
+        return [
+            *parts,
+            text(self.x.label, (LEFT + right) / 2, HEIGHT - 12, text_anchor="middle", fill=INK),
+            text(self.y.label, 16, middle, text_anchor="middle", transform=turned, fill=INK),
+        ]
+
+    def _tick_y(self, tick: float) -> str:
+        _, y = self.at(self.x.low, tick)
+        label = text(tick_text(tick), LEFT - 8, y + 4, text_anchor="end", fill=INK)
+        return line(LEFT, y, WIDTH - RIGHT, y, stroke=GREY) + label
+
+    def _tick_x(self, tick: float, name: str) -> str:
+        x, _ = self.at(tick, self.y.low)
+        bottom = HEIGHT - BOTTOM
+        mark = line(x, bottom, x, bottom + 5, stroke=INK)
+        return mark + text(name, x, bottom + 18, text_anchor="middle", fill=INK)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a scatter chart: ``shade`` in [0, 1] is its colour, ``group`` its marker, ``tip`` its description."""
+
+    x: float
+    y: float
+    shade: float
+    group: str
+    tip: str
+
+
+def line_chart(
+    title: str,
+    x_label: str,
+    y_label: str,
+    series: Mapping[str, Sequence[tuple[str, float]]],
+    *,
+    floor: float = 0.0,
+) -> str:
+    """A chart with a line for each series over named settings, in the order of the first series that has them.
+
+    A series with a single setting of another kind is a horizontal line.
+    """
+    names = list(dict.fromkeys(name for points in series.values() if len(points) > 1 for name, _ in points)) or [""]
+    values = [value for points in series.values() for _, value in points]
+    frame = Frame(
+        Axis(x_label, -0.5, len(names) - 0.5, tuple(map(float, range(len(names))))),
+        Axis.over(y_label, values, floor=floor),
+    )
+    parts = frame.draw({float(i): name for i, name in enumerate(names)})
+    for number_, (label, points) in enumerate(series.items()):
+        parts += _series(frame, number_, label, points, names)
+    return picture(WIDTH, HEIGHT, title, _described(series), *parts)
+
+
+def _series(frame: Frame, n: int, label: str, points: Sequence[tuple[str, float]], names: Sequence[str]) -> list[str]:
+    colour, shape, dash = PALETTE[n % len(PALETTE)], SHAPES[n % len(SHAPES)], DASHES[n // len(SHAPES) % len(DASHES)]
+    flat = len(points) == 1 and points[0][0] not in names
+    places = (
+        [frame.at(x, points[0][1]) for x in (frame.x.low, frame.x.high)]
+        if flat
+        else [frame.at(names.index(name), value) for name, value in points]
+    )
+    dashes = "3 4" if flat else dash or "none"
+    tips = [f"{label}, {name}: {value:.4f}" for name, value in points]
+    marks = (
+        [] if flat else [marker(shape, x, y, 4.5, tip, fill=colour) for (x, y), tip in zip(places, tips, strict=True)]
+    )
+    return [
+        polyline(places, fill="none", stroke=colour, stroke_width=2, stroke_dasharray=dashes),
+        *marks,
+        *_legend_row(n, label, colour, shape),
+    ]
+
+
+def _legend_row(n: int, label: str, colour: str, shape: str) -> list[str]:
+    x, y = WIDTH - RIGHT + 24, TOP + 12 + 19 * n
+    return [marker(shape, x, y, 5, fill=colour), text(_shortened(label), x + 12, y + 4, fill=INK, font_size=11)]
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= 34 else f"{label[:33]}…"
+
+
+def _described(series: Mapping[str, Sequence[tuple[str, float]]]) -> str:
+    lines = (f"{label}: " + ", ".join(f"{n} {v:.4f}" for n, v in points) for label, points in series.items())
+    return "; ".join(lines)
+
+
+def scatter_chart(
+    title: str,
+    x_label: str,
+    y_label: str,
+    points: Sequence[Point],
+    *,
+    scale: tuple[str, float, float],
+    limits: tuple[float | None, float | None] = (None, None),
+) -> str:
+    """A chart of points whose colour is a third measure. ``scale``: its name, and its values for shades 0 and 1.
+
+    ``limits``: a vertical and a horizontal line.
+    """
+    frame = Frame(
+        Axis.over(x_label, [point.x for point in points], floor=0.0),
+        Axis.over(y_label, [point.y for point in points], floor=0.0),
+    )
+    names = list(dict.fromkeys(point.group for point in points))
+    marks = [_mark(names.index(p.group), *frame.at(p.x, p.y), 5.5, shade(p.shade), p.tip) for p in points]
+    legend = [part for i, name in enumerate(names) for part in _group_row(i, name)]
+    description = "; ".join(point.tip for point in points)
+    lines = _limit_lines(frame, *limits)
+    return picture(WIDTH, HEIGHT, title, description, *frame.draw(), *lines, *marks, *legend, *_colour_bar(*scale))
+
+
+def _mark(n: int, x: float, y: float, size: float, colour: str, tip: str = "") -> str:
+    """The marker of group n: filled, or an outline when the shapes are used up."""
+    if n < len(SHAPES):
+        return marker(SHAPES[n], x, y, size, tip, fill=colour, stroke=INK, stroke_width=0.8)
+    return marker(SHAPES[n % len(SHAPES)], x, y, size - 0.5, tip, fill="white", stroke=colour, stroke_width=2)
+
+
+def _group_row(n: int, name: str) -> list[str]:
+    x, y = WIDTH - RIGHT + 24, TOP + 12 + 19 * n
+    return [_mark(n, x, y, 5, "#777777"), text(_shortened(name), x + 12, y + 4, fill=INK, font_size=11)]
+
+
+def _limit_lines(frame: Frame, x: float | None, y: float | None) -> list[str]:
+    style = {"stroke": "#B00020", "stroke_dasharray": "5 4"}
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    found = []
+    if x is not None and frame.x.low <= x <= frame.x.high:
+        found.append(line(frame.at(x, frame.y.low)[0], TOP, frame.at(x, frame.y.low)[0], bottom, **style))
+    if y is not None and frame.y.low <= y <= frame.y.high:
+        found.append(line(LEFT, frame.at(frame.x.low, y)[1], right, frame.at(frame.x.low, y)[1], **style))
+    return found
+
+
+def shade(value: float) -> str:
+    """The colour of the scale for a value in [0, 1]."""
+    return SCALE[min(len(SCALE) - 1, max(0, int(value * len(SCALE))))]
+
+
+def _colour_bar(name: str, low: float, high: float) -> list[str]:
+    x, y, step = WIDTH - RIGHT + 20, HEIGHT - BOTTOM - 34, 30.0
+    boxes = [
+        element("rect", x=x + i * step, y=y, width=step, height=12.0, fill=colour) for i, colour in enumerate(SCALE)
+    ]
+    end = x + step * len(SCALE)
+    return [
+        text(name, x, y - 8, fill=INK, font_size=11),
+        *boxes,
+        text(f"{low:.2g}", x, y + 26, fill=INK, font_size=11),
+        text(f"{high:.2g}", end, y + 26, text_anchor="end", fill=INK, font_size=11),
+    ]
+
+
+def bar_chart(
+    title: str, x_label: str, bars: Sequence[tuple[str, float]], *, mark: tuple[str, float] | None = None
+) -> str:
+    """A chart with a horizontal bar for each label. ``mark``: a named vertical line."""
+    axis = Axis.over(x_label, [value for _, value in bars] + ([mark[1]] if mark else []), floor=0.0)
+    left, row, top = 250.0, 22.0, 30.0
+    bottom = top + row * len(bars)
+    ticks = [(axis.place(tick, left, WIDTH - 60), tick_text(tick)) for tick in axis.ticks]
+    parts = [line(x, top, x, bottom, stroke=GREY) for x, _ in ticks]
+    parts += [text(name, x, bottom + 16, text_anchor="middle", fill=INK, font_size=11) for x, name in ticks]
+    for i, (label, value) in enumerate(bars):
+        x, y = axis.place(value, left, WIDTH - 60), top + row * i
+        parts.append(text(_shortened(label), left - 8, y + 15, text_anchor="end", fill=INK, font_size=11))
+        parts.append(element("rect", x=left, y=y + 4, width=x - left, height=row - 8, fill=PALETTE[0]))
+        parts.append(text(f"{value:.3g}", x + 5, y + 15, fill=INK, font_size=11))
+    if mark:
+        x = axis.place(mark[1], left, WIDTH - 60)
+        parts.append(line(x, top, x, bottom, stroke=PALETTE[1], stroke_width=2))
+        parts.append(text(f"{mark[0]}: {mark[1]:.3g}", x, top - 8, text_anchor="middle", fill=PALETTE[1], font_size=11))
+    parts.append(text(x_label, (left + WIDTH - 60) / 2, bottom + 36, text_anchor="middle", fill=INK))
+    description = "; ".join(f"{label}: {value:.4g}" for label, value in bars)
+    return picture(WIDTH, bottom + 46, title, description, *parts)

@@ -1,0 +1,125 @@
+"""The report as HTML, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from math import isfinite, isnan
+from typing import Any
+
+from stream_masker.evaluation.evaluation import Evaluation
+from stream_masker.evaluation.report.groups import aggregation_section
+from stream_masker.evaluation.report.noise import noise_section
+from stream_masker.evaluation.report.overview import (
+    data_section,
+    downstream_section,
+    numeric_section,
+    rejected_section,
+    risk_section,
+)
+from stream_masker.evaluation.report.page import html_page
+from stream_masker.evaluation.report.swaps import swapping_section
+from stream_masker.evaluation.report.transitions import transition_section
+
+CSV_HEADER = ("mechanism", "method", "setting", "measure", "attribute", "value")
+SECTIONS = (
+    data_section,
+    risk_section,
+    noise_section,
+    swapping_section,
+    aggregation_section,
+    transition_section,
+    numeric_section,
+    downstream_section,
+    rejected_section,
+)
+
+
+def report_html(evaluation: Evaluation) -> str:
+    """The report as an HTML page without links to other files."""
+    introduction = (
+        "What masking preserves of these records, and what it tells an attacker, for every method and parameter "
+        "measured. The tables and figures are those of five papers: Giggins and Brankovic 2012 (VICUS), "
+        "Domingo-Ferrer, Sánchez and Rufian-Torrell 2013 (marginality), Rodriguez-Garcia, Batet and Sánchez 2016, "
+        "2017 (semantic noise) and 2019 (rank swapping). sd is the semantic distance of two concepts: 0 for equal "
+        "ones, at most 1.",
+    )
+    return html_page("Utility and risk of masking", introduction, [make(evaluation) for make in SECTIONS])
+
+
+def report_data(evaluation: Evaluation) -> dict[str, Any]:
+    """The measures as JSON-serialisable data; an infinite ε is the text ``infinite``, one that is not known is null."""
+    statistics, related = evaluation.data.statistics, evaluation.co_occurrence
+    data = {
+        "records": evaluation.data.whole.size,
+        "attributes": list(evaluation.data.attributes),
+        "numeric": list(evaluation.data.numeric),
+        "statistics": {name: statistics.to_dict()[name] for name in ("mean", "variance", "covariance", "correlation")},
+        "measurements": [one.to_dict() for one in evaluation.measurements],
+        "swapping": [_with_pairs(asdict(row)) for row in evaluation.swapping],
+        "microaggregation": [asdict(row) for row in evaluation.errors],
+        "vicus": None if related is None else [asdict(row) for row in (*related.entropies, *related.by_knowledge)],
+        "rejected": [asdict(one) for one in evaluation.rejected],
+    }
+    return dict(_plain(data))
+
+
+def report_json(evaluation: Evaluation) -> str:
+    """The measures as JSON."""
+    return json.dumps(report_data(evaluation), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def report_csv(evaluation: Evaluation) -> str:
+    """The measures of all candidates as CSV, one line for each measure and attribute."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for one in _plain([one.to_dict() for one in evaluation.measurements]):
+        candidate = [one[name] for name in CSV_HEADER[:3]]
+        writer.writerows([*candidate, *line] for line in _lines(one))
+    return text.getvalue()
+
+
+def _lines(one: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for name, value in one["risk"].items():
+        yield from _values(name, value)
+    for name in ("linked", "anonymity", "sse", "unmasked"):
+        yield from _values(name, one[name])
+    for name, measures in (*one["utility"]["attributes"].items(), *one["utility"].get("numeric", {}).items()):
+        yield from ((measure, name, value) for measure, value in measures.items())
+    for pair in (*one["utility"]["pairs"], *one["utility"].get("numeric_pairs", [])):
+        label = " ".join(pair["attributes"])
+        yield from ((measure, label, value) for measure, value in pair.items() if measure != "attributes")
+    for prediction in one["predictions"]:
+        yield "accuracy", f"{prediction['source']} {prediction['target']}", prediction["masked"]
+
+
+def _values(name: str, value: Any) -> Iterator[tuple[str, str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((name, attribute, each) for attribute, each in value.items())
+    else:
+        yield name, "", value
+
+
+def _with_pairs(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose pairs of attributes are texts."""
+    return {
+        name: {" ".join(key) if isinstance(key, tuple) else key: v for key, v in value.items()}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in row.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The value with rounded, finite numbers, so that it does not depend on the last bits of sums."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else "infinite"
+    return float(f"{value:.10g}") if isinstance(value, float) else value

@@ -1,0 +1,174 @@
+"""The tables and figures of semantic noise: 2017 (tables 1 to 8, figures 6 to 8) and 2016 (Table 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.utility import AttributeUtility, PairUtility
+from stream_masker.evaluation.candidates import NOISE_METHODS, ROUNDINGS_COMPARED
+from stream_masker.evaluation.evaluation import ALPHAS_2016, Evaluation
+from stream_masker.evaluation.measurement import Measurement
+from stream_masker.evaluation.report.charts import line_chart
+from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+
+TABLE_NUMBERS = {
+    "Uncorrelated-Algorithm1": "Table 2",
+    "Correlated-Algorithm1": "Tables 3 and 7",
+    "Correlated-Algorithm2": "Table 4",
+    "Correlated-Algorithm3": "Table 8",
+}
+
+ALL_LEVELS = ("Correlated-Algorithm1", "ceil")
+"""A method and rounding that is measured for every noise level of the tables of 2017."""
+
+DISTORTIONS = {"naive_distortion": "Naive distortion", "probabilistic_distortion": "Probabilistic distortion"}
+"""The baselines of figures 6 to 8."""
+
+
+def features_table(evaluation: Evaluation) -> Table:
+    """The semantic features of the data (2017: tables 1 and 6; 2019: Table 1)."""
+    data, statistics = evaluation.data, evaluation.data.statistics
+    rows = [(f"sMean({a})", named(data.taxonomies[a], statistics.mean[a])) for a in data.attributes]
+    rows += [(f"sVar({a})", f"{statistics.variance[a]:.4f}") for a in data.attributes]
+    for i, a in enumerate(data.attributes):
+        rows.append((f"sdVar({a})", f"{statistics.covariance[i, i]:.4f}"))
+        for j, b in list(enumerate(data.attributes))[i + 1 :]:
+            rows.append((f"sdCov({a}, {b})", f"{statistics.covariance[i, j]:.4f}"))
+            rows.append((f"sdCor({a}, {b})", f"{statistics.correlation[i, j]:.4f}"))
+    return Table("Semantic features (2017: tables 1 and 6; 2019: Table 1)", ("feature", "value"), tuple(rows))
+
+
+def named(taxonomy: Taxonomy, concept: str) -> str:
+    """A concept with its label, if it has one."""
+    label = taxonomy.labels[taxonomy.position(concept)]
+    return f"{concept} {label}" if label and label != concept else concept
+
+
+def noise_section(evaluation: Evaluation) -> ReportSection:
+    """The section of semantic noise; empty if it was not measured."""
+    measured = [one for one in evaluation.of("semantic_noise") if one.candidate.method in NOISE_METHODS]
+    levels = {one.candidate.options["alpha"] for one in measured if one.candidate.is_noise(*ALL_LEVELS)}
+    if not levels:
+        return ReportSection("Semantic noise (2017, 2016)")
+    compared = [one for one in measured if one.candidate.options["alpha"] in levels]
+    return ReportSection(
+        "Semantic noise (2017, 2016)",
+        (
+            "Algorithm 1 keeps the mean, Algorithm 2 the correlation of two attributes of one taxonomy, Algorithm 3 "
+            "that of any attributes. `ceil` is the rounding of the papers, `calibrated` that of stream-masker, whose "
+            "actual RMSE meets the target. Differences are zero if a statistic is kept perfectly.",
+        ),
+        (
+            *_method_tables(compared),
+            *_figures(evaluation, compared),
+            *_means(evaluation, compared),
+            *_of_2016(measured),
+        ),
+    )
+
+
+def by_alpha(measured: Sequence[Measurement], method: str, rounding: str) -> list[Measurement]:
+    """The measurements of a method with a rounding, in the order of α."""
+    found = [one for one in measured if one.candidate.is_noise(method, rounding)]
+    return sorted(found, key=lambda one: float(one.candidate.options["alpha"]))
+
+
+def _method_tables(measured: Sequence[Measurement]) -> Iterator[Table]:
+    for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED):
+        if found := by_alpha(measured, method, rounding):
+            title = f"{method}, {rounding} (2017: {TABLE_NUMBERS[method]})"
+            yield noise_table(title, found)
+
+
+def noise_table(title: str, found: Sequence[Measurement]) -> Table:
+    """The metrics of a method by α, as the tables of 2017 have them."""
+    rows: list[tuple[str, ...]] = []
+    for a in found[0].utility.attributes:
+        each = [one.utility.attributes[a] for one in found]
+        rows += [(f"sMean({a}*)", *(one.means[a] for one in found)), *_attribute_rows(a, each)]
+    for a, b in found[0].utility.pairs:
+        rows += _pair_rows(a, b, [one.utility.pairs[a, b] for one in found])
+    return Table(title, ("metric", *(f"α = {one.candidate.options['alpha']:g}" for one in found)), tuple(rows))
+
+
+def _attribute_rows(a: str, each: Sequence[AttributeUtility]) -> Iterator[tuple[str, ...]]:
+    yield (f"sd(sMean({a}*), sMean({a}))", *(f"{u.mean_distance:.2f}" for u in each))
+    yield (
+        f"sVar({a}*), |sVar({a}*) − (1+α)·sVar({a})|",
+        *(f"{u.variance:.3f}, {u.variance_error:.3f}" for u in each),
+    )
+    yield (f"RMSE({a}) actual, target", *(f"{u.rmse_actual:.3f}, {u.rmse_target:.3f}" for u in each))
+
+
+def _pair_rows(a: str, b: str, each: Sequence[PairUtility]) -> Iterator[tuple[str, ...]]:
+    yield (f"sdCov({a}*, {b}*), error", *(f"{u.covariance:.3f}, {u.covariance_error:.3f}" for u in each))
+    yield (f"sdCor({a}*, {b}*), error", *(f"{u.correlation:.3f}, {u.correlation_error:.3f}" for u in each))
+
+
+def _figures(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[Figure]:
+    attributes = evaluation.data.attributes
+    for a in attributes:
+        series = {
+            label: [(name, one.utility.attributes[a].rmse_actual) for name, one in points]
+            for label, points in _lines(evaluation, measured)
+        }
+        title = f"RMSE of {a} by noise level (2017: figures 6 and 7)"
+        yield Figure(title, line_chart(title, "α", f"RMSE({a})", series), "Dotted: methods without a noise level.")
+    for pair in measured[0].utility.pairs:
+        series = {
+            label: [(name, one.utility.pairs[pair].correlation) for name, one in points]
+            for label, points in _lines(evaluation, measured)
+        }
+        i, j = (attributes.index(a) for a in pair)
+        series["original"] = [("original", float(evaluation.data.statistics.correlation[i, j]))]
+        title = f"sdCor of {pair[0]} and {pair[1]} by noise level (2017: Figure 8)"
+        yield Figure(title, line_chart(title, "α", "sdCor", series), "Dotted: the original, and methods without noise.")
+
+
+def _lines(
+    evaluation: Evaluation, measured: Sequence[Measurement]
+) -> Iterator[tuple[str, list[tuple[str, Measurement]]]]:
+    for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED):
+        if found := by_alpha(measured, method, rounding):
+            yield f"{method}, {rounding}", [(f"{one.candidate.options['alpha']:g}", one) for one in found]
+    for name, label in DISTORTIONS.items():
+        for one in evaluation.of(name):
+            yield label, [(label, one)]
+
+
+def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[Table]:
+    strongest = [found[-1] for method in NOISE_METHODS if (found := by_alpha(measured, method, "ceil"))]
+    compared = [*(one for name in DISTORTIONS for one in evaluation.of(name)), *strongest]
+    rows = tuple(
+        (f"sd(sMean({a}*), sMean({a}))", *(f"{one.utility.attributes[a].mean_distance:.2f}" for one in compared))
+        for a in evaluation.data.attributes
+    )
+    if strongest:
+        yield Table("Semantic mean (2017: Table 5)", ("metric", *(one.candidate.label for one in compared)), rows)
+
+
+def _of_2016(measured: Sequence[Measurement]) -> Iterator[Table]:
+    found = [
+        one
+        for method in ("Uncorrelated-Algorithm1", "Correlated-Algorithm2")
+        for one in by_alpha(measured, method, "ceil")
+        if one.candidate.options["alpha"] in ALPHAS_2016
+    ]
+    if not found:
+        return
+    rows: list[tuple[str, ...]] = []
+    for a in found[0].utility.attributes:
+        each = [one.utility.attributes[a] for one in found]
+        rows += [
+            (f"sd(sMean({a}), sMean({a}*))", *(f"{u.mean_distance:.2f}" for u in each)),
+            (f"|sVar({a}*) − (1+α)·sVar({a})|", *(f"{u.variance_error:.3f}" for u in each)),
+            (f"Actual RMSE({a})", *(f"{u.rmse_actual:.3f}" for u in each)),
+            (f"Target RMSE({a})", *(f"{u.rmse_target:.3f}" for u in each)),
+        ]
+    for a, b in found[0].utility.pairs:
+        errors = (f"{one.utility.pairs[a, b].covariance_error:.3f}" for one in found)
+        rows.append((f"|sdCov({a}*, {b}*) − (1+α)·sdCov({a}, {b})|", *errors))
+    header = ("metric", *(f"{one.candidate.method}, α = {one.candidate.options['alpha']:g}" for one in found))
+    yield Table("Uncorrelated and correlated noise (2016: Table 1)", header, tuple(rows))

@@ -1,0 +1,190 @@
+"""The sections that compare all methods: utility against risk, numbers, downstream models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isinf
+
+from stream_masker.core.risk.risk import Risk
+from stream_masker.evaluation.evaluation import Evaluation
+from stream_masker.evaluation.measurement import Measurement
+from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
+from stream_masker.evaluation.report.noise import features_table
+from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+
+
+def data_section(evaluation: Evaluation) -> ReportSection:
+    """The records and their statistics."""
+    data = evaluation.data
+    numeric = f" and the numbers {', '.join(data.numeric)}" if data.numeric else ""
+    text = f"{data.whole.size:,} records with the nominal attributes {', '.join(data.attributes)}{numeric}."
+    return ReportSection("The data", (text,), (features_table(evaluation),))
+
+
+def risk_section(evaluation: Evaluation) -> ReportSection:
+    """Utility against risk, as a picture and as a table."""
+    measured = evaluation.measurements
+    if not measured:
+        return ReportSection("Utility against risk")
+    return ReportSection(
+        "Utility against risk",
+        (
+            "Each point is a method with its parameters. Far to the left, masked values are close to the originals. "
+            "Far down, the best guess of an attacker is seldom right. Dark points keep the correlation of the "
+            "attributes. A point is worth considering if no other one is further left, further down and darker.",
+            "The attacker knows the method, its parameters and the distribution of the original records, but not the "
+            "secret, and guesses the original of each masked value. Vulnerability is the chance that the guess is "
+            "right, of the worst attribute. It is exact for methods that mask records one by one. For "
+            "methods that mask groups it is the success of an attack that masks the same groups under other secrets, "
+            "which is a lower bound.",
+        ),
+        (risk_figure(measured), _risk_table(measured)),
+    )
+
+
+def risk_figure(measured: Sequence[Measurement], limits: tuple[float | None, float | None] = (None, None)) -> Figure:
+    """RMSE against vulnerability, coloured by ΔsdCor. ``limits``: of both axes."""
+    worst = max(max((one.correlation_error for one in measured), default=0.0), 0.05)
+    points = [
+        Point(one.rmse, one.vulnerability, one.correlation_error / worst, family(one), _tip(one)) for one in measured
+    ]
+    title = "Utility against risk"
+    svg = scatter_chart(
+        title, "RMSE (distance of masked values)", "vulnerability", points, scale=("ΔsdCor", 0.0, worst), limits=limits
+    )
+    return Figure(title, svg, "Greatest RMSE, vulnerability and ΔsdCor of the attributes and pairs.")
+
+
+def family(one: Measurement) -> str:
+    """The name of the mechanism, as text."""
+    return one.candidate.mechanism.replace("_", " ")
+
+
+def _tip(one: Measurement) -> str:
+    figures = f"RMSE {one.rmse:.3f}, vulnerability {one.vulnerability:.3f}, ΔsdCor {one.correlation_error:.3f}"
+    return f"{one.candidate.label}: {figures}"
+
+
+def _risk_table(measured: Sequence[Measurement]) -> Table:
+    header = (
+        "method",
+        "RMSE",
+        "vulnerability",
+        "of record",
+        "certain",
+        "unchanged",
+        "linked",
+        "anonymity",
+        "risk",
+        "ε",
+        "ΔsdCor",
+        "mean moved",
+    )
+    note = (
+        "The worst attribute or pair. Of record: the chance that all values of a record are guessed right. Certain: "
+        "the share of values that the attacker guesses with a probability above 0.9. Linked: the expected share of "
+        "records that an intruder who knows them links. ε: of the channel; – is unknown."
+    )
+    return Table("All methods", header, tuple(_risk_row(one) for one in measured), note)
+
+
+def _risk_row(one: Measurement) -> tuple[str, ...]:
+    risk, attributes = one.risk, one.utility.attributes.values()
+    moved = max((u.mean_distance for u in attributes), default=0.0)
+    of_record = risk.vulnerability_of_record
+    return (
+        one.candidate.label,
+        f"{one.rmse:.3f}",
+        f"{one.vulnerability:.3f}",
+        "–" if of_record is None else f"{of_record:.3f}",
+        *(f"{figure:.3f}" for figure in (_worst(risk.certain), _worst(risk.unchanged), one.linked)),
+        str(one.anonymity),
+        "exact" if isinstance(risk, Risk) else "attack",
+        epsilon_text(risk.epsilon),
+        f"{one.correlation_error:.3f}",
+        f"{moved:.2f}",
+    )
+
+
+def epsilon_text(epsilon: Mapping[str, float | None]) -> str:
+    """The greatest ε of the attributes; ∞ if it is infinite, – if it is not known."""
+    known = [value for value in epsilon.values() if value is not None]
+    if len(known) < len(epsilon) or not known:
+        return "–"
+    return "∞" if isinf(max(known)) else f"{max(known):.2f}"
+
+
+def _worst(shares: Mapping[str, float]) -> float:
+    return max(shares.values(), default=0.0)
+
+
+def numeric_section(evaluation: Evaluation) -> ReportSection:
+    """The utility of numeric attributes, for the methods that mask them."""
+    found = [one for one in evaluation.measurements if one.utility.numeric]
+    if not found:
+        return ReportSection("Numeric attributes")
+    names, pairs = list(found[0].utility.numeric), list(found[0].utility.numeric_pairs)
+    header = ("method", *(text for a in names for text in (f"{a}: mean", f"{a}: variance")), *map(_pair_name, pairs))
+    rows = tuple((one.candidate.label, *_numeric_cells(one, names, pairs)) for one in found)
+    text = (
+        "Mean: the difference of the means in standard deviations. Variance: the ratio of masked to original "
+        "variance, which is 1 + α for noise. The other columns are the differences of Pearson's correlation."
+    )
+    return ReportSection("Numeric attributes", (text,), (Table("Numbers (2017: section 3)", header, rows),))
+
+
+def _pair_name(pair: tuple[str, str]) -> str:
+    return f"Δρ({pair[0]}, {pair[1]})"
+
+
+def _numeric_cells(one: Measurement, names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for name in names:
+        yield f"{one.utility.numeric[name].mean_difference:.3f}"
+        yield f"{one.utility.numeric[name].variance_ratio:.3f}"
+    yield from (f"{one.utility.numeric_pairs[pair].correlation_error:.3f}" for pair in pairs)
+
+
+def downstream_section(evaluation: Evaluation) -> ReportSection:
+    """The accuracy of models that learn from masked records."""
+    found = [one for one in evaluation.measurements if one.predictions]
+    if not found:
+        return ReportSection("Models that learn from masked records")
+    first = found[0].predictions
+    header = ("method", "RMSE", *(f"{p.source} → chapter of {p.target}" for p in first))
+    rows = [("original records", "0.000", *(f"{p.original:.3f}" for p in first))]
+    rows += [(one.candidate.label, f"{one.rmse:.3f}", *(f"{p.masked:.3f}" for p in one.predictions)) for one in found]
+    rows.append(("most frequent chapter", "", *(f"{p.majority:.3f}" for p in first)))
+    text = (
+        "Naive Bayes learns from half of the records, masked, and predicts the chapter of one attribute (a child of "
+        "the root) from the codes of another in the other half, unmasked. The figures are shares of right "
+        "predictions. Compare methods of similar RMSE.",
+    )
+    return ReportSection(
+        "Models that learn from masked records", text, (_accuracy_figure(found), Table("Accuracy", header, tuple(rows)))
+    )
+
+
+def _accuracy_figure(found: Sequence[Measurement]) -> Figure:
+    """The best candidate of each mechanism at an RMSE of up to that of the median candidate."""
+    middle = sorted(one.rmse for one in found)[len(found) // 2]
+    best: dict[str, Measurement] = {}
+    for one in found:
+        if one.rmse <= middle and (one.candidate.method not in best or one.rmse > best[one.candidate.method].rmse):
+            best[one.candidate.method] = one
+    bars = [(f"{method} ({one.rmse:.2f})", one.predictions[0].masked) for method, one in best.items()]
+    first = found[0].predictions[0]
+    title = f"Accuracy of {first.source} → chapter of {first.target}"
+    svg = bar_chart(title, "accuracy", bars, mark=("original", first.original))
+    return Figure(
+        title, svg, f"The strongest setting of each method with an RMSE of at most {middle:.3f} (in brackets)."
+    )
+
+
+def rejected_section(evaluation: Evaluation) -> ReportSection:
+    """The methods that the data do not allow."""
+    if not evaluation.rejected:
+        return ReportSection("Not applicable")
+    rows = tuple((one.label, one.reason) for one in evaluation.rejected)
+    return ReportSection(
+        "Not applicable", (), (Table("Methods that these data do not allow", ("method", "reason"), rows),)
+    )

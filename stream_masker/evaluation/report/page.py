@@ -1,0 +1,102 @@
+"""Sections of text, tables and figures, and their HTML page. The page needs no other file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from stream_masker.evaluation.dataset import markdown
+
+STYLE_SHEET = """
+:root { color-scheme: light; --ink: #222; --line: #d8d8d8; --head: #f3f5f7; --accent: #0b5c8a; }
+body { font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink); margin: 0; }
+main { max-width: 1180px; margin: 0 auto; padding: 24px 20px 80px; }
+h1 { font-size: 1.9rem; margin: 0.4em 0; } h2 { margin-top: 2.2em; border-bottom: 2px solid var(--accent); }
+h3 { margin: 1.6em 0 0.4em; font-size: 1.02rem; } p { max-width: 46em; }
+nav ol { columns: 2; padding-left: 1.4em; max-width: 46em; } a { color: var(--accent); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.86rem; font-variant-numeric: tabular-nums; }
+th, td { border: 1px solid var(--line); padding: 3px 9px; text-align: right; white-space: nowrap; }
+th { background: var(--head); } th:first-child, td:first-child { text-align: left; }
+figure { margin: 1em 0; } figure svg { width: 100%; max-width: 860px; height: auto; display: block; }
+figcaption, .note { color: #555; font-size: 0.88rem; max-width: 52em; }
+@media print { main { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: the first column of each row is its name."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def html(self) -> str:
+        """The table as HTML."""
+        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in self.rows)
+        body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
+        return f'<h3>{escape(self.title)}</h3>\n<div class="scroll">{body}</div>\n{_note(self.note)}'
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        return f"{self.title}\n\n{markdown(self.header, self.rows)}" + (f"\n\n{self.note}" if self.note else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture with a caption."""
+
+    title: str
+    svg: str
+    note: str = ""
+
+    def html(self) -> str:
+        """The figure as HTML."""
+        caption = f"<figcaption>{escape(self.note)}</figcaption>" if self.note else ""
+        return f"<h3>{escape(self.title)}</h3>\n<figure>{self.svg}{caption}</figure>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSection:
+    """A section of the page: paragraphs, then tables and figures."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    blocks: tuple[Table | Figure, ...] = ()
+
+    @property
+    def anchor(self) -> str:
+        """The id of the section in the page."""
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+    def html(self) -> str:
+        """The section as HTML."""
+        text = "".join(f"<p>{escape(paragraph)}</p>\n" for paragraph in self.paragraphs)
+        blocks = "".join(block.html() for block in self.blocks)
+        return f'<section id="{self.anchor}">\n<h2>{escape(self.title)}</h2>\n{text}{blocks}</section>\n'
+
+
+def html_page(title: str, introduction: Sequence[str], sections: Sequence[ReportSection]) -> str:
+    """A page of sections, with a table of contents."""
+    shown = [section for section in sections if section.paragraphs or section.blocks]
+    return "".join(_page(title, introduction, shown))
+
+
+def _page(title: str, introduction: Sequence[str], sections: Sequence[ReportSection]) -> Iterator[str]:
+    yield f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{escape(title)}</title>\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+    yield f"<style>{STYLE_SHEET}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
+    yield from (f"<p>{escape(paragraph)}</p>\n" for paragraph in introduction)
+    entries = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>\n' for s in sections)
+    yield f'<nav aria-label="Contents"><ol>\n{entries}</ol></nav>\n'
+    yield from (section.html() for section in sections)
+    yield "</main>\n</body>\n</html>\n"
+
+
+def _note(note: str) -> str:
+    return f'<p class="note">{escape(note)}</p>\n' if note else ""

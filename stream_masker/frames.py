@@ -1,0 +1,197 @@
+"""Masking of tables: pyarrow Tables, and pandas and polars DataFrames."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from stream_masker.core.mechanisms import Value
+from stream_masker.core.mechanisms import mechanism as mechanism_type
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
+from stream_masker.core.ontology.mapping import UnknownPolicy
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+AnyFrame = TypeVar("AnyFrame")
+Vocabulary: TypeAlias = Taxonomy | Ontology | str
+"""The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
+
+
+def mask_frame(
+    frame: AnyFrame,
+    attributes: Mapping[str, Vocabulary],
+    *,
+    keep: Sequence[str],
+    mechanism: str = "semantic_noise",
+    numeric: Mapping[str, Numeric] | None = None,
+    key: str | None = None,
+    unknown: UnknownPolicy = "reject",
+    seed: bytes,
+    **options: Any,
+) -> AnyFrame:
+    """Mask the named columns of a table; return a new table of the same kind, with the rows in the same order.
+
+    The statistics are those of the table itself. The result has the masked columns and those of ``keep``, in the order
+    of the table, and nothing else: other columns, the index of a pandas DataFrame and metadata are dropped. Masked
+    codes are written as concept ids. Missing values stay missing. A column of lists is an array attribute.
+
+    * ``frame``: a pyarrow Table, a pandas DataFrame or a polars DataFrame.
+    * ``attributes``: the columns of codes, with the taxonomy of each, an ontology, or the name or file of one.
+    * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident.
+    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``alpha``.
+    * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
+    * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row.
+    * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
+      error if there is none), or becomes a missing value (``suppress``).
+    * ``seed``: the secret from which the noise derives.
+
+    Raises ParameterError for columns that are missing, both masked and kept, or of another type, and like the
+    mechanism. Raises UnknownConceptError with column and row (from 0), but without the code. Raises StatisticsError if
+    the statistics of the table cannot be used for masking.
+    """
+    table = _Table.of(frame)
+    named = [*attributes, *(numeric or {})]
+    _check_columns(table.columns, named, keep, key)
+    concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
+    columns = {name: _ids(name, table.values(name), concepts.get(name)) for name in named}
+    masker = mechanism_type(mechanism)(
+        {name: found.taxonomy for name, found in concepts.items()},
+        **({"numeric": numeric} if numeric else {}),
+        **options,
+        window=max(1, table.size),
+        seed=seed,
+    )
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    masker.learn_many(records)
+    masker.calibrate()
+    masked = masker.mask_many(records, keys=_keys(table, key))
+    return cast(AnyFrame, table.replaced(keep, {name: [row[name] for row in masked] for name in named}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table that narwhals wraps, with its module."""
+
+    narwhals: Any
+    frame: Any
+
+    @classmethod
+    def of(cls, frame: object) -> _Table:
+        try:
+            narwhals = importlib.import_module("narwhals.stable.v2")
+        except ModuleNotFoundError:
+            raise ParameterError("mask_frame needs narwhals: pip install 'stream-masker[frames]'") from None
+        try:
+            wrapped = narwhals.from_native(frame, eager_only=True)
+        except TypeError:
+            raise ParameterError(
+                f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
+            ) from None
+        return cls(narwhals, narwhals.maybe_reset_index(wrapped))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.frame.columns)
+
+    @property
+    def size(self) -> int:
+        return len(self.frame)
+
+    def values(self, name: str) -> list[Any]:
+        """The values of a column; None where one is missing."""
+        column = self.frame[name]
+        return [
+            None if missing or _is_nan(value) else value
+            for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
+        ]
+
+    def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Value]]) -> Any:
+        """Return a native table of the kept and the masked columns, in the order of this one."""
+        series = {
+            name: self._series(name, masked[name]) if name in masked else self.frame[name]
+            for name in self.columns
+            if name in masked or name in keep
+        }
+        return self.narwhals.from_dict(series, backend=self.frame.implementation).to_native()
+
+    def _series(self, name: str, values: Sequence[Value]) -> Any:
+        return self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
+
+    def _type(self, values: Sequence[Value]) -> Any:
+        """The type of a column of values; pandas has none for lists."""
+        kinds = set(map(type, values))
+        if list in kinds:
+            pandas = self.frame.implementation.is_pandas_like()
+            return None if pandas else self.narwhals.List(self.narwhals.String)
+        if float in kinds:
+            return self.narwhals.Float64
+        return self.narwhals.Int64 if int in kinds and type(None) not in kinds else self._nullable(kinds)
+
+    def _nullable(self, kinds: set[type]) -> Any:
+        return self.narwhals.Float64 if int in kinds else self.narwhals.String
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and isnan(value)
+
+
+def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str], key: str | None) -> None:
+    if isinstance(keep, str):
+        raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
+    missing = [name for name in (*masked, *keep, *([] if key is None else [key])) if name not in columns]
+    if missing:
+        raise ParameterError(f"the table has no column {missing[0]!r}: use {', '.join(map(repr, columns))}")
+    kept = [name for name in masked if name in keep]
+    if kept:
+        raise ParameterError(f"the column {kept[0]!r} is to be masked and kept: choose one of the two")
+
+
+def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMap:
+    if isinstance(given, Taxonomy):
+        return ConceptMap(given, unknown=unknown)
+    if not isinstance(given, str | Ontology):
+        raise ParameterError(
+            f"the concepts of {name!r} are of type {type(given).__name__}: use a Taxonomy, Ontology or name"
+        )
+    ontology = Ontology.load(given) if isinstance(given, str) else given
+    return ConceptMap(ontology.taxonomy(), unknown=unknown, ontology=ontology)
+
+
+def _ids(name: str, values: Sequence[Any], concepts: ConceptMap | None) -> list[Value]:
+    """The concept ids of a column of codes; a column of numbers as it is (``concepts`` is None)."""
+    if concepts is None:
+        return list(values)
+    return [_id(name, row, value, concepts) for row, value in enumerate(values)]
+
+
+def _id(name: str, row: int, value: Any, concepts: ConceptMap) -> str | list[str] | None:
+    if isinstance(value, list | tuple | np.ndarray):
+        found = (_concept(name, row, element, concepts) for element in value)
+        return [concept for concept in found if concept is not None]
+    return None if value is None else _concept(name, row, value, concepts)
+
+
+def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | None:
+    if not isinstance(value, str):
+        raise ParameterError(f"column {name!r}, row {row}: the code is of type {type(value).__name__}: use text")
+    position, _ = concepts.resolve(value)
+    if position == UNKNOWN and concepts.unknown != "suppress":
+        raise UnknownConceptError(
+            f"column {name!r}, row {row}: the code has no concept; unknown='ancestor' takes its longest known prefix, "
+            "unknown='suppress' a missing value",
+            position=row,
+        )
+    return None if position == UNKNOWN else concepts.taxonomy.ids[position]
+
+
+def _keys(table: _Table, key: str | None) -> list[bytes]:
+    values = range(table.size) if key is None else table.values(key)
+    for row, value in enumerate(values):
+        if value is None:
+            raise ParameterError(f"column {key!r}, row {row}: the key is missing, but every row needs one")
+    return [str(value).encode() for value in values]

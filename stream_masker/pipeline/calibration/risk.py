@@ -1,0 +1,85 @@
+"""The disclosure risk of a statistics version, and the limits that it must stay below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.risk.floor import MIN_CHANGED, required_change
+from stream_masker.core.risk.records import value_law
+from stream_masker.core.risk.reduction import reduced_counts
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+
+MAX_VALUES = 2_000
+MAX_CELLS = 1 << 27
+"""Values of an attribute that are assessed, and their number times the concepts of the taxonomy, at most."""
+
+MAX_SAMPLED_RECORDS = 1_000
+MIN_SAMPLED_RECORDS = 100
+MAX_LIKELIHOODS = 4_000_000
+"""Records that are drawn; and their number times the distinct pairs of values, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskLimits:
+    """The limits of a version's risk.
+
+    * ``max_vulnerability``: of every attribute, by its own mask and given all masks of the record; in (0, 1].
+    * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
+    * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
+    """
+
+    max_vulnerability: float = 1.0
+    min_changed: float = MIN_CHANGED
+    hold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRisk:
+    """The risk of a version. ``risk`` is None if it is unknown, because the counts of its window are.
+
+    * ``bound``: the figures of records differ from their true values by more with a probability of at most 0.05; the
+      figures of attributes by no more than ``left_out``, the share of the window's rows that were left out.
+    * ``crossed``: a sentence about every limit that is crossed.
+    """
+
+    risk: Risk | None
+    left_out: float
+    bound: float
+    crossed: tuple[str, ...]
+
+
+def assess_version(
+    mechanism: Mechanism, statistics: Statistics, counts: Counts, distances: Sequence[Distance], limits: RiskLimits
+) -> VersionRisk:
+    """Return the risk of statistics, in bounded time; ``counts``: those of their window."""
+    sizes = [len(d.taxonomy) for d in distances]
+    reduced, left_out = reduced_counts(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
+    risk = mechanism.with_statistics(statistics, reduced).risk(draws=_draws(reduced))
+    crossed = tuple(_crossed(risk, reduced, limits))
+    return VersionRisk(risk, left_out, left_out + (risk.bound_of_record or max(risk.bound.values())), crossed)
+
+
+def unknown_risk(reason: str) -> VersionRisk:
+    """Return the risk of a version whose counts are not known, which crosses every limit."""
+    return VersionRisk(None, 1.0, 1.0, (reason,))
+
+
+def _draws(counts: Counts) -> int:
+    pairs = sum(pair.keys.size for pair in counts.pairs.values())
+    return min(MAX_SAMPLED_RECORDS, max(MIN_SAMPLED_RECORDS, MAX_LIKELIHOODS // max(pairs, 1)))
+
+
+def _crossed(risk: Risk, counts: Counts, limits: RiskLimits) -> Iterator[str]:
+    for j, name in enumerate(risk.vulnerability):
+        worst = max(risk.vulnerability[name], (risk.given_record or {}).get(name, 0.0))
+        if worst > limits.max_vulnerability:
+            yield f"{name}: the vulnerability {worst:.3f} is above risk.max_vulnerability {limits.max_vulnerability:g}"
+        required = required_change(value_law(counts.values[j])[1], limits.min_changed)
+        changed = 1.0 - risk.unchanged[name]
+        if changed < required:
+            yield f"{name}: the share of changed values {changed:.3f} is below {required:.3f} (risk.min_changed)"

@@ -1,0 +1,35 @@
+"""Configurations with another mechanism, as data and as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import yaml
+
+
+def with_mechanism(data: Mapping[str, Any], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration, as plain data, with a mechanism and the parameters of its constructor.
+
+    ``alpha`` becomes the noise level of every attribute; of records that bring their own, it becomes the default.
+    """
+    changed = deepcopy(dict(data))
+    changed["mechanism"] = {"name": name, **{key: _plain(value) for key, value in options.items() if key != "alpha"}}
+    if "alpha" in options:
+        for attribute in changed["attributes"].values():
+            own = attribute.get("alpha")
+            attribute["alpha"] = {**own, "default": options["alpha"]} if isinstance(own, Mapping) else options["alpha"]
+    return changed
+
+
+def configuration_yaml(data: Mapping[str, Any], comment: str) -> str:
+    """Return a configuration as YAML, with a comment above it."""
+    head = "".join(f"# {line}\n" for line in comment.splitlines())
+    return head + yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=120)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,259 @@
+"""Tables as events: the rows of CSV and Parquet files as lines of JSON, and masked lines as rows again."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any, Protocol
+
+import orjson
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.pipeline.fields import field_treatment
+from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.service.configuration.model import ProduceSection
+from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
+from stream_masker.service.events.files import EventFile, FileEvent
+from stream_masker.service.local.files import NumberedLine, WriteLine, input_lines, open_output
+
+TABLE_SUFFIXES = (".csv", ".parquet")
+BAD_ROW = b"not a row"
+"""The line of a malformed row, which the masker rejects."""
+
+PROBE = "value"
+ROW_GROUP = 50_000
+
+
+class TableSource(Protocol):
+    """An open table: its columns, with the path of each in an event, and its rows as events, numbered from 1."""
+
+    columns: Mapping[str, Path]
+
+    def probes(self) -> Sequence[JsonValue]:
+        """Return a value for each column, of the shape of the column's values."""
+
+    def lines(self) -> Iterator[NumberedLine]:
+        """Yield the rows as lines of JSON."""
+
+
+def table_suffix(name: str) -> str:
+    """The suffix of a table's name, without that of compression; empty for other files."""
+    file = File(name)
+    suffix = File(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    return suffix if suffix in TABLE_SUFFIXES else ""
+
+
+@contextmanager
+def open_lines(name: str, settings: ProduceSection) -> Iterator[tuple[Iterator[NumberedLine], TableSource | None]]:
+    """Open a file of events; give its lines, and the table if it is one.
+
+    ``settings``: the path of each column, and the texts of missing values and numbers, as for
+    ``stream-masker produce``. Raises ServiceError if the file cannot be read, ConfigurationError if the settings do
+    not fit the columns.
+    """
+    if not table_suffix(name):
+        with input_lines(name) as lines:
+            yield lines, None
+        return
+    with (_open_csv if table_suffix(name) == ".csv" else _open_parquet)(name, settings) as table:
+        yield table.lines(), table
+
+
+@contextmanager
+def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes) -> Iterator[WriteLine]:
+    """Open a file for masked lines: a table if its name is that of one, otherwise JSON lines.
+
+    A table has the columns of ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be
+    written, or if the input is no table of this kind.
+    """
+    if not table_suffix(name):
+        with open_output(name) as stream:
+            yield stream.write
+        return
+    kind = CsvTable if name.endswith(".csv") else ParquetTable
+    if not isinstance(table, kind) or name.endswith(".gz"):
+        raise ServiceError(f"{name}: a table is written from a table of the same kind, and not compressed by gzip")
+    columns = _written_columns(table, plan, secret)
+    with open_output(name) as stream, table.writer(stream, columns, plan) as write:
+        yield write
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumn:
+    """A column of the output: its path in an event, and what the field policy makes of ``PROBE`` values in it."""
+
+    path: Path
+    treated: JsonValue
+
+
+def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str, WrittenColumn]:
+    """The columns that the field policy does not drop, found by its effect on an event with every column."""
+    columns = table.columns
+    build = row_builder(event_tree(columns), list(columns))
+    treated = field_treatment(plan, Pseudonyms(secret))(build(table.probes()))
+    found = {name: WrittenColumn(path, value_at(treated, path)) for name, path in columns.items()}
+    return {name: column for name, column in found.items() if column.treated is not None}
+
+
+def value_at(event: JsonValue, path: Path) -> JsonValue:
+    """The value at a path of names and indices; None if there is none."""
+    for step in path.steps:
+        try:
+            event = event[step.key if isinstance(step, NameStep) else _position(step)]
+        except (LookupError, TypeError):
+            return None
+    return event
+
+
+def _position(step: object) -> int:
+    if isinstance(step, IndexStep):
+        return step.position
+    raise ConfigurationError("produce.columns: a path selects several values: use only names and indices")
+
+
+def column_paths(header: Sequence[str], settings: ProduceSection) -> dict[str, Path]:
+    """The path of each column: as ``produce.columns`` says, otherwise a field with the name of the column."""
+    if not settings.columns:
+        return {column: Path(column, (NameStep(column),)) for column in header}
+    return {column: compile_path(text) for column, text in settings.columns.items()}
+
+
+class CsvTable:
+    """A CSV file with a header. A malformed row becomes a line that is rejected."""
+
+    def __init__(self, file: EventFile, columns: Mapping[str, Path]) -> None:
+        self.columns = columns
+        self._file = file
+
+    def probes(self) -> Sequence[JsonValue]:
+        return [PROBE] * len(self.columns)
+
+    def lines(self) -> Iterator[NumberedLine]:
+        for number, event in enumerate(self._file, start=1):
+            yield number, event.value if isinstance(event, FileEvent) else BAD_ROW
+
+    @contextmanager
+    def writer(self, stream: Any, columns: Mapping[str, WrittenColumn], plan: Plan) -> Iterator[WriteLine]:
+        """Give a function that writes a masked line as a row."""
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(columns)
+        yield lambda line: rows.writerow([_cell(value_at(orjson.loads(line), c.path)) for c in columns.values()])
+        text.detach()
+
+
+@contextmanager
+def _open_csv(name: str, settings: ProduceSection) -> Iterator[CsvTable]:
+    with EventFile(File(name), settings=settings) as file:
+        yield CsvTable(file, column_paths(file.header(), settings))
+
+
+def _cell(value: JsonValue) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return orjson.dumps(value).decode()
+
+
+class ParquetTable:
+    """A Parquet file. Values that JSON does not have, such as dates, are texts in events."""
+
+    def __init__(self, arrow: Any, file: Any, columns: Mapping[str, Path]) -> None:
+        self.columns = columns
+        self._arrow = arrow
+        self._file = file
+
+    def probes(self) -> Sequence[JsonValue]:
+        return [self._probe(self._file.schema_arrow.field(name).type) for name in self.columns]
+
+    def _probe(self, kind: Any) -> JsonValue:
+        types = self._arrow.types
+        if types.is_struct(kind):
+            return {field.name: self._probe(field.type) for field in kind}
+        return [self._probe(kind.value_type)] if types.is_list(kind) or types.is_large_list(kind) else PROBE
+
+    def lines(self) -> Iterator[NumberedLine]:
+        header = self._file.schema_arrow.names
+        build = row_builder(event_tree(self.columns), header)
+        number = 0
+        for batch in self._file.iter_batches():
+            for row in zip(*(self._values(column) for column in batch.columns), strict=True):
+                number += 1
+                yield number, orjson.dumps(build([NO_FIELD if cell is None else cell for cell in row]), default=str)
+
+    def _values(self, column: Any) -> list[Any]:
+        return list((column.cast("string") if self._is_text(column.type) else column).to_pylist())
+
+    def _is_text(self, kind: Any) -> bool:
+        types = self._arrow.types
+        return bool(types.is_temporal(kind) or types.is_decimal(kind))
+
+    @contextmanager
+    def writer(self, stream: Any, columns: Mapping[str, WrittenColumn], plan: Plan) -> Iterator[WriteLine]:
+        """Give a function that adds a masked line to the file; rows are written in groups."""
+        schema = self._arrow.schema([(name, self._type(name, column, plan)) for name, column in columns.items()])
+        rows: list[JsonValue] = []
+        with importlib.import_module("pyarrow.parquet").ParquetWriter(stream, schema) as file:
+            yield _collector(rows, lambda: file.write_table(self._table(rows, columns, schema)))
+            file.write_table(self._table(rows, columns, schema))
+
+    def _type(self, name: str, column: WrittenColumn, plan: Plan) -> Any:
+        """The type of a column in the output: its own, unless masking or pseudonyms change it."""
+        own = self._file.schema_arrow.field(name).type
+        if isinstance(column.treated, str) and column.treated != PROBE:
+            return self._arrow.string()
+        if any(number.path == column.path and not number.kind.integer for number in plan.numeric):
+            return self._arrow.float64()
+        return own.value_type if self._arrow.types.is_dictionary(own) else own
+
+    def _table(self, rows: Sequence[JsonValue], columns: Mapping[str, WrittenColumn], schema: Any) -> Any:
+        arrays = [
+            self._array(name, [value_at(row, column.path) for row in rows], schema.field(name).type)
+            for name, column in columns.items()
+        ]
+        return self._arrow.table(arrays, schema=schema)
+
+    def _array(self, name: str, values: list[JsonValue], kind: Any) -> Any:
+        try:
+            if self._is_text(kind):
+                return self._arrow.array(values, self._arrow.string()).cast(kind)
+            return self._arrow.array(values, kind)
+        except self._arrow.ArrowException as error:
+            raise ServiceError(f"column {name!r} cannot be written as {kind} ({type(error).__name__})") from None
+
+
+def _collector(rows: list[JsonValue], write: Callable[[], object]) -> WriteLine:
+    """A function that collects lines, and writes and forgets them when they fill a row group."""
+
+    def add(line: bytes) -> None:
+        rows.append(orjson.loads(line))
+        if len(rows) == ROW_GROUP:
+            write()
+            rows.clear()
+
+    return add
+
+
+@contextmanager
+def _open_parquet(name: str, settings: ProduceSection) -> Iterator[ParquetTable]:
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise ServiceError("Parquet needs pyarrow: pip install 'stream-masker[parquet]'") from None
+    try:
+        opened: AbstractContextManager[Any] = parquet.ParquetFile(name)
+    except (OSError, arrow.ArrowException) as error:
+        raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
+    with opened as file:
+        header = file.schema_arrow.names
+        columns = column_paths(header, settings)
+        missing = [column for column in columns if column not in header]
+        if missing:
+            raise ConfigurationError(f"produce names columns that are not in the file: {missing[0]!r}")
+        yield ParquetTable(arrow, file, columns)

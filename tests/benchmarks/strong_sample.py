@@ -1,0 +1,73 @@
+"""Samples of the real discharges: all pairs of principal and first secondary diagnosis, and strongly related ones."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from support.data import discharges, icd9cm
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Taxonomy
+
+PAIRS = 18
+LEAST_RECORDS = 30
+PAIRS_OF_CHAPTER = 2
+RECORDS = 1350
+RANDOM_SHARE = 0.03
+
+
+def real_pairs() -> np.ndarray:
+    """(2, n) int32: the principal and the first secondary diagnosis of the 101,388 discharges that have both."""
+    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
+    found = np.array([[find(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()], np.int32)
+    return np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
+
+
+def strong_sample(codes: np.ndarray, tau: Taxonomy, *, seed: int = 0) -> np.ndarray:
+    """(2, 1350) int32: records of 18 frequent pairs of related codes, of which 3 % are replaced at random.
+
+    Pairs are taken in order of falling frequency, ties by code, if they have at least 30 records, both codes lie in one
+    chapter (child of the root), neither occurs in a pair taken before, and their chapter has less than two of these.
+    """
+    rng = np.random.default_rng(seed)
+    chosen = _related_pairs(codes, tau)
+    rows = np.flatnonzero([pair in chosen for pair in zip(*codes.tolist(), strict=True)])
+    sample = codes[:, rng.choice(rows, RECORDS, replace=False)].copy()
+    replaced = rng.random(RECORDS) < RANDOM_SHARE
+    sample[:, replaced] = codes[:, rng.integers(0, codes.shape[1], int(replaced.sum()))]
+    return sample
+
+
+def _related_pairs(codes: np.ndarray, tau: Taxonomy) -> set[tuple[int, int]]:
+    counts = Counter(zip(*codes.tolist(), strict=True))
+    ordered = sorted(counts, key=lambda pair: (-counts[pair], tau.ids[pair[0]], tau.ids[pair[1]]))
+    used: set[int] = set()
+    chapters: Counter[int] = Counter()
+    chosen: set[tuple[int, int]] = set()
+    for a, b in ordered:
+        chapter = _chapter(a, tau)
+        free = a != b and not {a, b} & used and chapters[chapter] < PAIRS_OF_CHAPTER
+        if len(chosen) < PAIRS and counts[a, b] >= LEAST_RECORDS and chapter == _chapter(b, tau) and free:
+            chosen.add((a, b))
+            used |= {a, b}
+            chapters[chapter] += 1
+    return chosen
+
+
+def _chapter(code: int, tau: Taxonomy) -> int:
+    """The child of the root above a code; the code itself if it is the root."""
+    parent = tau.tree.parent
+    while parent[code] > 0:
+        code = int(parent[code])
+    return code
+
+
+def as_batch(codes: np.ndarray) -> Batch:
+    """Return the batch of two scalar columns."""
+    return Batch(codes.shape[1], tuple(Column(np.ascontiguousarray(column)) for column in codes))

@@ -1,0 +1,111 @@
+"""The commands ``evaluate``, ``recommend`` and ``reproduce``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from support.file_commands import LINES, run, write
+
+from stream_masker.cli import main
+
+FEW = ["--repeats", "2", "--processes", "1"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    return write(tmp_path / "in.jsonl", LINES)
+
+
+def test_evaluate_writes_the_same_report_twice(tmp_path, config, source):
+    first, second = tmp_path / "first.html", tmp_path / "second.html"
+    for output in (first, second):
+        done = run("evaluate", "-c", config, "--mechanisms", "pram,data_swapping", *FEW, "-o", output, source)
+    assert "measured 6 settings; the report is " in done.stderr
+    assert "measured 6 of 6" in done.stderr
+    for suffix in (".html", ".json", ".csv"):
+        assert first.with_suffix(suffix).read_bytes() == second.with_suffix(suffix).read_bytes()
+    data = json.loads(first.with_suffix(".json").read_bytes())
+    assert data["records"] == 120
+    assert data["measurements"][0]["method"] == "as configured"
+    assert data["measurements"][0]["options"]["rounding"] == "ceil"
+
+
+def test_evaluate_reads_tables_and_samples(tmp_path, config, source):
+    table = tmp_path / "in.csv"
+    table.write_text("a,b\n" + "".join(f"{row['a']},{row['b']}\n" for row in map(json.loads, LINES)))
+    reports = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, report in zip((source, table), reports, strict=True):
+        options = ["--mechanisms", "pram", "--records", "60", *FEW, "-o", tmp_path / "r.html", "--json", report]
+        run("evaluate", "-c", config, *options, path)
+    assert reports[0].read_bytes() == reports[1].read_bytes()
+    assert json.loads(reports[0].read_bytes())["records"] == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mechanisms", "magic"], "'magic' is not allowed: use all, semantic_noise, "),
+        (["--alpha", "0.1,eleven"], "'0.1,eleven' is not allowed: use numbers in (0, 10], such as 0.1,0.3"),
+        (["--alpha", "11"], "'11' is not allowed: use numbers in (0, 10], such as 0.1,0.3"),
+        (["--confidential", "c"], "'c' is not allowed: use a, b"),
+    ],
+)
+def test_evaluate_says_what_is_allowed(config, source, options, message):
+    assert message in run("evaluate", "-c", config, *options, source, code=2).output
+
+
+def test_evaluate_needs_events(tmp_path, config):
+    bad = write(tmp_path / "bad.jsonl", [b"{}"])
+    assert "bad.jsonl has no event that can be masked" in run("evaluate", "-c", config, bad, code=1).output
+
+
+def recommended(config, source, folder, *options, code=0):
+    files = ["-o", folder / "best.yaml", "--report", folder / "why.html"]
+    return run("recommend", "-c", config, *options, *FEW, *files, source, code=code)
+
+
+def test_recommend_writes_a_valid_configuration_within_the_limits(tmp_path, config, source):
+    done = recommended(config, source, tmp_path, "--max-vulnerability", "0.9", "--max-rmse", "0.6")
+    assert " is recommended: RMSE 0." in done.stdout
+    run("config", "check", "-c", tmp_path / "best.yaml")
+    chosen = yaml.safe_load((tmp_path / "best.yaml").read_text())
+    before = yaml.safe_load(config.read_text())
+    assert {key for key in chosen if chosen[key] != before.get(key)} <= {"mechanism", "attributes"}
+    report = tmp_path / "measured.json"
+    options = ["--mechanisms", chosen["mechanism"]["name"], *FEW, "-o", tmp_path / "e.html", "--json", report]
+    run("evaluate", "-c", tmp_path / "best.yaml", *options, source)
+    risk = json.loads(report.read_bytes())["measurements"][0]["risk"]
+    assert max(risk["vulnerability"].values()) <= 0.9
+    assert max(risk["rmse"].values()) <= 0.6
+    assert "is recommended" in (tmp_path / "why.html").read_text()
+
+
+def test_recommend_names_the_nearest_setting_if_none_meets_the_limits(tmp_path, config, source):
+    limits = ["--max-rmse", "0", "--min-correlation", "1", "--max-vulnerability", "0"]
+    done = recommended(config, source, tmp_path, *limits, "--mechanisms", "pram", code=3)
+    assert "No setting of the 4 measured meets the limits" in done.stdout
+    assert "The nearest is PRAM, retention = 0." in done.stdout.replace("\n", " ")
+    assert not (tmp_path / "best.yaml").exists()
+
+
+def test_recommend_needs_a_limit(tmp_path, config, source):
+    assert "there is no limit" in recommended(config, source, tmp_path, code=2).output
+
+
+def test_recommend_leaves_out_what_the_configuration_does_not_allow(tmp_path, config, source):
+    content = yaml.safe_load(config.read_text())
+    content["groups"] = {"records": 4}
+    config.write_text(yaml.safe_dump(content))
+    options = ["--max-rmse", "1", "--mechanisms", "microaggregation"]
+    assert "measured 2 of 2" in recommended(config, source, tmp_path, *options, code=0).output
+    assert "k = 2" in (tmp_path / "best.yaml").read_text() or "k: 2" in (tmp_path / "best.yaml").read_text()
+
+
+def test_reproduce_prints_or_writes_the_tables(tmp_path):
+    done = CliRunner().invoke(main, ["reproduce", "2013"])
+    assert "| x2 paranoia | 6.2" in done.stdout
+    run("reproduce", "2013", "-o", tmp_path / "r.html")
+    assert "<td>x2 paranoia</td>" in (tmp_path / "r.html").read_text()

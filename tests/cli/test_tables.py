@@ -1,0 +1,113 @@
+"""The commands ``mask`` and ``calibrate`` with CSV and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from support.file_commands import CODES, event, read, run
+
+HEADER = ["id", "patient", "a", "b", "name"]
+
+
+def csv_text(rows):
+    return "\n".join([",".join(HEADER), *rows]) + "\n"
+
+
+ROWS = [",".join(str(event(k)[name]) for name in HEADER) for k in range(120)]
+
+
+def csv_rows(path):
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_a_csv_file_is_masked_as_a_csv_file_without_dropped_columns(tmp_path, config):
+    source, target, rejected = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "rejected.jsonl"
+    source.write_text(csv_text([*ROWS[:60], "1,2", "x,p,secret code,A1,Ada", *ROWS[60:]]))
+    done = run("mask", "-c", config, "--rejected", rejected, source, target)
+    assert "masked 120, rejected 2 (not_json 1, unknown_code 1)" in done.stderr
+    assert [line["offset"] for line in read(rejected)] == [61, 62]
+    assert "secret code" not in rejected.read_text()
+    masked = csv_rows(target)
+    assert [row["id"] for row in masked] == [str(k) for k in range(120)]
+    assert set(masked[0]) == {"id", "patient", "a", "b"}
+    assert all(row["a"] != event(k)["a"] and row["patient"] != event(k)["patient"] for k, row in enumerate(masked))
+
+
+def test_csv_columns_have_the_paths_of_the_section_produce(tmp_path, config):
+    content = yaml.safe_load(config.read_text())
+    content["attributes"]["a"]["path"] = "diagnoses.a"
+    content["produce"] = {"columns": {"id": "id", "first": "diagnoses.a", "b": "b"}, "numbers": ["id"]}
+    config.write_text(yaml.safe_dump(content))
+    rows = [f"{k},{CODES[k % 8]},{CODES[k * 3 % 8]}" for k in range(40)]
+    packed = tmp_path / "in.csv.gz"
+    packed.write_bytes(gzip.compress("\n".join(["id,first,b", *rows]).encode()))
+    run("mask", "-c", config, packed, tmp_path / "out.csv")
+    run("mask", "-c", config, packed, tmp_path / "out.jsonl")
+    lines, table = read(tmp_path / "out.jsonl"), csv_rows(tmp_path / "out.csv")
+    assert [{"id": row["id"], "first": row["diagnoses"]["a"], "b": row["b"]} for row in lines] == [
+        {**row, "id": int(row["id"])} for row in table
+    ]
+
+
+def parquet(path):
+    """A table with types that JSON lacks, a missing value, and a list."""
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(k) for k in range(60)]
+    table = pa.table(
+        {
+            "id": pa.array([None, *days[1:]], pa.date32()),
+            "patient": pa.array(range(60)),
+            "a": pa.array([CODES[k % 8] for k in range(60)]).dictionary_encode(),
+            "b": pa.array([[CODES[k % 8], CODES[k * 3 % 8]] for k in range(60)]),
+            "name": ["Ada"] * 60,
+        }
+    )
+    pq.write_table(table, path)
+    return table
+
+
+def test_a_parquet_file_keeps_the_types_of_kept_columns(tmp_path, config):
+    content = yaml.safe_load(config.read_text())
+    content["attributes"]["b"]["path"] = "b[*]"
+    config.write_text(yaml.safe_dump(content))
+    before = parquet(tmp_path / "in.parquet")
+    run("mask", "-c", config, tmp_path / "in.parquet", tmp_path / "out.parquet")
+    after = pq.read_table(tmp_path / "out.parquet")
+    assert after.schema.names == ["id", "patient", "a", "b"]
+    assert after["id"].to_pylist() == before["id"].to_pylist()
+    assert after["patient"].type == pa.string()
+    assert after["a"].type == pa.string()
+    assert after["b"].type == before["b"].type
+    assert [len(codes) for codes in after["b"].to_pylist()] == [2] * 60
+    assert all(a != b for a, b in zip(after["a"].to_pylist(), before["a"].to_pylist(), strict=True))
+
+
+def test_calibrate_reads_tables(tmp_path, config):
+    (tmp_path / "in.csv").write_text(csv_text(ROWS))
+    done = run("calibrate", "-c", config, tmp_path / "in.csv")
+    assert '"records":50' in done.stdout.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("in.jsonl", "out.csv", "a table is written from a table of the same kind"),
+        ("in.csv", "out.parquet", "a table is written from a table of the same kind"),
+        ("in.csv", "out.csv.gz", "not compressed by gzip"),
+        ("bad.parquet", "out.parquet", "cannot be read as Parquet"),
+        ("none.parquet", "out.parquet", "cannot be read as Parquet"),
+    ],
+)
+def test_errors(tmp_path, config, source, target, message):
+    (tmp_path / "in.csv").write_text(csv_text(ROWS))
+    (tmp_path / "bad.parquet").write_text("no table")
+    (tmp_path / "in.jsonl").write_text(
+        "".join(f'{{"a":"{CODES[k % 8]}","b":"{CODES[k * 3 % 8]}"}}\n' for k in range(40))
+    )
+    assert message in run("mask", "-c", config, tmp_path / source, tmp_path / target, code=1).output

@@ -1,0 +1,301 @@
+"""Semantic transport on the public API: what it preserves, its targets, rare tuples, arrays and restored models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+
+from strong_sample import as_batch, real_pairs, strong_sample
+from support.data import icd9cm
+
+from stream_masker import SemanticTransport
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms.transport import values as values_module
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.errors import ParameterError, StatisticsError
+
+SEED = b"a seed of many bytes"
+ALPHAS = (0.1, 0.3, 0.5, 1.0)
+
+
+@pytest.fixture(scope="module")
+def tau():
+    rng = np.random.default_rng(3)
+    return Ontology.from_edges([(f"c{k}", f"c{rng.integers(0, k)}") for k in range(1, 60)]).taxonomy()
+
+
+def related(rng, size=6000):
+    """(2, size) codes of which the second is often near the first, some tuples rare."""
+    a = rng.choice(30, size, p=np.arange(30, 0, -1) / 465)
+    b = np.where(rng.random(size) < 0.6, (a * 7) % 40, rng.integers(0, 40, size))
+    return np.array([a, b], np.int32)
+
+
+@pytest.fixture(scope="module")
+def codes():
+    return related(np.random.default_rng(5))
+
+
+def calibrated(tau, batch, **parameters):
+    names = [f"x{j}" for j in range(len(batch.columns))]
+    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters)
+    made.restore(made.snapshot_of(made.compute(count_batch(batch, [len(tau)] * len(names)), version=1)))
+    return made
+
+
+def masked(made, batch, repeats=1):
+    keys = [PositionKeys(b"secret %d of many bytes" % k, "t", 0, np.arange(batch.size)) for k in range(repeats)]
+    return [made.mask_batch(batch, each) for each in keys]
+
+
+def statistics_of(made, batch):
+    sizes = [len(d.taxonomy) for d in made.distances]
+    return compute_statistics(count_batch(batch, sizes), made.attributes, made.distances, version=1)
+
+
+def rmse(found, j):
+    return np.sqrt(sum(m.distortions[j].squared_distance for m in found) / sum(m.distortions[j].values for m in found))
+
+
+def shares(batch, size):
+    a, b = (column.codes.astype(np.int64) for column in batch.columns)
+    return np.bincount(a * size + b, minlength=size * size) / batch.size
+
+
+def check_bars(made, batch, repeats):
+    """The bars of the mechanism: law, correlation, mean, dispersion and distance."""
+    found = masked(made, batch, repeats)
+    before = made.statistics
+    after = [statistics_of(made, Batch(batch.size, m.columns)) for m in found]
+    assert abs(np.mean([s.correlation[0, 1] for s in after]) - before.correlation[0, 1]) <= 0.006
+    for j, name in enumerate(made.attributes):
+        assert {s.mean[name] for s in after} == {before.mean[name]}
+        assert np.mean([s.variance[name] for s in after]) == pytest.approx(before.variance[name], rel=0.01)
+        assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.005)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_bars_on_the_strong_sample(alpha):
+    tau = icd9cm().taxonomy()
+    batch = as_batch(strong_sample(real_pairs(), tau))
+    check_bars(calibrated(tau, batch, target={"alpha": alpha}), batch, 20)
+
+
+def test_the_bars_on_all_discharges():
+    tau = icd9cm().taxonomy()
+    batch = as_batch(real_pairs())
+    made = calibrated(tau, batch, target={"alpha": 0.3})
+    check_bars(made, batch, 1)
+    assert made.disclosure().given_record["x0"] < 0.62
+
+
+def test_masked_records_have_the_law_of_the_window(tau, codes):
+    batch = as_batch(codes)
+    made = calibrated(tau, batch, target={"alpha": 0.5})
+    found = np.mean([shares(Batch(batch.size, m.columns), len(tau)) for m in masked(made, batch, 20)], axis=0)
+    wanted = shares(batch, len(tau))
+    assert np.abs(found - wanted).max() < 5 * np.sqrt(wanted.max() / (20 * batch.size))
+    assert not found[wanted == 0.0].any()
+
+
+@pytest.mark.parametrize("target", [{"rmse": 0.2}, {"rmse": {"x0": 0.15, "x1": 0.25}}])
+def test_an_rmse_is_met(tau, codes, target):
+    batch = as_batch(codes)
+    found = masked(calibrated(tau, batch, target=target), batch, 5)
+    wanted = target["rmse"] if isinstance(target["rmse"], dict) else {"x0": 0.2, "x1": 0.2}
+    assert [rmse(found, j) for j in range(2)] == pytest.approx(list(wanted.values()), abs=0.005)
+
+
+def test_a_vulnerability_is_met(tau, codes):
+    figures = calibrated(tau, as_batch(codes), target={"vulnerability": 0.5}).disclosure()
+    assert max(figures.given_record.values()) == pytest.approx(0.5, abs=0.002)
+
+
+def test_an_epsilon_is_met(tau, codes):
+    assert calibrated(tau, as_batch(codes), target={"epsilon": 6.0}).disclosure().epsilon_of_record == pytest.approx(
+        6.0, rel=0.002
+    )
+
+
+@pytest.mark.parametrize("target", [{"rmse": 0.95}, {"vulnerability": 0.002}])
+def test_an_unreachable_target_states_the_range(tau, codes, target):
+    with pytest.raises(StatisticsError, match=r"cannot be met: this window allows .*\d\.\d+ to \d\.\d+"):
+        calibrated(tau, as_batch(codes), target=target)
+
+
+@pytest.mark.parametrize(
+    "target", [{}, {"alpha": 0}, {"alpha": 11}, {"alpha": 0.3, "rmse": 0.1}, {"noise": 1}, 0.3, {"epsilon": {"x0": 1}}]
+)
+def test_targets_that_are_not_allowed(tau, target):
+    with pytest.raises(ParameterError, match=r"target|alpha|epsilon"):
+        SemanticTransport({"x0": tau, "x1": tau}, target=target, seed=SEED)
+
+
+@pytest.mark.parametrize("least", [0, 1.5, True])
+def test_least_must_be_a_positive_whole_number(tau, least):
+    with pytest.raises(ParameterError, match="least"):
+        SemanticTransport({"x0": tau}, least=least, seed=SEED)
+
+
+def test_no_rare_tuple_is_written_and_the_statistics_stay_near(tau, codes):
+    batch = as_batch(codes)
+    made = calibrated(tau, batch, least=5)
+    counts = np.round(shares(batch, len(tau)) * batch.size)
+    assert ((counts > 0) & (counts < 5)).sum() > 100
+    for result in masked(made, batch, 3):
+        found = shares(Batch(batch.size, result.columns), len(tau))
+        assert not found[counts < 5].any()
+        after = statistics_of(made, Batch(batch.size, result.columns))
+        assert abs(after.correlation[0, 1] - made.statistics.correlation[0, 1]) < 0.03
+
+
+def test_a_window_of_rare_tuples_is_rejected(tau):
+    with pytest.raises(StatisticsError, match="at least 50 records"):
+        calibrated(tau, as_batch(np.arange(20, dtype=np.int32).reshape(2, 10)), least=50)
+
+
+def test_one_attribute_keeps_its_law(tau, codes):
+    batch = Batch(codes.shape[1], (Column(codes[0].copy()),))
+    made = calibrated(tau, batch)
+    found = np.mean(
+        [np.bincount(m.columns[0].codes, minlength=len(tau)) / batch.size for m in masked(made, batch, 20)], axis=0
+    )
+    np.testing.assert_allclose(found, np.bincount(codes[0], minlength=len(tau)) / batch.size, atol=0.004)
+    assert rmse(masked(made, batch, 5), 0) == pytest.approx(np.sqrt(made._prepared.noise[0]), abs=0.005)
+
+
+def array_batch(rng, size=4000):
+    """Scalars with 0 to 3 elements that are related to them."""
+    a = rng.choice(30, size, p=np.arange(30, 0, -1) / 465).astype(np.int32)
+    lengths = rng.integers(0, 4, size)
+    owners = np.repeat(a, lengths)
+    elements = np.where(rng.random(owners.size) < 0.5, owners, rng.integers(0, 30, owners.size)).astype(np.int32)
+    return Batch(size, (Column(a), Column(elements, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))))
+
+
+def test_arrays_keep_the_law_of_their_rows(tau):
+    batch = array_batch(np.random.default_rng(2))
+    made = calibrated(tau, batch)
+    found = masked(made, batch, 10)
+    after = [statistics_of(made, Batch(batch.size, m.columns)) for m in found]
+    before = made.statistics
+    assert np.mean([s.correlation[0, 1] for s in after]) == pytest.approx(before.correlation[0, 1], abs=0.01)
+    for j in range(2):
+        assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
+
+
+def test_three_attributes_keep_the_law_of_the_edges_of_their_tree(tau, codes):
+    rng = np.random.default_rng(9)
+    c = np.where(rng.random(codes.shape[1]) < 0.5, codes[0], rng.integers(0, 30, codes.shape[1])).astype(np.int32)
+    batch = Batch(codes.shape[1], (*as_batch(codes).columns, Column(c)))
+    made = calibrated(tau, batch)
+    tree = made.statistics.model["tree"]["edges"]
+    edges = [(made.attributes.index(e["parent"]), made.attributes.index(e["child"])) for e in tree]
+    found = masked(made, batch, 10)
+    after = [statistics_of(made, Batch(batch.size, m.columns)) for m in found]
+    assert len(edges) == 2
+    for edge in edges:
+        assert np.mean([s.correlation[edge] for s in after]) == pytest.approx(
+            made.statistics.correlation[edge], abs=0.01
+        )
+    for j in range(3):
+        assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
+
+
+def test_targets_of_whole_records_are_for_records_without_arrays(tau):
+    with pytest.raises(StatisticsError, match="without arrays"):
+        calibrated(tau, array_batch(np.random.default_rng(2)), target={"epsilon": 5})
+
+
+def test_values_that_the_window_lacks_are_masked(tau, codes):
+    made = calibrated(tau, as_batch(codes))
+    new = as_batch(np.array([[59] * 200, [58] * 200], np.int32))
+    found = masked(made, new)[0]
+    window = [set(column.tolist()) for column in codes]
+    for column, known in zip(found.columns, window, strict=True):
+        assert set(column.codes.tolist()) <= known
+        assert len(set(column.codes.tolist())) > 1
+
+
+def test_a_value_with_an_absent_partner_is_masked_alone(tau, codes):
+    made = calibrated(tau, as_batch(codes))
+    alone = Batch(3000, (Column(codes[0, :3000].copy()), Column(np.full(3000, -1, np.int32))))
+    found = masked(made, alone, 5)
+    assert all((m.columns[1].codes == -1).all() and (m.columns[0].codes >= 0).all() for m in found)
+    assert rmse(found, 0) == pytest.approx(np.sqrt(made._prepared.noise[0]), abs=0.01)
+
+
+def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(tau, codes, monkeypatch):
+    monkeypatch.setattr(values_module, "MAX_VALUES", 10)
+    made = calibrated(tau, as_batch(codes))
+    frequent = set(np.argsort(-np.bincount(codes[0], minlength=len(tau)), kind="stable")[:10].tolist())
+    assert set(masked(made, as_batch(codes))[0].columns[0].codes.tolist()) == frequent
+
+
+def test_the_channel_is_what_masking_does(tau, codes):
+    batch = as_batch(codes)
+    made = calibrated(tau, batch)
+    value = int(np.bincount(codes[1]).argmax())
+    row = made.channel("x1", tau.ids[value])
+    assert sum(row.values()) == pytest.approx(1.0, abs=1e-9)
+    chosen = codes[1] == value
+    found = np.zeros(len(tau))
+    for result in masked(made, batch, 30):
+        found += np.bincount(result.columns[1].codes[chosen], minlength=len(tau))
+    found /= found.sum()
+    wanted = np.zeros(len(tau))
+    wanted[tau.encode(list(row))] = list(row.values())
+    assert np.abs(found - wanted).max() < 0.02
+
+
+def test_a_restored_model_masks_alike(tau, codes):
+    batch = as_batch(codes)
+    made = calibrated(tau, batch, least=3)
+    other = SemanticTransport(dict.fromkeys(made.attributes, tau), seed=SEED, least=3)
+    other.restore(json.loads(json.dumps(made.snapshot())))
+    first, second = (masked(each, batch)[0] for each in (made, other))
+    for one, two in zip(first.columns, second.columns, strict=True):
+        np.testing.assert_array_equal(one.codes, two.codes)
+
+
+@pytest.mark.parametrize("damage", ["tuples", "counts", "scale", "sharpness"])
+def test_a_damaged_model_is_rejected(tau, codes, damage):
+    made = calibrated(tau, as_batch(codes))
+    snapshot = json.loads(json.dumps(made.snapshot()))
+    snapshot["statistics"]["model"]["pair"][damage] = "AAAA"
+    with pytest.raises(StatisticsError):
+        made.restore(snapshot)
+
+
+def test_a_warm_start_finds_the_same_transport(tau, codes):
+    made = calibrated(tau, as_batch(codes))
+    slid = count_batch(
+        as_batch(np.concatenate([codes[:, 300:], related(np.random.default_rng(7), 300)], axis=1)), [60, 60]
+    )
+    warm = made.compute(slid, version=2).model["pair"]["sharpness"]
+    cold = (
+        SemanticTransport(dict.fromkeys(made.attributes, tau), seed=SEED)
+        .compute(slid, version=1)
+        .model["pair"]["sharpness"]
+    )
+    assert warm == pytest.approx(cold, rel=0.02)
+
+
+def test_noise_levels_of_single_records_are_rejected(tau, codes):
+    made = calibrated(tau, as_batch(codes))
+    one = as_batch(codes[:, :1])
+    with pytest.raises(ParameterError, match="semantic_transport has one noise level"):
+        made.mask_batch(Batch(1, one.columns, np.array([0.5])), FieldKeys(SEED, [b"k"]))
+
+
+def test_disclosure_is_for_records_without_arrays(tau):
+    with pytest.raises(ParameterError, match="without arrays"):
+        calibrated(tau, array_batch(np.random.default_rng(2))).disclosure()

@@ -1,0 +1,92 @@
+"""Measurements of candidates: utility, downstream models, and data that do not allow a candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.evaluating import TAU, dataset
+
+from stream_masker.core.batch import Column
+from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
+from stream_masker.core.utility import utility
+from stream_masker.errors import ParameterError
+from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
+from stream_masker.evaluation.dataset import joined, sampled
+from stream_masker.evaluation.downstream import NaiveBayes, ancestors_at, predictions
+from stream_masker.evaluation.measurement import measure
+
+
+def test_the_measures_equal_those_of_the_mechanism_itself():
+    data = dataset(groups=1)
+    found = measure(noise_candidate("Correlated-Algorithm2", NOISE_METHODS["Correlated-Algorithm2"], "ceil", 0.3), data)
+    noise = SemanticNoise(
+        data.taxonomies,
+        numeric=data.numeric,
+        alpha=0.3,
+        reference="pair",
+        rounding="ceil",
+        window=240,
+        seed=data.secret,
+    )
+    noise = data.calibrated(noise)
+    masked = data.mask(noise)
+    after = data.statistics_of(joined([type(data.whole)(240, masked.columns, numeric=masked.numeric)]))
+    assert found.utility == utility(data.statistics, after, masked.distortions, noise.alpha, data.distances)
+    assert found.risk.rmse["a"] == pytest.approx(found.utility.attributes["a"].rmse_actual, rel=0.05)
+    assert found.sse["stay"] == pytest.approx(((masked.numeric - data.whole.numeric) ** 2).sum())
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_is_measured(name):
+    data = dataset(120)
+    first = next(iter(candidates([name], [0.3])))
+    found = measure(first, data, repeats=2)
+    assert 0 < found.rmse < 1
+    assert 0 < found.vulnerability <= 1
+    assert {p.target for p in found.predictions} == {"a", "b"}
+
+
+def test_data_that_do_not_allow_a_candidate():
+    with pytest.raises(ParameterError):
+        measure(Candidate("semantic_noise", "x", "", {"reference": "pair", "pairs": [("a", "a")]}), dataset())
+
+
+def test_groups_are_masked_one_by_one():
+    data = dataset(groups=4)
+    mechanism = Candidate("data_swapping", "x", "").build(data)
+    masked = data.mask(mechanism).columns[0].codes.reshape(4, 60)
+    before = data.whole.columns[0].codes.reshape(4, 60)
+    assert all(sorted(a) == sorted(b) for a, b in zip(masked, before, strict=True))
+
+
+def test_samples_are_whole_records_of_the_data():
+    whole = dataset(arrays=True).whole
+    parts = sampled(whole, 100, 40)
+    assert [part.size for part in parts] == [50, 50]
+    sample = joined(parts)
+    records = set(zip(whole.columns[0].codes, whole.columns[1].codes[::2], whole.numeric[:, 0], strict=True))
+    assert set(zip(sample.columns[0].codes, sample.columns[1].codes[::2], sample.numeric[:, 0], strict=True)) <= records
+    assert sampled(whole, 0, 1000)[0].size == 240
+
+
+def test_naive_bayes_by_hand():
+    """Classes 0, 0, 1 with features 0, 0, 1 of two values: P(1 | class 1) = 2/3 and P(1 | class 0) = 1/4."""
+    model = NaiveBayes.fit([np.array([0, 0, 1])], np.array([0, 0, 1]), [2])
+    np.testing.assert_allclose(np.exp(model.chances[0]), [[3 / 4, 1 / 3], [1 / 4, 2 / 3]])
+    np.testing.assert_allclose(np.exp(model.prior), [3 / 5, 2 / 5])
+    assert model.predict([np.array([0, 1])]).tolist() == [0, 1]
+
+
+def test_models_of_dependent_attributes_are_better_than_the_most_frequent_chapter():
+    data = dataset(2000, numeric=False)
+    same = next(predictions(data, data.whole.columns))
+    assert same.masked == same.original > same.majority + 0.3
+    rng = np.random.default_rng(1)
+    shuffled = [Column(rng.permutation(column.codes)) for column in data.whole.columns]
+    assert next(predictions(data, shuffled)).masked < same.majority + 0.1
+
+
+def test_ancestors_at_a_depth():
+    found = ancestors_at(TAU, 2)
+    assert [TAU.ids[found[TAU.position(one)]] for one in ("C1", "C12", "C120")] == ["C1"] * 3
+    assert found[TAU.position("root")] == -1

@@ -1,0 +1,173 @@
+"""The report: well-formed, self-contained, reproducible, and with the measures as they are."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from support.evaluating import dataset
+
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.risk.risk import Risk
+from stream_masker.evaluation.attack import MeasuredRisk
+from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
+from stream_masker.evaluation.report.charts import Axis, Point, bar_chart, line_chart, scatter_chart
+from stream_masker.evaluation.report.document import report_csv, report_html, report_json
+from stream_masker.evaluation.sse import sse_rows
+from stream_masker.evaluation.swapping import METHODS, swapping_rows
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def evaluated(processes=1):
+    data = dataset(150)
+    tasks = evaluation_tasks(data, list(MECHANISMS), [0.3, 1.0], confidential="b", repeats=2)
+    return run_tasks(data, tasks, processes=processes)
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return evaluated()
+
+
+@pytest.fixture(scope="module")
+def page(evaluation):
+    return ET.fromstring(report_html(evaluation).removeprefix("<!DOCTYPE html>\n"))
+
+
+def cell(page, title, row, column):
+    """A cell of the first table below a heading that starts with a text."""
+    parts = list(page.iter())
+    at = next(i for i, part in enumerate(parts) if part.tag == "h3" and part.text.startswith(title))
+    table = next(part for part in parts[at:] if part.tag == "table")
+    header = [th.text for th in table.iter("th")]
+    found = next(tr for tr in table.iter("tr") if tr.find("td") is not None and tr.find("td").text == row)
+    return found.findall("td")[header.index(column)].text
+
+
+def test_the_page_needs_no_other_file_and_has_no_time_in_it(evaluation, page):
+    text = report_html(evaluation)
+    assert "<script" not in text
+    assert not re.search(r'(src|href)="(?!#)', text)
+    assert not re.search(r"url\(|@import", text)
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    anchors = {section.get("id") for section in page.iter("section")}
+    assert {a.get("href") for a in page.iter("a")} == {f"#{anchor}" for anchor in anchors}
+
+
+def test_equal_data_give_equal_bytes_in_one_process_or_in_two(evaluation):
+    again = evaluated(processes=2)
+    for write in (report_html, report_json, report_csv):
+        assert write(evaluation) == write(again)
+
+
+def test_pictures_have_a_title_and_a_description(page):
+    pictures = list(page.iter(f"{SVG}svg"))
+    assert len(pictures) >= 10
+    for picture in pictures:
+        assert picture.get("role") == "img"
+        assert picture.get("aria-label") == picture.find(f"{SVG}title").text
+        assert picture.find(f"{SVG}desc").text
+
+
+def test_the_tables_of_2017_hold_the_measures(evaluation, page):
+    one = next(m for m in evaluation.measurements if m.candidate.label == "Correlated-Algorithm2, ceil, α = 0.3")
+    a, pair = one.utility.attributes["a"], one.utility.pairs["a", "b"]
+    title = "Correlated-Algorithm2, ceil (2017: Table 4)"
+    assert cell(page, title, "RMSE(a) actual, target", "α = 0.3") == f"{a.rmse_actual:.3f}, {a.rmse_target:.3f}"
+    assert (
+        cell(page, title, "sdCor(a*, b*), error", "α = 0.3") == f"{pair.correlation:.3f}, {pair.correlation_error:.3f}"
+    )
+    assert cell(page, "Uncorrelated and correlated noise (2016", "Actual RMSE(a)", "Correlated-Algorithm2, α = 0.2")
+
+
+def test_the_tables_of_2019_and_2013_hold_the_measures(evaluation, page):
+    data = evaluation.data
+    methods = {"Algorithm 3": METHODS["Algorithm 3"]}
+    (row,) = swapping_rows(data.nominal, data.taxonomies, secrets=[data.secret], ks=(5,), methods=methods, baselines={})
+    assert cell(page, "Algorithm 3 (2019", "RMSE(a, a*)", "k = 5") == f"{row.rmse['a']:.4f}"
+    classic, semantic = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=(4,))
+    assert float(cell(page, "Sum of squared errors", "4", "SSE(a), classic")) == pytest.approx(
+        classic.sse["a"], rel=0.01
+    )
+    assert float(cell(page, "Sum of squared errors", "4", "SSE(stay), semantic")) == pytest.approx(
+        semantic.sse["stay"], rel=0.01
+    )
+
+
+def test_the_picture_has_a_point_for_each_setting(evaluation, page):
+    picture = next(p for p in page.iter(f"{SVG}svg") if p.get("aria-label") == "Utility against risk")
+    tips = {
+        mark.find(f"{SVG}title").text.split(": RMSE")[0]
+        for mark in picture.iter()
+        if mark.find(f"{SVG}title") is not None
+    }
+    assert {one.candidate.label for one in evaluation.measurements} <= tips
+
+
+def test_the_sections_of_2012_numbers_and_models(page, evaluation):
+    entropies = evaluation.co_occurrence.entropies
+    assert cell(page, "Average entropy", "k1 = 5, k2 = 20", "record: VICUS") == f"{entropies[2].record:.4f}"
+    assert cell(page, "Numbers", "Correlated-Algorithm1, ceil, α = 1", "stay: variance")
+    accuracy = evaluation.measurements[0].predictions[0]
+    assert cell(page, "Accuracy", "original records", "a → chapter of b") == f"{accuracy.original:.3f}"
+
+
+def test_the_json_has_the_names_of_the_risk_and_the_csv_the_same_figures(evaluation):
+    data = json.loads(report_json(evaluation))
+    risks = {one["mechanism"]: one["risk"] for one in data["measurements"]}
+    assert set(risks["pram"]) == set(Risk.__dataclass_fields__)
+    assert set(risks["rank_swapping"]) == set(MeasuredRisk.__dataclass_fields__) <= set(Risk.__dataclass_fields__)
+    assert {one["exact"] for one in data["measurements"] if one["mechanism"] in ("pram", "vicus")} == {True}
+    risk = data["measurements"][0]["risk"]
+    assert risk["vulnerability"]["a"] == pytest.approx(evaluation.measurements[0].risk.vulnerability["a"])
+    rows = list(csv.DictReader(io.StringIO(report_csv(evaluation))))
+    first = {(row["measure"], row["attribute"]): row["value"] for row in rows if row["setting"] == "ceil, α = 0.3"}
+    assert float(first["certain", "b"]) >= 0
+    assert {"sdCor", "correlation_error"} & {row["measure"] for row in rows}
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_an_infinite_epsilon_is_a_text():
+    from dataclasses import replace
+
+    evaluation = evaluated_one()
+    one = evaluation.measurements[0]
+    unbounded = replace(one.risk, epsilon={"a": float("inf"), "b": 2.0})
+    evaluation.measurements[0] = replace(one, risk=unbounded)
+    assert json.loads(report_json(evaluation))["measurements"][0]["risk"]["epsilon"] == {"a": "infinite", "b": 2.0}
+    assert "<td>∞</td>" in report_html(evaluation)
+
+
+def evaluated_one():
+    data = dataset(60)
+    return run_tasks(data, evaluation_tasks(data, ["pram"], [0.3], confidential="b", repeats=2)[:1], processes=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.0, 0.79], (0, 0.2, 0.4, 0.6, 0.8)),
+        ([3.0], (0, 0.5, 1, 1.5, 2, 2.5, 3)),
+        ([0.0], (0, 1)),
+        ([1234.0], (0, 500, 1000, 1500)),
+    ],
+)
+def test_axes_end_at_ticks(values, ticks):
+    assert Axis.over("x", values, floor=0.0).ticks == pytest.approx(ticks)
+
+
+def test_charts_escape_their_texts():
+    charts = [
+        line_chart("<&>", "x", "y", {"<a>": [("1", 0.5), ("2", 1.0)], "flat": [("other", 0.2)]}),
+        scatter_chart(
+            "<&>", "x", "y", [Point(0.1, 0.2, 0.3, "<g>", "<tip>")], scale=("<s>", 0.0, 1.0), limits=(0.1, 0.1)
+        ),
+        bar_chart("<&>", "x", [("<bar>", 2.0)], mark=("<m>", 1.0)),
+    ]
+    for chart in charts:
+        assert ET.fromstring(chart).find(f"{SVG}title").text == "<&>"

@@ -1,0 +1,101 @@
+"""The papers' tables on generated data: exact where the data are printed, otherwise with the findings of the papers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.evaluation.papers import printed
+from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Every table of every paper, by paper and title, as rows by name."""
+    return {
+        (paper, block.title): {row[0]: [pair(cell) for cell in row[1:]] for row in block.rows}
+        for paper in PAPERS
+        for section in reproduction(paper)
+        for block in section.blocks
+    }
+
+
+def pair(cell):
+    """The measure and the printed figure of a cell, or the measure alone."""
+    return tuple(map(float, re.findall(r"[\d.]+", cell)))
+
+
+def figures(tables, paper, title):
+    (found,) = [rows for (one, name), rows in tables.items() if one == paper and name.startswith(title)]
+    return found
+
+
+def test_every_table_is_there_with_its_printed_figures(tables):
+    counts = {paper: sum(one == paper for one, _ in tables) for paper in PAPERS}
+    assert counts == {"2012": 4, "2013": 5, "2016": 2, "2017": 8, "2019": 6}
+    assert [cell[1] for cell in figures(tables, "2017", "Table 4")["sdCor"]] == [0.84, 0.76, 0.71, 0.59]
+
+
+def test_2012_agrees_with_the_paper_to_the_printed_digit(tables):
+    for name in ("S′", "S″", "S"):
+        rows = figures(tables, "2012", f"Table 2: {name}") if name != "S" else tables["2012", "Table 2: S"]
+        assert all(abs(cell[0] - cell[1]) <= 0.0011 for row in rows.values() for cell in row)
+    entropies = figures(tables, "2012", "Table 3")
+    assert all(row[3][0] > row[2][0] for row in entropies.values())
+
+
+def test_2013_agrees_except_for_the_distances_that_cannot_be(tables):
+    rows = figures(tables, "2013", "Table 1")
+    wrong = {name.split(" ", 1)[1] for name, (cell,) in rows.items() if abs(cell[0] - cell[1]) > 0.05}
+    assert wrong == {"alzheimer", "meningitis", "sclerosis"}
+    for title in ("Table 4", "Table 5"):
+        ratios = [row[2][0] for row in figures(tables, "2013", title).values()]
+        assert max(ratios) < 0.7
+    for title in ("Table 2", "Table 3"):
+        assert max(row[2][0] for row in figures(tables, "2013", title).values()) <= 1.0
+
+
+def test_2017_data_are_like_those_of_the_paper(tables):
+    first, second = figures(tables, "2017", "Table 1"), figures(tables, "2017", "Table 6")
+    assert all(abs(cell[0] - cell[1]) < 0.1 for rows in (first, second) for (cell,) in rows.values())
+    targets = figures(tables, "2017", "Table 3")["target a"]
+    assert all(abs(ours - theirs) <= 0.04 for ours, theirs in targets)
+
+
+def test_2017_findings(tables):
+    first, second, third = (figures(tables, "2017", f"Table {n}")["sdCor"] for n in (2, 3, 4))
+    assert all(a[0] < b[0] < c[0] for a, b, c in zip(first[1:], second[1:], third[1:], strict=True))
+    for n in (2, 3, 4, 7, 8):
+        rows = figures(tables, "2017", f"Table {n}")
+        errors = [cell[0] for cell in rows["RMSE a"]]
+        assert errors == sorted(errors)
+        assert errors[0] > 1.5 * rows["target a"][0][0]
+
+
+def test_2019_findings(tables):
+    first, second, third = (figures(tables, "2019", f"Table {n}") for n in (2, 3, 4))
+    for metric in ("RMSE a", "RMSE b"):
+        for a, b, c in zip(first[metric], second[metric], third[metric], strict=True):
+            assert b[0] < c[0] < a[0]
+        assert [cell[0] for cell in second[metric]] == sorted(cell[0] for cell in second[metric])
+    assert all(a[0] < b[0] for a, b in zip(first["sdCor a b"], third["sdCor a b"], strict=True))
+
+
+def test_other_papers_and_other_data_are_errors(tmp_path):
+    with pytest.raises(ParameterError, match=r"^paper='1999' is not allowed: use 2012, 2013, 2016, 2017, 2019$"):
+        reproduction("1999")
+    with pytest.raises(ParameterError, match=r"only 2012 takes a data set$"):
+        reproduction("2017", tmp_path)
+    (tmp_path / "x.csv").write_text("a,b\n")
+    with pytest.raises(
+        ServiceError, match=r"x\.csv is not the mushroom data set: it has 2 columns, which should be 23$"
+    ):
+        reproduction("2012", tmp_path / "x.csv")
+
+
+def test_printed_figures_have_a_value_for_each_column():
+    assert {len(v) for _, _, table in printed.NOISE_TABLES.values() for v in table.values()} == {4}
+    assert {len(v) for _, _, table in printed.SWAPPING_TABLES.values() for v in table.values()} == {6}
+    assert {len(v) for _, table in printed.SSE_TABLES.values() for v in table.values()} == {10}

@@ -1,0 +1,38 @@
+"""A small data set for evaluations: two correlated codes, an array of codes, and a number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Ontology
+from stream_masker.evaluation.dataset import DataSet
+
+CHAPTERS = 4
+LINKS = [(f"C{c}", "root") for c in range(CHAPTERS)]
+LINKS += [(f"C{c}{i}", f"C{c}") for c in range(CHAPTERS) for i in range(3)]
+LINKS += [(f"C{c}{i}{j}", f"C{c}{i}") for c in range(CHAPTERS) for i in range(3) for j in range(2)]
+TAU = Ontology.from_edges(LINKS).taxonomy()
+LEAVES = TAU.encode([child for child, _ in LINKS if len(child) == 4])
+
+
+def dataset(records: int = 240, *, groups: int = 2, arrays: bool = False, numeric: bool = True) -> DataSet:
+    """Records of which the second code lies mostly in the chapter of the first one."""
+    rng = np.random.default_rng(3)
+    first = rng.integers(0, LEAVES.size, records)
+    same = rng.random(records) < 0.7
+    second = np.where(same, first // 6 * 6 + rng.integers(0, 6, records), rng.integers(0, LEAVES.size, records))
+    stay = np.round(3 + first / 4 + rng.normal(0, 1, records)) if numeric else np.zeros(records)
+    parts = np.array_split(np.arange(records), groups)
+    batches = tuple(_batch(first[rows], second[rows], stay[rows] if numeric else None, arrays) for rows in parts)
+    kinds = {"stay": Numeric(integer=True)} if numeric else {}
+    return DataSet(batches, {"a": TAU, "b": TAU}, b"sixteen bytes or more", numeric=kinds)
+
+
+def _batch(first, second, stay, arrays):
+    columns = [Column(LEAVES[codes].astype(np.int32)) for codes in (first, second)]
+    if arrays:
+        offsets = np.arange(first.size + 1, dtype=np.int64) * 2
+        columns[1] = Column(np.repeat(columns[1].codes, 2), offsets)
+    return Batch(first.size, tuple(columns), numeric=None if stay is None else stay[:, None].astype(np.float64))

@@ -1,0 +1,56 @@
+"""Commands that work on files: a small configuration, events, and their output."""
+
+from __future__ import annotations
+
+import orjson
+import yaml
+from click.testing import CliRunner
+
+from stream_masker.cli import main
+
+ROOT = {"A": ["A1", "A2", "A3"], "B": ["B1", "B2"], "C": ["C1", "C2", "C3"]}
+CODES = [code for codes in ROOT.values() for code in codes]
+
+
+def write_configuration(folder):
+    """Write a configuration with a small taxonomy, and its files; return its path."""
+    rows = ["concept,parent,label", "R,,Everything"]
+    rows += [f"{chapter},R,Chapter {chapter}" for chapter in ROOT]
+    rows += [f"{code},{chapter},Disease {code}" for chapter, codes in ROOT.items() for code in codes]
+    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
+    (folder / "secret").write_bytes(b"0123456789abcdef")
+    (folder / "secret").chmod(0o600)
+    content = {
+        "ontologies": {"tree": {"source": "tree.csv"}},
+        "attributes": {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}},
+        "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        "noise_key": "position",
+        "mechanism": {"rounding": "ceil"},
+        "calibration": {"window_records": 50, "min_records": 10},
+        "secret": {"file": "secret"},
+    }
+    path = folder / "stream-masker.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def event(k):
+    return {"id": k, "patient": f"p{k % 7}", "a": CODES[k % 8], "b": CODES[(k * 3) % 8], "name": "Ada"}
+
+
+LINES = [orjson.dumps(event(k)) for k in range(120)]
+
+
+def write(path, lines):
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return str(path)
+
+
+def run(*arguments, code=0, **options):
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments], **options)
+    assert done.exit_code == code, done.output
+    return done
+
+
+def read(path):
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]

@@ -1,0 +1,136 @@
+"""Masking of tables: every kind of table, what is written and what is not, and errors that hold no code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from stream_masker import Numeric, Ontology, SemanticNoise, mask_frame
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+SEED = b"sixteen bytes or more"
+LINKS = [(f"{chapter}{i}", chapter) for chapter in "ABC" for i in range(6)] + [(chapter, "root") for chapter in "ABC"]
+ONTOLOGY = Ontology.from_edges(LINKS)
+TAU = ONTOLOGY.taxonomy()
+LEAVES = [child for child, _ in LINKS[:18]]
+SIZE = 60
+
+
+def codes(seed):
+    return [LEAVES[i] for i in np.random.default_rng(seed).integers(0, 18, SIZE)]
+
+
+DATA = {
+    "patient": [f"patient {i}" for i in range(SIZE)],
+    "principal": codes(1),
+    "age": list(range(20, 20 + SIZE)),
+    "secondary": [None, *codes(2)[1:]],
+    "note": ["confidential"] * SIZE,
+}
+KINDS = {
+    "pyarrow": lambda data: pa.table(data).replace_schema_metadata({"note": "confidential"}),
+    "pandas": lambda data: pd.DataFrame(data, index=[f"confidential {i}" for i in range(SIZE)]),
+    "polars": pl.DataFrame,
+}
+BOTH = {"principal": TAU, "secondary": ONTOLOGY}
+
+
+def contents(frame):
+    """The columns of a table as lists, with None for missing values."""
+    if isinstance(frame, pd.DataFrame):
+        return {name: [None if value is pd.NA or value != value else value for value in frame[name]] for name in frame}
+    return frame.to_pydict() if isinstance(frame, pa.Table) else frame.to_dict(as_series=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_result_is_a_table_of_the_same_kind_with_masked_and_kept_columns_alone(kind):
+    frame = KINDS[kind](DATA)
+    masked = mask_frame(frame, BOTH, keep=["age"], seed=SEED)
+    assert type(masked) is type(frame)
+    assert "confidential" not in str(masked.schema if kind == "pyarrow" else masked)
+    assert "patient 1" not in str(masked)
+    found = contents(masked)
+    assert list(found) == ["principal", "age", "secondary"]
+    assert found["age"] == DATA["age"]
+    assert found["secondary"][0] is None
+    assert found["principal"] != DATA["principal"]
+    assert set(found["principal"]) <= set(TAU.ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_masks_are_those_of_the_mechanism(kind):
+    masked = contents(
+        mask_frame(KINDS[kind](DATA), BOTH, keep=[], seed=SEED, key="patient", alpha=0.5, reference="pair")
+    )
+    noise = SemanticNoise(dict.fromkeys(BOTH, TAU), alpha=0.5, reference="pair", seed=SEED)
+    records = [{"principal": a, "secondary": b} for a, b in zip(DATA["principal"], DATA["secondary"], strict=True)]
+    noise.learn_many(records)
+    noise.calibrate()
+    expected = noise.mask_many(records, keys=[name.encode() for name in DATA["patient"]])
+    assert masked == {name: [row[name] for row in expected] for name in BOTH}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_lists_are_arrays(kind):
+    lists = [None, [], *([a, b] for a, b in zip(codes(3)[2:], codes(4)[2:], strict=True))]
+    masked = contents(mask_frame(KINDS[kind](DATA | {"others": lists}), {"others": TAU}, keep=[], seed=SEED))["others"]
+    assert [None if value is None else len(value) for value in masked] == [None, 0, *[2] * (SIZE - 2)]
+    assert [list(value) for value in masked[2:]] != lists[2:]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_and_groups(kind):
+    options = {"numeric": {"age": Numeric(integer=True)}, "keep": ["note"], "seed": SEED}
+    masked = contents(mask_frame(KINDS[kind](DATA), {"principal": TAU}, mechanism="microaggregation", k=4, **options))
+    pairs = list(zip(masked["principal"], masked["age"], strict=True))
+    assert min(map(pairs.count, pairs)) >= 4
+    assert masked["note"] == DATA["note"]
+
+
+def test_equal_keys_have_equal_masks():
+    frame = pl.DataFrame({"code": ["A1"] * 20 + ["B1"] * 20, "patient": [*["p"] * 20, *range(20)]}, strict=False)
+    masked = mask_frame(frame, {"code": TAU}, keep=[], key="patient", seed=SEED)["code"].to_list()
+    assert len(set(masked[:20])) == 1
+    assert len(set(masked[20:])) > 1
+
+
+def test_codes_in_another_style_are_written_as_concepts():
+    frame = pl.DataFrame({"code": [" a1", "b2", "C3", "A1x"] * 9})
+    masked = mask_frame(frame, {"code": TAU}, keep=[], unknown="suppress", seed=SEED)["code"].to_list()
+    assert all((value is None) == (row % 4 == 3) for row, value in enumerate(masked))
+    assert {value for value in masked if value} <= set(TAU.ids)
+
+
+def test_an_unknown_code_is_an_error_that_says_where_and_not_which():
+    frame = pl.DataFrame({"code": ["A1", "B1", "secret code"]})
+    with pytest.raises(UnknownConceptError, match=r"^column 'code', row 2: the code has no concept") as caught:
+        mask_frame(frame, {"code": TAU}, keep=[], seed=SEED)
+    assert caught.value.position == 2
+    assert "secret code" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"keep": "age"}, r"^keep='age' is not allowed: use a list of columns, such as keep=\['age'\]$"),
+        ({"keep": ["nothing"]}, r"^the table has no column 'nothing': use 'patient', 'principal', 'age', "),
+        ({"keep": ["principal"]}, r"^the column 'principal' is to be masked and kept: choose one of the two$"),
+        ({"key": "secondary"}, r"^column 'secondary', row 0: the key is missing, but every row needs one$"),
+        ({"attributes": {"age": TAU}}, r"^column 'age', row 0: the code is of type int: use text$"),
+        (
+            {"attributes": {"principal": 5}},
+            r"^the concepts of 'principal' are of type int: ",
+        ),
+        ({"mechanism": "magic"}, r"^mechanism='magic' is not allowed: use semantic_noise or "),
+        ({"unknown": "pass"}, r"^unknown='pass' is not allowed: use reject, ancestor, suppress$"),
+        ({"frame": DATA}, r"^frame is of type dict: use a pyarrow Table, or a pandas or polars DataFrame$"),
+        ({"frame": pl.LazyFrame(DATA)}, r"^frame is of type LazyFrame: "),
+    ],
+)
+def test_errors_say_what_is_allowed(change, message):
+    arguments = {"frame": pl.DataFrame(DATA), "attributes": {"principal": TAU}, "keep": [], "seed": SEED} | change
+    with pytest.raises(ParameterError, match=message):
+        mask_frame(arguments.pop("frame"), arguments.pop("attributes"), **arguments)

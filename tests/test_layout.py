@@ -19,7 +19,7 @@ CONVENTIONAL = {"log", "command", "T"}
 
 MOST_MODULES = 20
 SHARED_PREFIX = 3
-"""So many modules of one folder that share a prefix are a folder of their own."""
+"""This number of modules of one folder that share a prefix must be a folder of their own."""
 
 
 def public_names(path: Path) -> Iterator[str]:

@@ -92,7 +92,7 @@ def described(value: dict[str, Any], root: dict[str, Any]) -> bool:
     return bool(value.get("description") or (reference and reference in root["$defs"]))
 
 
-def test_unknown_schema():
+def test_unknown_schema_lists_the_known_ones():
     with pytest.raises(ParameterError, match="unknown schema 'x': use one of calibration-block, configuration"):
         load_schema("x")
 
@@ -108,7 +108,7 @@ def test_schemas_in_the_package_come_first(monkeypatch, tmp_path):
     assert schema_names() == ["configuration"]
 
 
-def test_missing_schemas(monkeypatch, tmp_path):
+def test_missing_schemas_are_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(schemas, "SCHEMA_FOLDERS", (tmp_path, tmp_path / "none"))
     with pytest.raises(ServiceError, match="no JSON Schemas in"):
         schema_names()
@@ -258,7 +258,7 @@ ENVELOPE = {
 
 
 @pytest.mark.parametrize("value", [{}, None])
-def test_masked_events(value):
+def test_masked_events_are_valid(value):
     schema_validator("masked-event").validate({**ENVELOPE, "value": value})
 
 
@@ -272,13 +272,13 @@ def test_masked_events(value):
         {"stream-masker-other": "x"},
     ],
 )
-def test_invalid_headers_of_masked_events(headers):
+def test_invalid_headers_of_masked_events_are_refused(headers):
     with pytest.raises(ValidationError):
         schema_validator("masked-event").validate({**ENVELOPE, "headers": {**ENVELOPE["headers"], **headers}})
 
 
 @pytest.mark.parametrize("missing", [name for name, _ in STAMP])
-def test_required_headers_of_masked_events(missing):
+def test_headers_of_masked_events_are_required(missing):
     headers = {name: value for name, value in ENVELOPE["headers"].items() if name != missing}
     with pytest.raises(ValidationError):
         schema_validator("masked-event").validate({**ENVELOPE, "headers": headers})

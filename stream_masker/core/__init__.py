@@ -1,4 +1,4 @@
-"""The mathematics of semantic masking. It knows no Kafka and does no input or output beyond ontology files.
+"""The mathematics of semantic masking. It is independent of Kafka and reads and writes ontology files only.
 
 * ``ontology``: concepts, is-a links, and the taxonomy of one attribute.
 * ``distance``: semantic distances between the concepts of a taxonomy.

@@ -121,7 +121,7 @@ RecordOutcome: TypeAlias = Masked | Rejected
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The counts of consecutive records of one partition. They do not tell which value replaced which.
+    """The counts of consecutive records of one partition. They do not show which value replaced which.
 
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the

@@ -1,7 +1,7 @@
 """The style of an attribute's codes: how their texts differ from the concepts' ids.
 
-An attribute has one ``Style``, and each concept has one text in it, so that a written code tells nothing about the code
-that it replaces. The style is configured, or learned: ``style_of`` finds the traits that an observed text shows,
+An attribute has one ``Style``, and each concept has one text in it, so that a written code reveals nothing about the
+code that it replaces. The style is configured, or learned: ``style_of`` finds the traits that an observed text shows,
 ``StyleCounts`` counts them, and the majority of a window becomes the style of the next statistics version.
 
 A text shows only some traits: "I10" does not show whether its source writes dots. Only texts that show a trait count.
@@ -97,7 +97,7 @@ class StyleCounts:
         return cls(len(traits) - labels, labels, *shown)
 
     def majority(self, otherwise: Style) -> Style:
-        """The style that most texts have, each trait by itself; ``otherwise`` if there are no texts. Ties keep."""
+        """The majority of the texts for each trait, that of the id in a tie; ``otherwise`` if there are no texts."""
         if not self.codes + self.labels:
             return otherwise
         return Style(

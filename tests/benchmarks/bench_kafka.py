@@ -85,7 +85,7 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
     outcomes = [topics.output, topics.rejected]
     rates = {
         "copy": timed([*own, "--copy", bootstrap, topics.input, copied], bootstrap, [copied], records),
-        "copy by the client's own fetch.queue.backoff.ms": timed(
+        "copy with the client's default fetch.queue.backoff.ms": timed(
             [*own, "--pause", str(CLIENT_S_OWN_MS), "--copy", bootstrap, topics.input, again],
             bootstrap,
             [again],

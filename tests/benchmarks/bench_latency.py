@@ -5,7 +5,8 @@ Run by hand: ``python tests/benchmarks/bench_latency.py [--sizes 500 2000 10000]
 
 Starts a broker with synthetic discharges in four partitions. For each setting, a worker process masks all of them; its
 rate is measured from its first committed records to its last. Then events are published at half that rate; the latency
-of an event is the time from when it was due until a reader of committed records has its masked record. ``--code`` names
+of an event is the time from its due time until a reader of committed records receives its masked record. ``--code``
+names
 folders with other versions of the package, which are measured in turn. Prints a Markdown table.
 """
 

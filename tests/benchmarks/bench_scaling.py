@@ -50,7 +50,7 @@ SHARED = 15.0
 """The time for started workers to share the partitions, in seconds."""
 
 LEAST_TRANSACTIONS = 20
-"""The least number of transactions: of fewer, too few are between the first of each partition and the last of one."""
+"""The minimum number of transactions. With fewer, the measured interval contains too few of them."""
 
 LOOK = 0.02
 """The poll interval of committed offsets, in seconds."""

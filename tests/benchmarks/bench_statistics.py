@@ -105,7 +105,7 @@ def dcor_covariance(a: np.ndarray, b: np.ndarray) -> float:
 
 def means(names: tuple[str, ...], *, quick: bool) -> None:
     """Measure sMean over every concept."""
-    head = ["taxonomy", "distinct values", "ms", "ms, window before known", "÷ a row for each value", "peak MB"]
+    head = ["taxonomy", "distinct values", "ms", "ms, previous window known", "÷ a row for each value", "peak MB"]
     values = (100, 1000, 4000) if quick else (100, 1000, 4000, 30_000)
     rows = (mean_row(name, k) for name in names for k in values if k < len(taxonomy(name)) / 4)
     table("sMean of a million records", head, rows)
@@ -170,7 +170,7 @@ def slides(names: tuple[str, ...], *, quick: bool) -> None:
         )
         if window <= most and values * 4 < len(taxonomy(name))
     ]
-    table("A sliding window, by what came and went", head, starmap(slide_row, given))
+    table("A sliding window, by the number of records that enter and leave", head, starmap(slide_row, given))
 
 
 def slide_row(name: str, window: int, values: int, step: int) -> list[object]:

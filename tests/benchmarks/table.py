@@ -1,7 +1,7 @@
-"""The benchmark table of the documentation: the cost of every part, and of other implementations in the same run.
+"""The benchmark table of the documentation: the cost of every part, compared with other implementations.
 
 ``python tests/benchmarks/table.py [--write]`` prints it or writes it into ``docs/performance.md``, in ten minutes.
-The other benchmarks of this folder measure each part in more detail; only they measure what needs a broker.
+The other benchmarks of this folder measure each part in more detail, and the parts that need a broker.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def run(*arguments, **options):
 
 class TestCheck:
     @pytest.mark.usefixtures("secret")
-    def test_valid_configuration(self, config):
+    def test_valid_configuration_is_described(self, config):
         result = run("check")
         assert (result.exit_code, result.stderr) == (0, "")
         *attributes, topics, last = result.stdout.splitlines()
@@ -61,25 +61,25 @@ class TestCheck:
 
     @pytest.mark.parametrize("option", ["-c", "--config"])
     @pytest.mark.usefixtures("secret")
-    def test_file_from_the_option(self, config, option):
+    def test_file_can_be_given_as_an_option(self, config, option):
         other = config.rename(config.parent / "other.yaml")
         assert run("check", option, str(other)).exit_code == 0
         assert run("check").exit_code == 2
 
     @pytest.mark.usefixtures("secret")
-    def test_file_from_the_environment(self, config):
+    def test_file_can_be_given_in_the_environment(self, config):
         other = config.rename(config.parent / "other.yaml")
         assert run("check", env={"STREAM_MASKER_CONFIG": str(other)}).exit_code == 0
 
     @pytest.mark.usefixtures("secret")
-    def test_keys_of_a_rotation(self, config):
+    def test_all_keys_of_a_rotation_are_printed(self, config):
         (config.parent / "old").write_bytes(b"an earlier secret")
         config.write_text(config.read_text() + "internal_topics: {previous_secrets: [{file: old}]}\n")
         line = run("check").stdout.splitlines()[-2]
         assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}, also read: [0-9a-f]{16}", line)
 
     @pytest.mark.usefixtures("secret")
-    def test_topics_without_encryption(self, config):
+    def test_topics_without_encryption_are_reported(self, config):
         config.write_text(config.read_text() + "internal_topics: {encryption: off}\n")
         assert run("check").stdout.splitlines()[-2] == "internal topics: not encrypted"
 
@@ -88,12 +88,12 @@ class TestCheck:
         assert result.exit_code == 0
         assert result.stderr.startswith("Warning: secret.file: ")
 
-    def test_missing_file(self, config):
+    def test_missing_file_is_an_error(self, config):
         result = run("check", "-c", "none.yaml")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == "Error: none.yaml: the configuration cannot be read: No such file or directory\n"
 
-    def test_problems(self, config):
+    def test_problems_are_printed_one_per_line(self, config):
         config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: x").replace("path: p.code", "path: p..c"))
         result = run("check")
         assert (result.exit_code, result.stdout) == (2, "")
@@ -102,13 +102,13 @@ class TestCheck:
             "  fields.unlisted: 'x' is not allowed: use keep or drop",
         ]
 
-    def test_missing_ontology(self, config):
+    def test_missing_ontology_is_an_error(self, config):
         (config.parent / "small.csv").unlink()
         result = run("check")
         assert result.exit_code == 2
         assert result.stderr.startswith("Error: ontologies.small.source: ")
 
-    def test_invalid_override(self, config):
+    def test_invalid_override_is_named_with_its_key(self, config):
         result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
         assert result.exit_code == 2
         assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host or port; did you mean" in result.stderr
@@ -129,11 +129,11 @@ class TestSchema:
         assert json.loads(run("schema").stdout) == load_schema("configuration")
 
     @pytest.mark.parametrize("name", schema_names())
-    def test_schema_by_name(self, name):
+    def test_schema_is_printed_by_name(self, name):
         assert json.loads(run("schema", name).stdout) == load_schema(name)
         assert name in run("schema", "--help").stdout
 
-    def test_unknown_schema(self):
+    def test_unknown_schema_lists_the_known_ones(self):
         result = run("schema", "foo")
         assert result.exit_code == 2
         assert "unknown schema 'foo': use calibration-block, configuration," in result.stderr

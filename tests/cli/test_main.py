@@ -26,7 +26,7 @@ def python(code, *arguments, **options):
     )
 
 
-def test_version():
+def test_version_is_printed():
     assert run("--version").output == f"stream-masker, version {__version__}\n"
 
 
@@ -48,7 +48,7 @@ print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["--nothing"], ["config", "nothing"]])
-def test_usage_errors(arguments):
+def test_usage_errors_exit_with_2(arguments):
     result = run(*arguments)
     assert result.exit_code == 2
     assert "No such" in result.stderr

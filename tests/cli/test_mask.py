@@ -130,7 +130,7 @@ def test_calibrate_prints_the_snapshot_of_the_last_window(tmp_path, config):
     assert snapshot_data["snapshot"]["statistics"]["records"] == 50
 
 
-def test_standard_streams(tmp_path, config):
+def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     command = [sys.executable, "-P", "-m", "stream_masker", "mask", "--config", str(config)]
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
     done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))

@@ -39,7 +39,7 @@ def lines(result):
 
 
 class TestInspect:
-    def test_counts(self, source):
+    def test_counts_are_printed(self, source):
         assert lines(run("inspect", source)) == [
             ("root", "disease (Disease)"),
             ("concepts", "8"),
@@ -51,7 +51,7 @@ class TestInspect:
         ]
 
     @pytest.mark.parametrize("value", ["tumour", "TUMOUR", "tumour of the mouth"])
-    def test_concept(self, source, value):
+    def test_concept_is_found_by_id_and_by_label(self, source, value):
         assert sorted(lines(run("inspect", source, value))) == [
             ("concept", "tumour"),
             ("depth", "4"),
@@ -60,28 +60,28 @@ class TestInspect:
             ("parent", "oral (Disease of the mouth)"),
         ]
 
-    def test_children(self, source):
+    def test_children_are_printed(self, source):
         children = [value for name, value in lines(run("inspect", source, "digestive")) if name == "child"]
         assert sorted(children) == ["gastric (Disease of the stomach)", "oral (Disease of the mouth)"]
 
-    def test_the_built_in_ontology(self):
+    def test_built_in_ontology_has_a_name(self):
         assert ("concepts", "98506") in lines(run("inspect", "icd10cm"))
 
-    def test_unknown_concept(self, source):
+    def test_unknown_concept_is_an_error(self, source):
         result = run("inspect", source, "nothing")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == (
             "Error: 'nothing' is not a concept below disease: use a code or a label of the ontology\n"
         )
 
-    def test_unknown_ontology(self):
+    def test_unknown_ontology_lists_the_allowed_sources(self):
         result = run("inspect", "nothing")
         assert result.exit_code == 2
         assert result.stderr.startswith("Error: nothing is not an ontology: give a name (icd10cm) or a file ending in ")
 
 
 class TestDistance:
-    def test_wu_palmer(self, source):
+    def test_distance_subsumer_and_paths_are_printed(self, source):
         assert lines(run("distance", source, "gingivitis", "Gastritis")) == [
             ("A", "gingivitis (Gingivitis)"),
             ("B", "gastritis (Gastritis)"),
@@ -91,11 +91,11 @@ class TestDistance:
             ("wu_palmer", "0.500000"),
         ]
 
-    def test_other_measure(self, source):
+    def test_distance_can_be_selected(self, source):
         found = dict(lines(run("distance", source, "gingivitis", "gastritis", "--distance", "log_taxonomic")))
         assert found["log_taxonomic"] == "0.736966"
 
-    def test_root(self, source):
+    def test_root_restricts_the_taxonomy(self, source):
         found = dict(lines(run("distance", source, "gingivitis", "gastritis", "--root", "digestive")))
         assert found["least common subsumer"].endswith("depth 1")
         assert found["wu_palmer"] == "0.666667"
@@ -109,12 +109,12 @@ class TestDistance:
             ["oral", "oral", "--root", "x"],
         ],
     )
-    def test_unknown_concept(self, source, arguments):
+    def test_unknown_concepts_are_errors(self, source, arguments):
         result = run("distance", source, *arguments)
         assert (result.exit_code, result.stdout) == (2, "")
         assert "is not a concept" in result.stderr
 
-    def test_unknown_measure(self, source):
+    def test_unknown_measure_is_an_error(self, source):
         assert run("distance", source, "oral", "oral", "--distance", "x").exit_code == 2
 
 
@@ -129,7 +129,7 @@ class TestMap:
             ("ancestor", "rejected", "oral\tancestor"),
         ],
     )
-    def test_policies(self, source, unknown, status, last):
+    def test_policy_determines_the_result_of_unknown_values(self, source, unknown, status, last):
         result = run("map", source, "--unknown", unknown, input=self.VALUES)
         assert result.stdout.splitlines() == [
             "1\toral\texact",
@@ -142,20 +142,20 @@ class TestMap:
         assert result.stderr.startswith("6 values: ")
         assert SECRET not in result.output
 
-    def test_file(self, source, tmp_path):
+    def test_values_are_read_from_a_file(self, source, tmp_path):
         (tmp_path / "values.txt").write_bytes(b"oral\r\n\xff\xfe\nDisease of the mouth")
         result = run("map", source, str(tmp_path / "values.txt"))
         assert result.stdout == "1\toral\texact\n2\trejected\tunknown\n3\toral\tlabel\n"
 
-    def test_mapping(self, source, tmp_path):
+    def test_mapping_file_is_used(self, source, tmp_path):
         (tmp_path / "m.csv").write_text("value,concept\nX1,oral\n")
         result = run("map", source, "--mapping", str(tmp_path / "m.csv"), input="X1\n")
         assert result.stdout == "1\toral\tmapping\n"
 
-    def test_root_of_values(self, source):
+    def test_values_outside_the_root_are_unknown(self, source):
         assert run("map", source, "--root", "neoplasm", input="oral\n").stdout == "1\trejected\tunknown\n"
 
-    def test_no_values(self, source):
+    def test_no_values_are_no_error(self, source):
         result = run("map", source, input="")
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "0 values\n")
 
@@ -181,7 +181,7 @@ class TestCompile:
         result = dict(lines(run("compile", source)))
         assert list(map(str, cache.iterdir())) == [result["file"]]
 
-    def test_snomed_release(self, tmp_path, cache):
+    def test_snomed_release_is_compiled(self, tmp_path, cache):
         folder = write_release(tmp_path / "release", concepts=30, seed=1)
         path = tmp_path / "snomed.ontology"
         assert ("concepts", "30") in lines(run("compile", str(folder), "-o", str(path)))
@@ -200,7 +200,7 @@ class TestCompile:
             assert (result.exit_code, result.stdout) == (2, "")
             assert message in result.stderr
 
-    def test_damaged_file(self, source, tmp_path, cache):
+    def test_damaged_file_is_an_error(self, source, tmp_path, cache):
         path = tmp_path / "x.ontology"
         lines(run("compile", source, "-o", str(path)))
         path.write_bytes(path.read_bytes()[:-1])

@@ -273,7 +273,7 @@ def test_masking_does_not_modify_the_batch(calibrated, records, keys):
         assert after.codes.dtype == np.int32
 
 
-def test_tallies_equal_the_distortion(calibrated, records, keys):
+def test_distortion_equals_a_computation_from_the_masks(calibrated, records, keys):
     batch = calibrated.encode(records)
     masked = calibrated.mask_batch(batch, FieldKeys(SEED, keys))
     for column, after, distortion, d in zip(

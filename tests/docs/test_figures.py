@@ -79,9 +79,7 @@ def test_time_limits():
     assert f"takes over after {SESSION_SECONDS:.0f} s" in text
     assert f"after {WORDS[UNREADY_FAILURES]} failed transactions in a row" in text
     alive = Health()._stale_after
-    assert f"not turned for {alive:.0f} s (worker) or {CALIBRATOR_STALE_SECONDS:.0f} s (calibrator)" in page(
-        "metrics.md"
-    )
+    assert f"not run for {alive:.0f} s (worker) or {CALIBRATOR_STALE_SECONDS:.0f} s (calibrator)" in page("metrics.md")
 
 
 def test_sizes():

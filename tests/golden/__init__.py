@@ -11,7 +11,7 @@ four SHA-256 digests for each case:
 Masked records, rejections and all integers are exact. Floats of blocks and statistics are rounded to 9 significant
 digits, and those below 1e-12 to 0, because the last bits of a sum depend on the processor.
 
-A fifth digest, ``events``, is of the input, and tells a change of the events from a change of the code.
+A fifth digest, ``events``, covers the input. It distinguishes a change of the events from a change of the code.
 
 All access to the package goes through ``golden.adapter``. Code that moves or renames modules changes that module and
 nothing else in this folder.

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def update(names: Sequence[str]) -> None:
-    """Computes the digests of cases again, of all without names; digests of cases that are gone are removed."""
+    """Computes the digests of cases again, of all cases if there are no names. Digests of removed cases are removed."""
     present = digests.expected() if digests.FILE.exists() else {}
     found = {name: digests.digests_of(lines) for name, lines in _outcomes(names)}
     digests.save({name: one for name, one in {**present, **found}.items() if name in NAMES})

@@ -41,7 +41,7 @@ class Case:
 
 
 def merged(*parts: Mapping[str, Any]) -> Json:
-    """Configurations merged into one; later values stand, lists and mechanisms as a whole."""
+    """Configurations merged into one. Later values replace earlier ones; lists and mechanisms are not merged."""
     found: Json = {}
     for part in parts:
         for key, value in part.items():
@@ -182,7 +182,7 @@ PLAIN_NUMBERS: Json = {
     },
     "fields": {"keep": ["id"]},
 }
-"""Numeric attributes for mechanisms that know no noise level."""
+"""Numeric attributes for mechanisms without a noise level."""
 THIRD: Json = {"attributes": {"c": {"path": "diag_3", "ontology": "tree"}}}
 
 
@@ -200,7 +200,7 @@ def noises() -> Iterator[tuple[str, Case]]:
 
 
 def of_mechanisms() -> dict[str, Case]:
-    """Every mechanism, with the parameters that make it work differently."""
+    """Every mechanism, with the parameters that change its algorithm."""
     small_k, groups = {"a": 3, "b": 8}, {"groups": {"records": 60}}
     return {
         **dict(noises()),
@@ -260,7 +260,7 @@ def of_mechanisms() -> dict[str, Case]:
 
 
 def of_shapes() -> dict[str, Case]:
-    """Shapes of events, and everything that the configuration says about records beside the mechanism."""
+    """Shapes of events, and all configuration of records besides the mechanism."""
     own_alpha = {"alpha": {"path": "privacy.alpha", "default": 0.6}}
     header_alpha = {"alpha": {"header": "alpha", "default": 0.2}}
     lists = {"attributes": {"b": {"missing": "keep"}}}

@@ -32,7 +32,7 @@ class Command:
 
     @property
     def configuration(self) -> Json:
-        """The configuration of the case, with more in it."""
+        """The configuration of the case, with further keys."""
         return merged(self.case.configuration, self.more)
 
 

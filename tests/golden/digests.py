@@ -16,14 +16,14 @@ SIGNIFICANT = 9
 """The digits to which floats of blocks and statistics are rounded."""
 
 NEGLIGIBLE = 1e-12
-"""Floats below this are written as 0: differences of equal numbers, of which nothing but rounding errors is left."""
+"""Floats below this are written as 0: they are rounding errors in differences of equal numbers."""
 
 Digests = dict[str, str]
 Lines = Mapping[str, Sequence[bytes]]
 
 
 def expected() -> dict[str, Digests]:
-    """The digests of each case, as the file has them."""
+    """The expected digests of each case, from the file."""
     found: dict[str, Digests] = json.loads(FILE.read_text())
     return found
 

@@ -76,7 +76,7 @@ class Draw:
         self._codes = codes
 
     def below(self, bound: int) -> int:
-        """An integer from 0 to below the bound."""
+        """An integer of at least 0 and below the bound."""
         return int(self.uniform() * bound)
 
     def code(self) -> str:
@@ -85,7 +85,7 @@ class Draw:
         return codes[int(len(codes) * self.uniform() ** 2.5)]
 
     def companion(self, code: str) -> str:
-        """A code that is often near another one in the list."""
+        """A code that is often near the given one in the list."""
         if self.uniform() >= self._codes.correlation:
             return self.code()
         codes = self._codes.codes
@@ -137,7 +137,7 @@ def nested(number: int, draw: Draw) -> Json:
 
 
 def fhir(number: int, draw: Draw) -> Json:
-    """A resource whose codings are told apart by their system."""
+    """A resource whose codings differ in their system."""
     first = draw.code()
     codings = [{"system": "icd", "code": draw.style(first), "display": "x"}, {"system": "snomed", "code": "1"}]
     reasons = [draw.companion(first) for _ in range(draw.below(4))]

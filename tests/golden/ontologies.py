@@ -8,10 +8,10 @@ from random import Random
 
 DAG = 4_000
 HUBS = 12
-"""Concepts of the generated graph, the root included, and those directly below the root."""
+"""The number of concepts of the generated graph, including the root, and of those directly below the root."""
 
 DEEP = 400
-"""Concepts of the deep tree, the root included."""
+"""The number of concepts of the deep tree, including the root."""
 
 SECRET = b"the secret of the golden cases"
 
@@ -19,7 +19,7 @@ Links = list[tuple[str, str]]
 
 
 def tree_codes() -> list[str]:
-    """The codes of the tree but the root, in the form of a classification: ``A01``, ``A01.1``."""
+    """The codes of the tree except the root, in the form of a classification: ``A01``, ``A01.1``."""
     return [child for child, _ in tree_links()]
 
 
@@ -36,7 +36,7 @@ def tree_links() -> Links:
 
 
 def dag_codes() -> list[str]:
-    """The concepts of the graph but the root, by depth."""
+    """The concepts of the graph except the root, by depth."""
     return [_concept(number) for number in range(1, DAG)]
 
 
@@ -55,12 +55,12 @@ def dag_links() -> Links:
 
 
 def deep_codes() -> list[str]:
-    """The concepts of the deep tree but the root."""
+    """The concepts of the deep tree except the root."""
     return [child for child, _ in deep_links()]
 
 
 def deep_links() -> Links:
-    """A tree of some twenty levels."""
+    """A tree of about twenty levels."""
     draw = Random(11).random
     return [(_concept(number), _concept(int(number * (0.6 + 0.4 * draw())))) for number in range(1, DEEP)]
 

@@ -98,7 +98,7 @@ def test_other_configuration_is_reported(masked: Setting) -> None:
     assert "but the given configuration is" in done.output
 
 
-def test_missing_versions_and_records(masked: Setting) -> None:
+def test_missing_versions_and_records_are_errors(masked: Setting) -> None:
     write(masked.bootstrap, masked.topics["statistics"], [{"key": b"1", "value": None}])
     done = audit(masked, "0:0")
     assert done.exit_code == 1
@@ -108,7 +108,7 @@ def test_missing_versions_and_records(masked: Setting) -> None:
     assert "has no record at partition 0, offset 999999" in beyond.output
 
 
-def test_record_that_is_not_processed_yet(here: Setting) -> None:
+def test_record_that_is_not_processed_yet_is_reported(here: Setting) -> None:
     here.publish(1)
     here.produce(range(4), partitions=2)
     done = audit(here, "0:1")
@@ -117,7 +117,7 @@ def test_record_that_is_not_processed_yet(here: Setting) -> None:
 
 
 @pytest.mark.parametrize("location", ["0", "x:1", "0:-1", "1:2:3"])
-def test_invalid_location(here: Setting, location: str) -> None:
+def test_invalid_location_is_an_error(here: Setting, location: str) -> None:
     done = audit(here, location)
     assert done.exit_code != 0
     assert "use PARTITION:OFFSET" in done.output

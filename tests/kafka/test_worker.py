@@ -59,7 +59,7 @@ def test_every_record_is_masked_rejected_or_passed_as_a_tombstone_once(here: Set
     with running(here.configuration()) as worker:
         worker.reaches(500 + len(BAD) + 1)
         assert worker.health.reasons == ()
-        worker.wait(lambda: worker.metric("assigned_partitions") == 4, "a look at the partitions")
+        worker.wait(lambda: worker.metric("assigned_partitions") == 4, "an update of the assigned partitions")
         worker.wait(lambda: worker.metric("consumer_lag_assigned") == 0, "a lag of zero")
         assert worker.metric("records_masked_total") == 500
         assert worker.metric("tombstones_total") == 1
@@ -113,7 +113,7 @@ def check_blocks(here: Setting) -> None:
 
 
 def test_a_forged_version_changes_nothing(here: Setting) -> None:
-    """Somebody who may write to the topic, but has no secret, cannot decide how records are masked."""
+    """Someone who may write to the topic, but does not have the secret, cannot decide how records are masked."""
     here.create()
     here.publish(1)
     configuration = here.configuration()

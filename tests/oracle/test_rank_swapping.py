@@ -126,7 +126,7 @@ def draw_best(rng, scores, among):
 
 
 def ranked(rng, between, reference, last=()):
-    """The other records by distance; ties in random order, with those in ``last`` behind the others."""
+    """The other records by distance; ties in random order, with those in ``last`` after the others."""
     others = [i for i in range(len(between)) if i != reference]
     rng.shuffle(others)
     return sorted(others, key=lambda i: (round(between[reference, i], 9), i in last))

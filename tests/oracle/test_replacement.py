@@ -90,8 +90,8 @@ def task_of(cases) -> ReplacementTask:
 
 
 def ties_of(chooser, size) -> list[int]:
-    """Words that bring out every choice among up to ``size``: of some a whole range; of others random ones do, which
-    miss one with a chance of e^-40."""
+    """Words that select every choice among up to ``size``: a whole range for some choosers, random words for others,
+    which miss a choice with probability e^-40."""
     if isinstance(chooser, DagReplacer):
         return np.random.default_rng(size).integers(0, TOP, 40 * size, dtype=np.uint64).tolist()
     return [k * TOP // (4 * size) for k in range(4 * size)]

@@ -97,7 +97,7 @@ def twins(draw: st.DrawFn, shape: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class PlacedMechanism:
-    """Masks the value at each place of a column by a given concept, whatever the value is."""
+    """Masks the value at each place of a column by a given concept, independently of the value."""
 
     name = "placed"
     needs_group = False

@@ -181,7 +181,7 @@ class Fleet:
     def terminate(self, name: str) -> float:
         """End a process in order; return the seconds that it took to stop, without the end of the interpreter.
 
-        The latter may take longer than all the rest on a busy machine, and is not part of the service.
+        On a busy machine the end of the interpreter may take longest; it is not part of the service.
         """
         process, start = self.running.pop(name), time.monotonic()
         process.send_signal(signal.SIGTERM)

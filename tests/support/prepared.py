@@ -23,7 +23,7 @@ DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Where the files are, the kernels that ``prepare`` compiled, and what is wrong with their signatures."""
+    """The location of the files, the kernels that ``prepare`` compiled, and the errors in their signatures."""
 
     folder: Path
     kernels: list[str]

@@ -26,7 +26,7 @@ def opened(configuration: Configuration, record: Record) -> bytes:
 
 
 def opened_version(configuration: Configuration, record: Record) -> StatisticsMessage:
-    """Return the version in a record that is no chunk."""
+    """Return the version in a record that is not a chunk."""
     return decode_statistics(opened(configuration, record))
 
 

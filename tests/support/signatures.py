@@ -15,7 +15,7 @@ from numba.np import numpy_support
 
 
 def wrong_signatures() -> list[str]:
-    """What differs, for every kernel of the package that this process has compiled or loaded."""
+    """The differences of every kernel of the package that this process has compiled or loaded."""
     return list(dict.fromkeys(line for kernel in kernels() for line in differences(kernel)))
 
 

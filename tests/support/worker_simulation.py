@@ -104,7 +104,7 @@ class NoStatisticsConsumer:
         return []
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Close nothing."""
 
 
 class Simulation:

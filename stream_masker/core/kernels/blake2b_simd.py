@@ -121,6 +121,6 @@ def _mix(builder: Any, v: IrValues, places: tuple[int, ...], x: Any, y: Any) -> 
 
 
 def _rotated(builder: Any, vector: Any, bits: int) -> Any:
-    """Each lane, rotated to the right by so many bits."""
+    """Each lane, rotated to the right by a number of bits."""
     right = builder.lshr(vector, _constant(bits))
     return builder.or_(right, builder.shl(vector, _constant(64 - bits)))

@@ -20,7 +20,8 @@ SIGNATURE_WORDS = 8
 ANCESTOR_LINE = LINE_BYTES // 4
 """int32 entries of a line of ancestors: one cache line.
 
-An entry is an ancestor's position << ``PATH_BITS`` | the links of the path up to it. A negative entry is no ancestor.
+An entry is an ancestor's position << ``PATH_BITS`` | the links of the path up to it. A negative entry is not an
+ancestor.
 """
 PATH_BITS = 8
 """The lowest bits of an entry: the links of the path."""

@@ -5,9 +5,9 @@ calls and the constants that it reads, which other files define. ``KernelCache``
 the key, so that machine code from other sources is never loaded. The fingerprint covers bytecode and values: a new
 comment, docstring or modification time leaves it unchanged.
 
-Where the files are stays numba's choice: ``$NUMBA_CACHE_DIR``, else ``__pycache__`` beside the source, else a folder of
-the user. numba refuses folders that it cannot write to; here they serve for reading, as in an image with a read-only
-file system. A kernel that such a folder lacks is compiled at every start.
+numba chooses the folder: ``$NUMBA_CACHE_DIR``, else ``__pycache__`` beside the source, else a folder of the user. numba
+itself refuses read-only folders. ``KernelCache`` reads from them, for images with a read-only file system. A kernel
+that such a folder does not contain is compiled at every start.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _field_names(kinds: Any) -> tuple[Any, ...]:
 def fingerprint(kernel: Any) -> str:
     """SHA-256 of a kernel, of all kernels that it calls, directly or not, and of all values that they refer to.
 
-    Raises TypeError if one of them refers to a value whose content cannot be told.
+    Raises TypeError if one of them refers to a value that has no fingerprint.
     """
     digest = hashlib.sha256()
     reached = {kernel: None}
@@ -136,7 +136,7 @@ def _code(code: CodeType, docstring: str | None = None) -> object:
 
 
 def _content(value: Any, function: FunctionType) -> object:
-    """What machine code takes from a value that a kernel refers to."""
+    """The part of a value's content that the machine code of a kernel depends on."""
     if isinstance(value, Dispatcher):
         return value.py_func.__module__, value.py_func.__qualname__
     if isinstance(value, SCALARS):
@@ -151,7 +151,7 @@ def _content(value: Any, function: FunctionType) -> object:
 
 
 def _definition(value: Any, function: FunctionType) -> object:
-    """What machine code takes from a module, a class or a function."""
+    """The part of a module, a class or a function that machine code depends on."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
     if module.partition(".")[0] in LIBRARIES and hasattr(value, "__name__"):
         return module, value.__name__

@@ -86,7 +86,7 @@ def _elements(name: str, index: int, value: object) -> Sequence[str]:
 def _encoding_error(name: str, index: int, value: object) -> ParameterError | UnknownConceptError:
     """Return the error for a value of a record that has no position. The message never contains the value."""
     if isinstance(value, str):
-        message = f"attribute {name!r} of record {index} holds a value that is no concept of its taxonomy"
+        message = f"attribute {name!r} of record {index} holds a value that is not a concept of its taxonomy"
         return UnknownConceptError(message, position=index)
     return ParameterError(
         f"attribute {name!r} of record {index} is neither a concept id, a list of them, nor None: "

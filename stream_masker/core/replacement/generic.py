@@ -32,7 +32,7 @@ from stream_masker.core.replacement.rule import (
 from stream_masker.errors import ParameterError
 
 CACHE_BYTES = 256 << 20
-"""Size of the cache by default."""
+"""The default size of the cache."""
 
 CachedArrays = TypeVar("CachedArrays", bound=tuple[NDArray[Any], ...])
 
@@ -57,7 +57,7 @@ class LevelGroup(NamedTuple):
 
 
 class GroupRule(NamedTuple):
-    """What the rows of a group have in common.
+    """The properties that all rows of a group share.
 
     signed: whether there is a sign condition. own_distance: of the value from the reference. keeps_value: whether the
     value is itself a candidate. calibrated: the rounding.

@@ -42,10 +42,10 @@ class LevelBitsets(NamedTuple):
     """The regions of values at each depth 1 … h, which is the first index; ordered by distance, then by links up.
 
     links: (h + 1, 64, 2) links up and down of each region.
-    distances: (h + 1, 66) of each region, behind a 0 for the value itself; inf behind the last one.
+    distances: (h + 1, 66) of each region, after a 0 for the value itself; inf after the last one.
     equal: (h + 1, 64) the bits of the regions at the same distance as each region.
     starts: (h + 1, ``LEVEL_BUCKETS``) the number of regions nearer than the start of each bucket.
-    of_ancestor: (h + 1, h + 1) the bits of the regions of the ancestor so many links up.
+    of_ancestor: (h + 1, h + 1) the bits of the regions of the ancestor that many links up.
     admitted: (2, h + 1, h + 1, h + 1) by side, depth of a value, depth of the least common subsumer M of the value and
     a reference, and depth of the reference: the bits of the regions that meet the sign condition. If the reference is
     below M, the regions of M count as admitted for ``NEARER``; ``split_region`` decides about their candidates.

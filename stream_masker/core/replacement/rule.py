@@ -73,7 +73,7 @@ class Replacement:
     flags: NDArray[np.uint8]
 
     def distortion(self, task: ReplacementTask) -> Distortion:
-        """The sums over the values that are there."""
+        """The sums over the present values."""
         there = task.codes >= 0
         return Distortion(
             values=int(there.sum()),

@@ -228,7 +228,7 @@ def advance(kind: int, walk: AncestorWalk, count: int, side: int, level: float) 
 def region_candidate(
     tree: TreeArrays, steps: RecordArray, i: int, links: int, condition: SignCondition, index: int
 ) -> tuple[int, int]:
-    """(number of admissible candidates so many links from the value over step i, rank of the one with an index).
+    """(number of admissible candidates at ``links`` links from the value over step i, rank of the one with an index).
 
     The rank is -1 if the index is not below the number.
     """
@@ -311,7 +311,7 @@ def is_any_above(tree: TreeArrays, walk: AncestorWalk, count: int, level: float,
 def choose_tree_level(
     tree: TreeArrays, walk: AncestorWalk, count: int, condition: SignCondition, rule: LevelRule, words: RandomWords
 ) -> Choice:
-    """The replacement of the value of so many steps; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
+    """The replacement of the value with these steps; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
 
     It applies the rule of ``core.replacement.rule``. The two levels next to the target are assumed to have admissible
     candidates until the chosen one proves empty; then the next level in that direction is considered. This gives the

@@ -49,7 +49,7 @@ BITSET_ROW = 16
 """Columns of a row: one cache line."""
 
 PREFETCH_VALUES = 8
-"""A row is prefetched so many values before it is read."""
+"""A row is prefetched this number of values before it is read."""
 
 NO_REGION = np.uint64(0)
 

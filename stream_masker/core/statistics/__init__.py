@@ -2,7 +2,7 @@
 
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up and subtract.
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
-* ``window_statistics``: sMean, sdVar, sdCov and sdCor of one window, computed anew or incrementally.
+* ``window_statistics``: sMean, sdVar, sdCov and sdCor of one window, recomputed or updated incrementally.
 * ``mean``, ``mean_search``: sMean and sVar (equations 13 and 14).
 * ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
 * ``tree_sums``: the sums that both need in a tree, where depths determine every distance. ``products`` and

@@ -1,8 +1,8 @@
 """The search for the concepts of smallest total distance to weighted values, without a total for each concept of τ.
 
 Every concept c has a lower bound on its total Σ w·sd(c, a), derived from a few *hubs*: the concepts with the most
-weight at or below them. Hubs are closed upwards: each ancestor of a hub is a hub. A *frontier* concept is no hub, but
-all its parents are. If a value a and c share no frontier ancestor, all their common ancestors are hubs, and their
+weight at or below them. Hubs are closed upwards: each ancestor of a hub is a hub. A *frontier* concept is not a hub,
+but all its parents are. If a value a and c share no frontier ancestor, all their common ancestors are hubs, and their
 distance follows from the paths of both to the hubs.
 
 Concepts below the same hubs form a group. The shortest path of any of them to each hub gives a total that bounds the
@@ -35,7 +35,7 @@ ROUNDING_SHARE = 1e-9
 """The rounding error allowed in totals and bounds, as a share of the total weight."""
 
 FAR = np.iinfo(np.int32).max
-"""The path to a hub that is no ancestor."""
+"""The path to a hub that is not an ancestor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,8 @@ class Statistics:
     * ``correlation``: (p, p) float64, sdCor over the rows that have both attributes; 1 on the diagonal, or 0 for a
       constant attribute.
     * ``rollup[a][concept]``: the share in [0, 1] of a's values below that concept of the roll-up depth.
-    * ``unknown[a]``: the share in [0, 1] of a's values that were no known concept, whatever the policy did with them.
+    * ``unknown[a]``: the share in [0, 1] of a's values that were not known concepts, under any policy for unknown
+      codes.
     * ``observed[a]``: the concepts of a that occur in this or in an earlier window, packed by ``pack_observed``.
     * ``novel[a]``: the share in [0, 1] of the rows whose concept had not been observed before.
     * ``rows[a]``: the number of a's values in the window. Empty for statistics of earlier releases.

@@ -58,8 +58,9 @@ class WindowStatistics:
 class IncrementalStatistics:
     """The statistics of successive windows, updated by the change between them if that is faster. Mutable.
 
-    Means are identical to those of ``WindowStatistics``. Attributes whose distances depend on depths alone are computed
-    anew, so their statistics are identical to the last bit. For all others, the squares of the statistics agree to
+    Means are identical to those of ``WindowStatistics``. Attributes whose distances depend on depths alone are
+    recomputed, so their statistics are identical to the last bit. For all others, the squares of the statistics agree
+    to
     1e-12 after any number of windows (``SlidingCovariance``). Memory: a few numbers for each distinct value and pair,
     and up to 4 MB of distances for each attribute of a pair.
     """

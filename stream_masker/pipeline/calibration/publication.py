@@ -1,4 +1,4 @@
-"""What is published to people: figures of a window that tell nothing of a few records.
+"""The figures of a window that people may see. They reveal nothing about a few records.
 
 The drift topic and the metrics are functions of *published statistics* alone. These are the window's statistics in
 which classes of the roll-up with few records are merged, small shares are 0, and all figures are rounded.

@@ -43,8 +43,8 @@ EXACT: Final = PublicationSettings(min_records=1)
 """Publish everything, exactly."""
 
 MAX_VERSION_JUMP: Final = 1_000_000
-"""How far a version may be above the newest one. It limits what one wrong number can do: all later versions would be
-older, and the calibrator would remove those before it."""
+"""How far a version may be above the newest one. A wrong, very high number would make all later versions older, and the
+calibrator would remove the versions before it."""
 
 
 def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:

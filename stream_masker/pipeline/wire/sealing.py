@@ -5,7 +5,7 @@ AES-256-GCM, which ends with the tag of 16 bytes. Every message has a cipher key
 the topic's key and the salt, so no nonce is ever used twice with one key: two messages would need equal salts of 256
 random bits. The associated data are the topic and the message's key. A message is therefore valid under its own key
 only. Large messages are compressed first, because a client's compression cannot shrink encrypted bytes; the first byte
-of what is encrypted tells whether.
+of the plain text is a flag for compression.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _topic_key(secret: bytes, topic: str) -> bytes:
 
 
 def _packed(message: bytes) -> bytes:
-    """A byte that tells the form, and the message in the shorter one."""
+    """A byte for the form (plain or compressed), and the message in the shorter form."""
     if len(message) < COMPRESSED_FROM_BYTES:
         return _STORED + message
     compressed = bytes(cramjam.zstd.compress(message, _COMPRESSION_LEVEL))
@@ -148,7 +148,7 @@ def _packed(message: bytes) -> bytes:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """The inverse of ``_packed``, for what is authentic."""
+    """The inverse of ``_packed``, for authentic content."""
     return bytes(cramjam.zstd.decompress(packed[1:])) if packed[:1] == _COMPRESSED else packed[1:]
 
 

@@ -53,7 +53,7 @@ def by_field(numbers: np.ndarray) -> FieldKeys:
 
 
 def accuracy(originals: list[int], evidence: list[tuple[int, ...]]) -> float:
-    """The share of originals that the most frequent original with the same evidence equals."""
+    """The share of originals that equal the most frequent original with the same evidence."""
     seen: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
     for original, found in zip(originals, evidence, strict=True):
         seen[found][original] += 1

@@ -1,4 +1,4 @@
-"""Replacements: ties uniform, E[sd²] = ε², the cases at the edge, and the cache of levels."""
+"""Replacements: uniform ties, E[sd²] = ε², boundary cases, and the cache of levels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ KINDS = pytest.mark.parametrize("kind", [BitsetTreeReplacer, TreeReplacer, DagRe
 
 
 def chain(height):
-    """A tree of nothing but one way down."""
+    """A tree that is a single path."""
     return Ontology.from_edges([(f"c{k + 1}", f"c{k}") for k in range(height - 1)]).taxonomy()
 
 
 def task(tau, value, reference, noise, seed=0) -> ReplacementTask:
-    """One value many times, a row for each noise."""
+    """A task with one row for each noise, all of the same value."""
     rng = np.random.default_rng(seed)
     size = len(noise)
     r = NO_REFERENCE if reference is None else tau.position(reference)
@@ -108,7 +108,7 @@ def test_too_much_noise_is_truncated_to_the_farthest(kind, calibrated):
 @KINDS
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_without_admissible_candidates_the_sign_is_dropped(kind, calibrated):
-    """Nothing but the root is nearer to the root than b0; among the leaves nothing is."""
+    """Only the root is nearer to the root than b0, and no leaf is."""
     d = WuPalmer(WIDE)
     result = kind(d, candidates="leaves", calibrated=calibrated).replace(task(WIDE, "b0", "root", [-0.19] * 100))
     assert named(WIDE, result) == {"l00", "l01", "l02", "l03"}
@@ -119,7 +119,7 @@ def test_without_admissible_candidates_the_sign_is_dropped(kind, calibrated):
 
 
 @KINDS
-def test_the_reference_itself_and_none_have_no_sign_condition(kind):
+def test_values_equal_to_or_without_a_reference_have_no_sign_condition(kind):
     chosen = kind(WuPalmer(WIDE), candidates="all", calibrated=False)
     for reference in ("l00", None):
         for noise in (0.3, -0.3):
@@ -130,7 +130,7 @@ def test_the_reference_itself_and_none_have_no_sign_condition(kind):
 
 @KINDS
 @pytest.mark.parametrize("calibrated", [True, False])
-def test_no_noise_and_no_value_stay(kind, calibrated):
+def test_values_without_noise_and_absent_values_stay(kind, calibrated):
     chosen = kind(WuPalmer(WIDE), candidates="leaves", calibrated=calibrated)
     kept = chosen.replace(task(WIDE, "b1", "root", [0.0, -0.0]))
     assert named(WIDE, kept) == {"b1"}
@@ -153,7 +153,7 @@ def test_the_only_candidate_stays(kind, calibrated, tau):
 
 @KINDS
 def test_leaves_never_give_an_inner_concept(kind):
-    """Where the value is an inner one, calibrated rounding cannot keep it."""
+    """Calibrated rounding cannot keep a value that is an inner concept."""
     rng = np.random.default_rng(2)
     chosen = kind(WuPalmer(WIDE), candidates="leaves", calibrated=True)
     for value in ("root", "b0"):
@@ -162,15 +162,15 @@ def test_leaves_never_give_an_inner_concept(kind):
             assert WIDE.leaf[result.codes].all()
 
 
-def test_figure_1_of_the_paper():
-    """gingivitis and gastritis are 1/7 apart (2017: section 4.2), the nearest of gingivitis's kind."""
+def test_gingivitis_becomes_gastritis_in_figure_1_of_2017():
+    """The distance of gingivitis and gastritis is 1/7 (2017: section 4.2), the least among the leaves."""
     tau = Ontology.from_edges(FIGURE_1).taxonomy()
     result = replacer(WuPalmer(tau), rounding="ceil", candidates="leaves").replace(task(tau, "gingivitis", None, [0.1]))
     assert named(tau, result) == {"gastritis"}
     assert result.distances[0] == pytest.approx(1 - 12 / 14)
 
 
-def test_tallies_add_up_what_was_done():
+def test_distortion_sums_the_replacements():
     given = task(WIDE, "l00", "root", [0.3, -0.1, 0.99, 0.0])
     given.codes[1] = -1
     result = replacer(WuPalmer(WIDE)).replace(given)
@@ -181,7 +181,7 @@ def test_tallies_add_up_what_was_done():
 
 
 class Halved(WuPalmer):
-    """A distance of one's own, which ``tree_distance`` does not know."""
+    """A user-defined distance, which ``tree_distance`` does not support."""
 
     name = "halved"
 
@@ -206,7 +206,7 @@ def test_the_replacer_suits_the_distance(distance: Distance, expected):
 
 
 @pytest.mark.parametrize(("name", "given"), [("rounding", "floor"), ("candidates", "inner")])
-def test_unknown_words_are_refused_with_those_allowed(name, given):
+def test_errors_of_unknown_options_name_the_allowed_ones(name, given):
     with pytest.raises(ParameterError, match=rf"{name}='{given}'.*use .* or"):
         replacer(WuPalmer(WIDE), **{name: given})
 
@@ -231,7 +231,7 @@ def test_a_negative_cache_is_refused():
         GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True, cache_bytes=-1)
 
 
-def test_the_latest_used_are_kept():
+def test_the_cache_keeps_the_most_recently_used_levels():
     made = []
     cache = ArrayCache(lambda k: (made.append(k) or np.zeros(10),), 240)
     for k in (1, 2, 3, 1, 4, 1, 2):
@@ -240,8 +240,8 @@ def test_the_latest_used_are_kept():
     assert cache.bytes == 240
 
 
-def test_levels_are_found_once_a_value_and_batch(monkeypatch):
-    """Even where nothing can be kept."""
+def test_levels_are_computed_once_per_value_and_batch(monkeypatch):
+    """This also holds if the cache can keep nothing."""
     rows = []
     d = WuPalmer(TWO_PARENTS)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Publication: nothing that people see tells of a few records."""
+"""Publication: published figures reveal nothing about a few records."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_properties_disable_tls_verification(properties: dict[str, str], mode: s
         ("sasl_ssl", {"sasl.mechanism": "scram-sha-512"}, "SCRAM-SHA-512"),
     ],
 )
-def test_sasl_credentials(protocol: str, given: dict[str, str], mechanism: str) -> None:
+def test_sasl_properties_become_credentials(protocol: str, given: dict[str, str], mechanism: str) -> None:
     found = faust_credentials({"security.protocol": protocol, **SASL, **given})
     assert (found.username, found.password) == ("calibrator", "hush")
     assert (found.protocol.value, found.mechanism.value) == (protocol.upper(), mechanism)
@@ -61,12 +61,12 @@ def test_sasl_credentials(protocol: str, given: dict[str, str], mechanism: str) 
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/such/file"}, r"ssl\.\* cannot be used: No such file"),
     ],
 )
-def test_unsupported_properties(properties: dict[str, str], message: str) -> None:
+def test_unsupported_properties_are_configuration_errors(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         faust_credentials(properties)
 
 
-def test_invalid_certificate_file(tmp_path: Path) -> None:
+def test_invalid_certificate_file_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("SECRET")
     with pytest.raises(ConfigurationError, match="cannot be used") as caught:
         faust_credentials({"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")})

@@ -52,7 +52,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 PAIR = {"first": "principal", "second": "secondary"}
 
 
-def test_window_metrics(metrics: Metrics) -> None:
+def test_metrics_of_the_window_are_set(metrics: Metrics) -> None:
     set_window_metrics(metrics, statistics())
     assert value(metrics, "statistics_version") == 4
     assert value(metrics, "window_records") == 1000
@@ -69,14 +69,14 @@ NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([
 NUMERIC_PAIR = {"first": "age", "second": "charge"}
 
 
-def test_numeric_statistics(metrics: Metrics) -> None:
+def test_metrics_of_numeric_statistics_are_set(metrics: Metrics) -> None:
     set_statistics_metrics(metrics, replace(statistics(), numeric=NUMBERS), data="masked")
     assert value(metrics, "numeric_mean", attribute="age", data="masked") == 40
     assert value(metrics, "numeric_variance", attribute="charge", data="masked") == 9
     assert value(metrics, "numeric_correlation", **NUMERIC_PAIR, data="masked") == 0.5
 
 
-def test_numeric_utility(metrics: Metrics) -> None:
+def test_metrics_of_numeric_utility_are_set(metrics: Metrics) -> None:
     numeric = {"age": NumericUtility(mean_difference=0.1, variance_ratio=1.3)}
     pairs = {("age", "charge"): NumericPairUtility(correlation=0.4, correlation_error=0.05)}
     set_utility_metrics(metrics, Utility(attributes={}, pairs={}, numeric=numeric, numeric_pairs=pairs))
@@ -98,7 +98,7 @@ def test_masked_statistics_have_their_own_series(metrics: Metrics) -> None:
     assert value(metrics, "svar", attribute="principal", data="original") is None
 
 
-def test_drift_metrics(metrics: Metrics) -> None:
+def test_metrics_of_drift_are_set(metrics: Metrics) -> None:
     figures = AttributeDrift(mean=0.1, variance=0.2, distance_variance=0.3, divergence=0.4, unknown=0.5, novel=0.6)
     pair = PairDrift(covariance=0.7, correlation=0.8)
     drift = Drift(version=4, since=3, attributes={"principal": figures}, pairs={NAMES: pair})
@@ -113,7 +113,7 @@ def test_drift_metrics(metrics: Metrics) -> None:
     assert value(metrics, "drift_mean", attribute="principal", against="previous") is None
 
 
-def test_utility_metrics(metrics: Metrics) -> None:
+def test_metrics_of_utility_are_set(metrics: Metrics) -> None:
     figures = AttributeUtility(mean_distance=0.1, variance=0.2, variance_error=0.3, rmse_actual=0.4, rmse_target=0.5)
     pair = PairUtility(covariance=0.1, covariance_error=0.6, correlation=0.2, correlation_error=0.7)
     set_utility_metrics(metrics, Utility(attributes={"principal": figures}, pairs={NAMES: pair}))

@@ -65,7 +65,7 @@ def test_application_that_does_not_stop_is_abandoned(
     assert "abandoning it" in caplog.text
 
 
-def test_crash_cause() -> None:
+def test_exception_that_ended_an_application_is_found() -> None:
     async def check() -> list[BaseException | None]:
         error = RuntimeError("Faust's")
 

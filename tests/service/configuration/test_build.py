@@ -71,7 +71,7 @@ class TestFlatOntologies:
             (["almond", ""], "not empty"),
         ],
     )
-    def test_invalid_values(self, build, values, problem):
+    def test_invalid_values_are_errors(self, build, values, problem):
         with pytest.raises(ConfigurationError, match=problem):
             build(ontologies={"odor": {"values": values}})
 
@@ -100,11 +100,11 @@ class TestNumbers:
             ({"alpha": 0}, "attributes.age.alpha"),
         ],
     )
-    def test_invalid_numeric_attributes(self, build, age, problem):
+    def test_invalid_numeric_attributes_are_errors(self, build, age, problem):
         with pytest.raises(ConfigurationError, match=problem):
             build(attributes={**attributes(), "age": {**AGE, **age}})
 
-    def test_invalid_numeric_range(self, build):
+    def test_invalid_numeric_range_is_an_error(self, build):
         given = build(attributes={**attributes(), "age": {**AGE, "numeric": {"minimum": 5, "maximum": 5}}})
         with pytest.raises(ConfigurationError, match=r"^attributes.age.numeric: minimum=5.* is not below"):
             build_plan(given)
@@ -128,7 +128,7 @@ class TestOntologies:
         taxonomies = build_taxonomies(build(attributes=given, mechanism={"reference": "mean"}))
         assert {name: len(taxonomy) for name, taxonomy in taxonomies.items()} == {"principal": 3, "secondary": 5}
 
-    def test_unknown_root(self, build):
+    def test_unknown_root_is_an_error(self, build):
         given = build(attributes=attributes(root="Nothing"), mechanism={"reference": "mean"})
         with pytest.raises(
             ConfigurationError, match=r"attributes\.principal\.root: 'Nothing' is not a concept of the ont"
@@ -136,16 +136,16 @@ class TestOntologies:
             build_taxonomies(given)
 
     @pytest.mark.parametrize("source", ["nowhere.csv", "icd11", "local.csv"])
-    def test_invalid_source(self, build, source):
+    def test_invalid_source_is_an_error(self, build, source):
         with pytest.raises(ConfigurationError, match=r"^ontologies\.icd\.source: "):
             load_ontologies(build(ontologies={"icd": {"source": source}}))
 
-    def test_built_in_ontology(self, parse):
+    def test_built_in_ontology_is_loaded_by_name(self, parse):
         assert len(load_ontologies(parse())["icd"]) == 98_506
 
 
 class TestPlan:
-    def test_attributes(self, build):
+    def test_plan_has_the_attributes(self, build):
         given = attributes(label="p.label", copies=["q"], missing="keep", unknown="suppress", mapping="local.csv")
         plan = build_plan(build(attributes=given))
         first, second = plan.attributes
@@ -154,14 +154,14 @@ class TestPlan:
         assert first.concepts.taxonomy.ids[first.concepts.resolve("C")[0]] == "Cholera"
         assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
 
-    def test_fields(self, build):
+    def test_plan_has_the_field_policy(self, build):
         fields = build_plan(
             build(fields={"keep": ["a"], "drop": ["b", "c.d"], "pseudonymize": ["e"], "unlisted": "keep"})
         ).fields
         assert [path.text for path in (*fields.keep, *fields.drop, *fields.pseudonymize)] == ["a", "b", "c.d", "e"]
         assert fields.unlisted == "keep"
 
-    def test_message_noise_key_and_limits(self, build):
+    def test_plan_has_message_noise_key_and_limits(self, build):
         configuration = build(
             message={"key": "drop", "headers": ["a"]}, noise_key="patient.id", limits={"record_bytes": 9, "depth": 3}
         )
@@ -171,7 +171,7 @@ class TestPlan:
         assert plan.noise_key == compile_path("patient.id")
         assert plan.limits == RecordLimits(record_bytes=9, depth=3)
 
-    def test_defaults(self, build):
+    def test_plan_has_the_defaults(self, build):
         plan = build_plan(build())
         assert (plan.noise_key, plan.alpha, plan.message) == (None, None, MessagePolicy())
         assert plan.limits == RecordLimits()
@@ -183,7 +183,7 @@ class TestPlan:
             ({"header": "alpha", "default": 1}, AlphaSource(header="alpha")),
         ],
     )
-    def test_alpha_of_the_record(self, build, alpha, source):
+    def test_plan_has_the_source_of_a_records_alpha(self, build, alpha, source):
         given = attributes(alpha=alpha)
         given["secondary"]["alpha"] = alpha
         assert build_plan(build(attributes=given)).alpha == source
@@ -194,7 +194,7 @@ class TestPlan:
             build_plan(given)
 
     @pytest.mark.parametrize("mapping", ["nowhere.csv", "wrong.csv", "diseases.csv"])
-    def test_invalid_mapping(self, build, mapping):
+    def test_invalid_mapping_is_an_error(self, build, mapping):
         with pytest.raises(ConfigurationError, match=r"^attributes\.principal\.mapping: "):
             build_plan(build(attributes=attributes(mapping=mapping)))
 

@@ -40,7 +40,7 @@ class TestPairs:
     def test_other_references_have_no_pairs(self, parse):
         assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
 
-    def test_configured_pairs(self, parse):
+    def test_configured_pairs_are_used(self, parse):
         four = {name: attribute(name) for name in ("a", "b")}
         given = [["principal", "a"], ["b", "secondary"]]
         assert configured_pairs(parse(attributes=four, mechanism={"pairs": given})) == (
@@ -81,7 +81,7 @@ class TestPairs:
         (line,) = problems(mechanism={"pairs": given})
         assert line.startswith("mechanism.pairs: pair needs every attribute in exactly one pair")
 
-    def test_pair_with_unknown_attribute(self, problems):
+    def test_pair_with_unknown_attribute_is_an_error(self, problems):
         lines = problems(mechanism={"pairs": [["principal", "other"]]})
         assert "mechanism.pairs[0][1]: 'other' is not an attribute: use principal, secondary" in lines
 
@@ -107,7 +107,7 @@ class TestArrays:
 
 
 class TestPaths:
-    def test_invalid_paths(self, problems):
+    def test_invalid_paths_are_errors(self, problems):
         lines = problems(
             attributes={
                 "principal": {"path": "a..b", "label": "[", "copies": ["x", "a[?b]"], "alpha": {"path": "]"}},
@@ -135,7 +135,7 @@ class TestPaths:
             ({"copies": ["labels[*]"]}, "copies[0]", "must have a [*] if and only if the attribute's path"),
         ],
     )
-    def test_arrays_and_filters_in_masked_paths(self, problems, changes, place, said):
+    def test_arrays_and_filters_in_masked_paths_are_restricted(self, problems, changes, place, said):
         lines = problems(attributes={"principal": changes}, mechanism={"reference": "mean", "correlated": False})
         assert lines[0].startswith(f"attributes.principal.{place}: ")
         assert said in lines[0]
@@ -161,7 +161,7 @@ class TestPaths:
         (line,) = problems(attributes={"principal": {"label": "diagnoses.principal.code"}})
         assert line.startswith("attributes.principal.label: ")
 
-    def test_field_in_two_lists(self, problems):
+    def test_field_in_two_lists_is_an_error(self, problems):
         assert problems(fields={"keep": ["age", "['age']"], "drop": ["age"]}) == [
             "fields.keep[1]: \"['age']\" is also fields.keep[0]: list it once",
             "fields.drop[0]: 'age' is also fields.keep[0]: list it once",
@@ -201,7 +201,7 @@ class TestAlpha:
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
-def test_reserved_kafka_properties(problems, name):
+def test_reserved_kafka_properties_cannot_be_set(problems, name):
     assert problems(kafka={"properties": {name: "x"}}) == [
         f"kafka.properties.{name}: cannot be set: {RESERVED_PROPERTIES[name]}"
     ]
@@ -213,7 +213,7 @@ def test_window_must_hold_min_records(problems):
     ]
 
 
-def test_reserved_headers(problems):
+def test_reserved_headers_cannot_be_kept(problems):
     assert problems(message={"headers": ["a", "Stream-Masker-Version"]}) == [
         "message.headers[1]: names starting with stream-masker- are set by stream-masker"
     ]

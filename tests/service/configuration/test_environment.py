@@ -38,11 +38,11 @@ def error_message(data, **variables):
         ("ONTOLOGIES__NEW__SOURCE", "a.csv", lambda c: c.ontologies["new"].source, "a.csv"),
     ],
 )
-def test_values(data, variable, value, read, expected):
+def test_values_are_parsed_as_yaml(data, variable, value, read, expected):
     assert read(parse_with(data(), **{variable: value})) == expected
 
 
-def test_default_of_a_record_alpha(data):
+def test_default_of_a_record_alpha_can_be_overridden(data):
     given = data(attributes={"principal": {"alpha": {"path": "a"}}, "secondary": {"alpha": {"path": "a"}}})
     assert parse_with(given, ATTRIBUTES__PRINCIPAL__ALPHA__DEFAULT="2").attributes["principal"].alpha.default == 2.0
 

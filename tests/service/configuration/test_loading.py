@@ -16,18 +16,18 @@ def message(path, environ=None):
     return str(raised.value)
 
 
-def test_missing_file(tmp_path):
+def test_missing_file_is_an_error(tmp_path):
     assert message(tmp_path / "none.yaml").endswith(
         "none.yaml: the configuration cannot be read: No such file or directory"
     )
 
 
-def test_folder_instead_of_a_file(tmp_path):
+def test_folder_instead_of_a_file_is_an_error(tmp_path):
     assert "cannot be read: Is a directory" in message(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
-def test_empty_file(write, text):
+def test_empty_file_is_an_error(write, text):
     assert "the configuration is empty: use a mapping with at least ontologies" in message(write(text))
 
 
@@ -109,7 +109,7 @@ def test_relative_names_resolve_against_the_file(write, example):
     ("given", "seconds"),
     [("24h", 86_400.0), ("500ms", 0.5), ("1.5s", 1.5), ("5m", 300.0), ("7d", 604_800.0), (60, 60.0)],
 )
-def test_durations(parse, given, seconds):
+def test_durations_become_seconds(parse, given, seconds):
     assert parse(calibration={"window_age": given}).calibration.window_age == seconds
 
 

@@ -18,7 +18,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_file_formats(name, tmp_path):
+def test_all_file_formats_give_the_same_matrix(name, tmp_path):
     path = tmp_path / name
     path.write_text(FILES[name])
     assert read_matrix(path) == MATRIX
@@ -45,13 +45,13 @@ def test_empty_cell_is_0(tmp_path):
         ("m.csv", b",a\na,one\n", "line 2 has a cell that is not a number"),
     ],
 )
-def test_invalid_matrix_files(name, content, problem, tmp_path):
+def test_invalid_matrix_files_are_errors(name, content, problem, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigurationError, match=rf"^{tmp_path}/{name}: .*{problem}"):
         read_matrix(tmp_path / name)
 
 
-def test_missing_file(tmp_path):
+def test_missing_file_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match="the matrix cannot be read: No such file"):
         read_matrix(tmp_path / "m.csv")
 
@@ -81,7 +81,7 @@ def test_pram_reads_matrices_relative_to_the_configuration(tmp_path):
         (FILES["m.csv"], {"smell": "other.csv"}, r"^mechanism: .*other\.csv: the matrix cannot be read"),
     ],
 )
-def test_matrices_that_the_mechanism_rejects(content, matrices, problem, tmp_path):
+def test_matrices_that_the_mechanism_rejects_are_configuration_errors(content, matrices, problem, tmp_path):
     (tmp_path / "m.csv").write_text(content)
     with pytest.raises(ConfigurationError, match=problem):
         build_mechanism(configured(tmp_path, matrices=matrices), bytes(16))

@@ -90,7 +90,7 @@ def test_noise_levels_are_0_for_mechanisms_without_noise(parse):
 
 
 class TestProblems:
-    def test_unknown_mechanism(self, problems):
+    def test_unknown_mechanism_lists_the_known_ones(self, problems):
         names = list(MECHANISMS)
         assert problems(mechanism={"name": "rank_swaping"}) == [
             f"mechanism.name: 'rank_swaping' is not allowed: use {', '.join(names[:-1])} or {names[-1]}"
@@ -98,12 +98,12 @@ class TestProblems:
         ]
 
     @pytest.mark.parametrize("name", [7, None, [], True])
-    def test_invalid_name(self, problems, name):
+    def test_invalid_name_is_an_error(self, problems, name):
         (problem,) = problems(mechanism={"name": name})
         assert problem.startswith("mechanism.name: ")
         assert "use semantic_noise, " in problem
 
-    def test_key_of_another_mechanism(self, problems):
+    def test_key_of_another_mechanism_is_an_error(self, problems):
         assert problems(mechanism={"name": "rank_swapping", "correlated": True}) == [
             "mechanism.correlated: unknown key: use name, k, p, multivariate, intervals or distance"
         ]
@@ -111,7 +111,7 @@ class TestProblems:
             "mechanism.multivariate: unknown key: use name, correlated, reference"
         )
 
-    def test_invalid_parameter(self, problems):
+    def test_invalid_parameter_is_an_error(self, problems):
         assert problems(mechanism={"name": "microaggregation", "k": 1}) == [
             "mechanism.k: 1 is not allowed: use a whole number of at least 2"
         ]
@@ -125,7 +125,7 @@ class TestProblems:
         assert problem.startswith("mechanism: ")
         assert "a mapping with name" in problem
 
-    def test_noise_level_for_a_mechanism_without_noise(self, problems):
+    def test_noise_level_for_a_mechanism_without_noise_is_an_error(self, problems):
         assert problems(mechanism={"name": "data_swapping"}, attributes={"principal": {"alpha": 0.5}}) == [
             "attributes.principal.alpha: data_swapping has no noise level: remove it"
         ]
@@ -136,7 +136,7 @@ class TestProblems:
         assert parse_configuration(yaml.safe_load(redacted_yaml(configuration))) == configuration
         assert with_settings(configuration, mutable_settings(configuration)) == configuration
 
-    def test_numeric_attribute_for_a_nominal_mechanism(self, problems):
+    def test_numeric_attribute_for_a_nominal_mechanism_is_an_error(self, problems):
         able = [name for name, kind in MECHANISMS.items() if kind.method_card.numeric]
         (problem,) = problems(
             mechanism={"name": "data_swapping"}, attributes={"age": {"path": "age", "numeric": {"integer": True}}}
@@ -144,11 +144,11 @@ class TestProblems:
         assert problem.startswith("attributes.age: data_swapping masks only nominal attributes: use ")
         assert all(name in problem for name in able)
 
-    def test_parameter_that_the_constructor_rejects(self, parse):
+    def test_parameter_that_the_constructor_rejects_is_an_error(self, parse):
         with pytest.raises(ConfigurationError, match=r"^mechanism: .*k"):
             build_mechanism(parse(mechanism={"name": "microaggregation", "k": 500_000}), bytes(16))
 
-    def test_groups_too_small_for_the_mechanism(self, parse):
+    def test_groups_too_small_for_the_mechanism_are_an_error(self, parse):
         settings = {"mechanism": {"name": "microaggregation", "k": 50}, "groups": {"records": 49}}
         with pytest.raises(ConfigurationError, match=r"^groups\.records: 49 is .* microaggregation needs at least 50"):
             build_mechanism(parse(**settings), bytes(16))

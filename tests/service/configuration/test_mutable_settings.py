@@ -91,5 +91,5 @@ def test_invalid_settings_are_refused(parse, change):
         ({"http": {"port": 1}, "worker": {"batch_records": 7}}, []),
     ],
 )
-def test_changes_that_need_a_restart(parse, changes, keys):
+def test_keys_that_need_a_restart_are_found(parse, changes, keys):
     assert changes_needing_restart(parse(), parse(**changes)) == keys

@@ -78,18 +78,18 @@ POLICIES = "use reject, ancestor or suppress"
         ),
     ],
 )
-def test_error_messages(problems, sections, line):
+def test_errors_give_location_value_and_allowed_values(problems, sections, line):
     assert problems(**sections) == [line]
 
 
 @pytest.mark.parametrize("alpha", [0, -1, 10.5, "0.3", [0.3], True, None])
-def test_alpha_out_of_range(problems, alpha):
+def test_alpha_out_of_range_lists_all_forms(problems, alpha):
     (line,) = problems(attributes={"principal": {"alpha": alpha}})
     assert line.startswith("attributes.principal.alpha: ")
     assert "use a number from 0.01 to 10, a mapping with path or default or a mapping with header or default" in line
 
 
-def test_required_keys():
+def test_missing_required_keys_are_listed():
     with pytest.raises(ConfigurationError) as raised:
         parse_configuration({"attributes": {"a": {}}, "fields": {}})
     assert str(raised.value).splitlines() == [
@@ -105,7 +105,7 @@ def test_required_keys():
 
 
 @pytest.mark.parametrize("section", ["attributes", "ontologies"])
-def test_empty_sections(data, section):
+def test_empty_sections_are_errors(data, section):
     given = data()
     given[section] = {}
     with pytest.raises(ConfigurationError, match=f"{section}: empty: add at least one"):

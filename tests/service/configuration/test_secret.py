@@ -55,17 +55,17 @@ def test_short_secret_is_refused(from_file, raw):
     assert str(raised.value) == f"secret.file: the secret has {len(raw.rstrip())} bytes: use at least 16"
 
 
-def test_missing_file(parse):
+def test_missing_file_is_an_error(parse):
     with pytest.raises(ConfigurationError, match=r"secret\.file: nowhere cannot be read: No such file"):
         read_secret(parse(secret={"file": "nowhere"}))
 
 
-def test_missing_variable(parse):
+def test_missing_variable_is_an_error(parse):
     with pytest.raises(ConfigurationError, match=r"secret\.env: the environment variable NAME is not set"):
         read_secret(parse(secret={"env": "NAME"}), {})
 
 
-def test_no_secret(parse):
+def test_masking_requires_a_secret(parse):
     with pytest.raises(ConfigurationError, match="secret: required for masking: use a mapping with file or env"):
         read_secret(parse())
 

@@ -152,7 +152,7 @@ def test_leaves_are_drawn_only_from_the_given_range() -> None:
 
 
 @pytest.mark.parametrize("links", ["A,R", "A,R\nB,R", "A,R\nA1,A\nA11,A1\nA12,A1\nB,R\nB,A"])
-def test_small_ontologies_with_several_parents(tmp_path: Path, links: str) -> None:
+def test_small_ontologies_with_several_parents_have_events(tmp_path: Path, links: str) -> None:
     (tmp_path / "small.csv").write_text(f"concept,parent,label\nR,,\n{links.replace(chr(10), f',{chr(10)}')},\n")
     source = {"icd": {"source": str(tmp_path / "small.csv")}}
     discharges = synthetic_discharges(configured(FLAT, ontologies=source), drift_after=10)
@@ -161,7 +161,7 @@ def test_small_ontologies_with_several_parents(tmp_path: Path, links: str) -> No
 
 
 @pytest.mark.parametrize("parameters", [{"correlation": 1.1}, {"correlation": -0.1}, {"drift_after": -1}])
-def test_invalid_parameters(parameters: dict[str, object]) -> None:
+def test_invalid_parameters_are_errors(parameters: dict[str, object]) -> None:
     with pytest.raises(ParameterError, match=next(iter(parameters))):
         events(1, **parameters)
 

@@ -45,7 +45,7 @@ def test_every_configured_topic_is_required_once() -> None:
     assert {topic.role: topic.name for topic in required} == configuration.topics.model_dump()
 
 
-def test_cleanup_policies_and_partitions() -> None:
+def test_required_topics_have_cleanup_policies_and_partitions() -> None:
     required = {topic.role: topic for topic in required_topics(configured(), partitions=6)}
     assert [required[role].partitions for role in ("input", "output", "calibration", "statistics", "drift")] == [
         6, 6, 1, 1, 1,

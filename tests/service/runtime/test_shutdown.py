@@ -1,4 +1,4 @@
-"""The end of a process in time."""
+"""The end of a process within a time limit."""
 
 from __future__ import annotations
 

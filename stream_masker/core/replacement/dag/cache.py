@@ -1,4 +1,4 @@
-"""The cache of the engine: what it has computed for values and queries, in bounded memory.
+"""The cache of the engine: results for values and queries, in bounded memory.
 
 * Of a value a: its *levels*, the distances at which there may be candidates, ascending; and the *groups* of each level.
   A group is a member list of an ancestor of a. All groups of a level lead to the same distance.
@@ -27,7 +27,7 @@ UNKNOWN, EMPTY, NONEMPTY, LISTED = range(4)
 are listed in ``CandidateCache.listed`` from index i on."""
 
 MAX_LISTED = 1 << 14
-"""Admissible candidates of a level that are listed at most. Where there are more, sampling soon finds one."""
+"""The maximum number of candidates that are listed for a level. If more are admissible, sampling soon finds one."""
 
 BATCH_MASK = int64((1 << 31) - 1)
 
@@ -67,7 +67,7 @@ class CandidateCache(NamedTuple):
     statuses: the status of each level of each query.
     listed: a number n and n *places*, ascending: indices of the admissible members among the level's members; or -n and
         n concepts in any order, which ``near_set.sort_listed`` converts to places when one is drawn.
-    max_groups: (1,) the groups of a value at most.
+    max_groups: (1,) the maximum number of groups of a value.
     used: (7,) how much of each array is filled.
     """
 
@@ -202,7 +202,7 @@ def find_entry(cache: CandidateCache, key: int) -> int:
 def add_query(
     cache: CandidateCache, entry: int, key: int, levels: int, own_distance: Separation, near_set: int
 ) -> None:
-    """Adds a query with so many levels, all of unknown status."""
+    """Adds a query with this number of levels, all of unknown status."""
     start = cache.used[STATUSES]
     query = cache.queries[entry]
     query.key = key
@@ -239,7 +239,7 @@ def note_request(cache: CandidateCache, entry: int) -> None:
 
 @inlined
 def is_room_to_list(cache: CandidateCache, count: int) -> bool:
-    """Whether a list of so many places fits into the cache."""
+    """Whether a list of this number of places fits into the cache."""
     return cache.used[LISTED_PLACES] + count < cache.listed.size
 
 

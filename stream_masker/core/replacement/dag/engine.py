@@ -54,11 +54,10 @@ from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candida
 from stream_masker.errors import ParameterError
 
 CACHED_LEVELS = 1 << 20
-"""Levels of values that are cached by default: of some ten thousand values with a quarter of a million queries, in at
-most 130 MB."""
+"""The default number of cached levels: about 10,000 values with 250,000 queries, in at most 130 MB."""
 
 WITNESS_ANCESTORS = 4
-"""Ancestors of a reference in whose lists ``is_near_admissible`` looks."""
+"""The number of ancestors of a reference whose lists ``is_near_admissible`` examines."""
 
 
 class DagReplacer:

@@ -50,10 +50,10 @@ from stream_masker.core.replacement.dag.scratch import (
 )
 
 NEAR_SET_SHARE = 2
-"""The near set is visited instead of a level with at least so many times as many members."""
+"""The near set is visited instead of a level that has at least this many times as many members."""
 
 FEW_IN_BLOCK = 2
-"""So many members of a block are visited without a test of the block's cover."""
+"""Up to this number of members of a block are visited without a test of the block's cover."""
 
 
 @inlined
@@ -101,7 +101,7 @@ def enumerate_small_level(dag: DagArrays, query: Query, level: int, at: int) -> 
 
 @inlined
 def keep_list(cache: CandidateCache, at: int, begin: int, count: int) -> None:
-    """Keeps a list of so many places, which are written behind ``listed[begin]``, and writes the status at ``at``."""
+    """Keeps the list of places that follows ``listed[begin]``, and writes the status at ``at``."""
     cache.statuses[at] = EMPTY
     if count > 0:
         cache.listed[begin] = count
@@ -127,7 +127,7 @@ def enumerate_by_sweep(dag: DagArrays, query: Query, level: int, at: int) -> Non
 def sweep_level(dag: DagArrays, query: Query, level: int, wanted: int, room: int) -> tuple[int, int]:
     """(number of admissible members, place of the one with index ``wanted`` among them, or -1).
 
-    Writes the first ``room`` places behind ``listed[used[LISTED_PLACES]]``. The bounds of the query must be computed.
+    Writes the first ``room`` places after ``listed[used[LISTED_PLACES]]``. The bounds of the query must be computed.
     """
     graph, lists, cache, scratch = dag
     count, place, before = int64(0), int64(-1), int64(0)
@@ -143,7 +143,7 @@ def sweep_level(dag: DagArrays, query: Query, level: int, wanted: int, room: int
 def sweep_list(
     dag: DagArrays, query: Query, g: int, before: int, count: int, place: int, wanted: int, room: int
 ) -> tuple[int, int]:
-    """``sweep_level`` for one group, behind so many members; continues from count and place.
+    """``sweep_level`` for one group, after the ``before`` members of other groups; continues from count and place.
 
     Members are gathered, sifted and visited in rounds of up to ``MAX_MEMBERS``, so that the processor loads many
     ancestor lines at a time.
@@ -240,7 +240,7 @@ def viable_end(
 ) -> int:
     """The end of the members from y on, in the block that ends at ``end``, that may be admissible; y if none may.
 
-    For sign < 0, those before ``unsure`` may be admissible whatever they share with r.
+    For sign < 0, those before ``unsure`` may be admissible regardless of the ancestors that they share with r.
     """
     block = (y // MEMBER_BLOCK) * BLOCK_WORDS
     last = end

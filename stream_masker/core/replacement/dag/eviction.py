@@ -1,8 +1,8 @@
 """Cache eviction: when the cache is full, keep only the queries that were requested again.
 
 Most pairs of a value and a reference occur once. A query that a later batch requests is marked. Eviction keeps the
-marked queries with their statuses, except those of lists that nothing was drawn from, and removes the marks: a query
-must be requested again before the next eviction to be kept once more.
+marked queries with their statuses, except statuses of lists that nothing was drawn from. It then removes the marks:
+only a query that is requested again survives the next eviction.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def clear_queries(cache: CandidateCache) -> None:
 
 @inlined
 def is_half_free(cache: CandidateCache) -> bool:
-    """Whether queries, statuses and lists fill no more than half of what they may fill."""
+    """Whether queries, statuses and lists each fill at most half of their limits."""
     return (
         4 * cache.used[QUERIES] <= cache.queries.size
         and 2 * cache.used[STATUSES] <= cache.statuses.size

@@ -24,13 +24,13 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.rule import Candidates
 
 MEMBER_BLOCK = 32
-"""Members of a block."""
+"""The number of members in a block."""
 COVER, DEEPEST = SIGNATURE_WORDS, SIGNATURE_WORDS + 1
-"""Offsets of a block's cover and of its greatest depth in the block's words, behind its signature."""
+"""Offsets of a block's cover and of its greatest depth in the block's words, after its signature."""
 BLOCK_WORDS = SIGNATURE_WORDS + 2
 
 NO_ANCESTOR = -1
-"""Entry of an ancestor line behind the concept's last ancestor."""
+"""Entry of an ancestor line after the concept's last ancestor."""
 PATH_MASK = int64((1 << PATH_BITS) - 1)
 MAX_CONCEPTS, MAX_LEVELS = 1 << (31 - PATH_BITS), (1 << PATH_BITS) - 1
 """Limits of the taxonomies that the index can represent, by the width of the entries of ancestor lines and marks."""
@@ -41,7 +41,7 @@ HUB_COUNT = 64
 """Concepts with one signature bit of their own: those with the most descendants. All others have two of 448 bits."""
 
 MAX_REMOTE = 4
-"""Length of ``MemberLists.remote`` at most."""
+"""The maximum length of ``MemberLists.remote``."""
 
 
 class GraphArrays(NamedTuple):
@@ -57,8 +57,8 @@ class GraphArrays(NamedTuple):
     lines: the closure again, in cache lines of 16 entries: the line of c starts at 16 · c and holds its ancestors with
         their paths, deepest first, down to the root. ``next_line`` finds the line that continues a full one.
     signature_bits: (m, 2) the two bits of each concept in signatures; equal for hubs.
-    signatures: (8 · m,) the bits of all ancestors of each concept (a Bloom filter): if c lacks a bit of u, u is no
-        ancestor of c.
+    signatures: (8 · m,) the bits of all ancestors of each concept (a Bloom filter): if c lacks a bit of u, u is not an
+    ancestor of c.
     """
 
     offsets: Int64Array

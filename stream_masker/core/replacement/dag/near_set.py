@@ -37,8 +37,8 @@ from stream_masker.core.replacement.levels import Separation, meets_sign, wu_pal
 
 @inlined
 def near_lists(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, j: int) -> int:
-    """The number of lists, by ascending path, that may hold concepts nearer to r: of the ancestor of r with index j in
-    the closure. ``AncestorScratch.links`` must be filled for sign < 0."""
+    """For the ancestor of r with index j in the closure: the number of lists, by ascending path, that may hold concepts
+    nearer to r. ``AncestorScratch.links`` must be filled for sign < 0."""
     t = int64(graph.ancestors[j])
     return max(min(scratch.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), int64(0))
 
@@ -105,7 +105,8 @@ def search_near_set(
 def keep_lists(cache: CandidateCache, scratch: AncestorScratch, start: int, levels: int, count: int) -> None:
     """Keeps lists of concepts for all levels of a query, from the first ``count`` of ``AncestorScratch.found``.
 
-    Writes the statuses from index ``start`` on. Of a level whose list does not fit, only the existence is kept.
+    Writes the statuses from index ``start`` on. If the list of a level does not fit, only the existence of candidates
+    is kept.
     """
     found, statuses, listed = scratch.found, cache.statuses, cache.listed
     for j in range(start, start + levels):

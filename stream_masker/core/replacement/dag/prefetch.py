@@ -28,7 +28,7 @@ from stream_masker.core.replacement.dag.sampling import MIN_TRIES, max_tries, ra
 from stream_masker.core.replacement.levels import takes_upper
 
 PREFETCH_DISTANCE = 32
-"""Values that are prefetched together."""
+"""The number of values that are prefetched together."""
 
 
 @inlined
@@ -48,7 +48,7 @@ def key_of(graph: GraphArrays, a: int, r: int, noise: float) -> int:
 
 @part
 def prefetch_queries(graph: GraphArrays, cache: CandidateCache, task: TaskArrays, start: int, stop: int) -> None:
-    """Prefetches what is found by the codes of the values start … stop - 1 of the order alone."""
+    """Prefetches the data that depend only on the codes of the values start … stop - 1 of the order."""
     for at in range(start, min(stop, task.order.size)):
         n = task.order[at]
         a, r = int64(task.codes[n]), int64(task.references[n])
@@ -93,7 +93,7 @@ def prefetch_draws(dag: DagArrays, task: TaskArrays, calibrated: bool, start: in
 def level_to_draw(cache: CandidateCache, a: int, key: int, calibrated: bool, noise: float, rounding: np.uint64) -> int:
     """The level whose members a value will probably read first; -1 for none.
 
-    It is -1, too, if the level is listed; then the list is prefetched.
+    It is also -1 if the level is listed; then the list is prefetched.
     """
     value = cache.value_ids[a]
     first, stop = cache.first_level[value], cache.first_level[value + 1]

@@ -13,9 +13,10 @@ cannot be admissible in these cases:
   which matters only if the signature of c shows that c may be below one of them.
   For a whole level, depth(r) gives another bound: over u there are at most depth(c) + depth(r) - 2 · depth(u) links, so
   depth(c) + depth(r) must exceed a bound that is least for depth(u) = q + 1.
-* sign < 0 (nearer). If c and r share nothing but common ancestors of a and r that are at most as deep as s, then for
+* sign < 0 (nearer). If c and r share only common ancestors of a and r that are at most as deep as s, then for
   some such u the path from c up to u has at least root_path(c) - root_path(u) links, so root_path(c) has an upper
-  bound. So it has if c is below another ancestor u of r, which the signature shows. Neither bound exceeds the greatest
+  bound. The same holds if c is below another ancestor u of r, which the signature shows. Neither bound exceeds the
+  greatest
   root_path of the descendants of u.
 """
 
@@ -98,7 +99,7 @@ def relate_step(graph: GraphArrays, scratch: AncestorScratch, i: int) -> None:
 
 @inlined
 def bound_depths(graph: GraphArrays, scratch: AncestorScratch, count: int, r: int) -> None:
-    """Computes the bounds for sign > 0, of so many steps."""
+    """Computes the bounds of the first ``count`` steps for sign > 0."""
     steps, common = scratch.steps, int64(0)
     others = scratch.others_by_depth
     for i in range(others.size):
@@ -130,7 +131,7 @@ def bound_depths(graph: GraphArrays, scratch: AncestorScratch, count: int, r: in
 
 @inlined
 def bound_root_paths(graph: GraphArrays, scratch: AncestorScratch, count: int) -> None:
-    """Computes ``root_path`` of so many steps, for sign < 0: the greatest over the steps that are not deeper."""
+    """Computes ``root_path`` of ``count`` steps for sign < 0: the greatest over the steps that are not deeper."""
     steps = scratch.steps
     greatest = int64(-1)
     i = count - 1
@@ -150,7 +151,7 @@ def bound_root_paths(graph: GraphArrays, scratch: AncestorScratch, count: int) -
 
 @inlined
 def list_others(graph: GraphArrays, scratch: AncestorScratch, r: int) -> None:
-    """Lists, for sign < 0, the ancestors of r that are none of a and over which a candidate may be near enough."""
+    """Lists, for sign < 0, the ancestors of r, but not of a, over which a candidate may be near enough."""
     scratch.state[LONGEST] = -1
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         u = int64(graph.ancestors[j])

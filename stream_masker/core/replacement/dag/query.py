@@ -13,7 +13,7 @@ from stream_masker.core.replacement.levels import Separation
 
 
 class Query(NamedTuple):
-    """A value a, a reference r and a sign, with what the cache knows of them.
+    """A value a, a reference r and a sign, with their entries in the cache.
 
     value, reference: positions; the reference is -1 if sign is 0.
     sign: 1 if a candidate must be farther from r than a is, -1 if nearer, 0 if there is no such condition.

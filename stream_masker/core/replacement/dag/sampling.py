@@ -39,18 +39,18 @@ from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.dag.scratch import BOUNDED, STAGE, mark_query
 
 MAX_UNTRIED = 8
-"""A level of at most so many members is enumerated at once."""
+"""A level of at most this number of members is enumerated at once."""
 MIN_TRIES, MAX_TRIES, MEMBERS_PER_TRY = 4, 4096, 32
 TRIES_PER_ROUND = 16
 """Members that are tried together, after the first ``MIN_TRIES``."""
 
 SMALL_NEAR_SET = 64
-"""A near set of at most so many members is enumerated at once."""
+"""A near set of at most this number of members is enumerated at once."""
 
 WORD_BITS = 64
 
 MANY_LISTED = 32
-"""Where more concepts are listed but not yet sorted, tries probably find one sooner."""
+"""If more concepts than this are listed but not yet sorted, tries probably find one sooner."""
 
 
 @inlined
@@ -64,7 +64,7 @@ def random_index(seed: np.uint64, turn: int, size: int) -> int:
 
 @inlined
 def max_tries(members: int) -> int:
-    """The number of tries before a level of so many members is enumerated."""
+    """The number of tries before a level with this number of members is enumerated."""
     return 0 if members <= MAX_UNTRIED else min(MIN_TRIES + members // MEMBERS_PER_TRY, MAX_TRIES)
 
 
@@ -102,7 +102,7 @@ def is_drawn_from_list(cache: CandidateCache, at: int) -> bool:
 
 @inlined
 def try_members(dag: DagArrays, query: Query, level: int, turns: int, seed: np.uint64) -> int:
-    """The first admissible member among so many that are tried; -1 if there is none.
+    """The first admissible member that is tried, -1 if none of the tried ones is.
 
     The bounds are computed only after the first rounds: they cost more than a few tries.
     """

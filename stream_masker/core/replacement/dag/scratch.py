@@ -33,7 +33,8 @@ STEP = np.dtype(
 """A step: an ancestor s of the value, with the bounds of ``pruning`` for the members of its lists.
 
 concept, depth: of s. shared_depth, shared_links: of the least common subsumer of s and r.
-For sign > 0: enough_links: a candidate with at least so many links up to s is far enough if it shares no more with r
+For sign > 0: enough_links: a candidate with at least this number of links up to s is far enough if it shares no more
+with r
 than s does; depth_over_shared, depth_over_others: a candidate must be deeper than this to be far enough over a common
 ancestor of a and r, or over another ancestor of r.
 For sign < 0: root_path: the greatest path up to the root of a candidate that is near enough over a common ancestor of a
@@ -41,7 +42,8 @@ and r.
 """
 
 OTHER = np.dtype([("first_bit", np.int64), ("second_bit", np.int64), ("limit", np.int64)])
-"""An ancestor of r that is none of a: its signature bits; and the greatest ``root_path`` (sign < 0), or minus the least
+"""An ancestor of r that is not an ancestor of a: its signature bits; and the greatest ``root_path`` (sign < 0), or
+minus the least
 depth (sign > 0), of a candidate that may be admissible because it is below it."""
 
 BOUND = np.dtype([("depth", np.int64), ("limit", np.int64)])
@@ -72,13 +74,13 @@ BITS_OF_VALUE = np.uint64(0x55555555)
 """Bits of ``marked_on_line`` for ``VALUE``; those for ``REFERENCE`` are one higher."""
 
 MAX_NEAR_SET = 1 << 16
-"""Concepts near to a reference that are visited instead of a level, at most."""
+"""The maximum number of concepts near a reference that are visited instead of a level."""
 
 MAX_MEMBERS = 8 * MEMBER_BLOCK
-"""Members that are prefetched together, at most."""
+"""The maximum number of members that are prefetched together."""
 
 MAX_SMALL_LEVEL = 48
-"""Members of a level that is enumerated without pruning, at most."""
+"""The maximum number of members of a level that is enumerated without pruning."""
 
 
 class AncestorScratch(NamedTuple):
@@ -89,7 +91,7 @@ class AncestorScratch(NamedTuple):
     step_of: (m,) the step of each ancestor of a; undefined for other concepts.
     state: (4,) see ``STAGE``.
     steps: array of ``STEP``; one for each ancestor of a, deepest first, as in the closure.
-    others: array of ``OTHER``; one for each ancestor of r that is none of a and matters.
+    others: array of ``OTHER``; one for each relevant ancestor of r that is not one of a.
     mask: (8,) the union of the first signature bits of the others.
     links: by depth: the fewest links at a distance of at least the own one (sign > 0: of more) over a subsumer there.
     others_by_depth: by depth: the least depth that a candidate must exceed over any other at least so deep (sign > 0).
@@ -115,7 +117,7 @@ class AncestorScratch(NamedTuple):
 
 
 def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, predicted: int) -> AncestorScratch:
-    """Scratch memory for a taxonomy whose concepts have at most so many ancestors and depths.
+    """Scratch memory for a taxonomy whose concepts have at most this number of ancestors and depths.
 
     ``predicted``: the number of values that are prefetched together.
     """
@@ -191,7 +193,7 @@ def mark_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> No
 
 @part
 def clean_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
-    """Removes what a query left, except the marks of its value."""
+    """Removes the marks and bounds of a query, except the marks of its value."""
     if scratch.state[STAGE] != CLEAN:
         if query.sign != 0:
             unmark(graph, scratch, query.reference, REFERENCE)

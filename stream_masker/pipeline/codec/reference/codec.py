@@ -90,7 +90,7 @@ class DecodeAccumulator:
         return [fields.count(extractor.attribute.plan.path.text) for extractor in self.extractors]
 
     def reject(self, index: int, rejected: Rejected, placeholders: int) -> None:
-        """Rejects a record, and removes everything that was collected of it beyond so many ``placeholders``."""
+        """Rejects a record and removes its data; only the first ``placeholders`` placeholders remain."""
         self.rejected[index] = rejected
         del self.placeholders[placeholders:]
         del self.keys[self.size :]

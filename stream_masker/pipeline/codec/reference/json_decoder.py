@@ -62,7 +62,7 @@ def _syntax_reason(value: bytes) -> Reason:
 
 
 def _is_lossless(value: bytes, encoded: bytes) -> bool:
-    """Whether decoding certainly lost neither a member nor a digit. If False, only a strict decoder can tell.
+    """Whether decoding certainly lost neither a member nor a digit. If False, only a strict decoder can decide.
 
     ``encoded``: the decoded value, encoded again. Decoding keeps one member of each key. Every member has a colon of
     its own; all other colons are in strings. So ``encoded`` has as many colons as ``value`` if no key occurs twice,

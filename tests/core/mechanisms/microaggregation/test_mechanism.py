@@ -267,7 +267,7 @@ def test_classes_ignore_arrays():
     assert least_class(Batch(0, ())) == 0
 
 
-def test_tallies_use_the_papers_distance():
+def test_distortion_uses_the_papers_distance():
     made = mechanism()
     batch = made.encode(RECORDS)
     masked = made.mask_batch(batch, FieldKeys(SEED, KEYS))

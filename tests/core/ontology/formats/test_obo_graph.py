@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_invalid_documents(tmp_path, text, message):
+def test_invalid_documents_are_refused(tmp_path, text, message):
     with pytest.raises(SourceFormatError, match=message) as caught:
         load(tmp_path / "x.json", text)
     assert "x.json" in str(caught.value)
@@ -49,7 +49,7 @@ def test_links_between_nodes(tmp_path, sub, obj, error):
             load(tmp_path / "x.json", text)
 
 
-def test_a_node_that_occurs_twice(tmp_path):
+def test_a_node_that_occurs_twice_is_an_error(tmp_path):
     nodes = [{"id": "a", "type": "CLASS"}] * 2
     with pytest.raises(DuplicateConceptError, match="a node is given twice: a"):
         load(tmp_path / "x.json", json.dumps({"graphs": [{"nodes": nodes}]}))

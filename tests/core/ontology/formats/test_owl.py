@@ -57,12 +57,12 @@ def test_thing_is_not_a_parent_of_a_class_with_another_parent(tmp_path):
         ("", OntologyError, "no concept"),
     ],
 )
-def test_invalid_documents(tmp_path, body, error, message):
+def test_invalid_documents_are_refused(tmp_path, body, error, message):
     with pytest.raises(error, match=message):
         load_owl(tmp_path, body)
 
 
-def test_invalid_links(tmp_path):
+def test_invalid_links_are_errors(tmp_path):
     with pytest.raises(UnknownParentError, match=r"x.owl: .*: http://x.org/9"):
         load_owl(tmp_path, classes("http://x.org/9"))
     with pytest.raises(CycleError, match=r"http://x.org/1"):

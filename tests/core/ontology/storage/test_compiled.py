@@ -153,7 +153,7 @@ def test_the_error_of_another_format_gives_advice(stored, line, other):
         read(path)
 
 
-def test_a_file_that_is_not_a_compiled_ontology(tmp_path):
+def test_a_file_that_is_not_a_compiled_ontology_is_refused(tmp_path):
     (tmp_path / "text.ontology").write_text("concept,parent\n" * 9)
     with pytest.raises(CompiledOntologyError, match="is not a compiled ontology"):
         Ontology.load(tmp_path / "text.ontology")
@@ -177,14 +177,14 @@ class TestCompiling:
         path.write_text("concept,parent\nr,\na,r\n")
         return path
 
-    def test_into_the_cache(self, source, own_cache):
+    def test_a_source_is_compiled_into_the_cache(self, source, own_cache):
         path, data = sources.compile_ontology(source)
         assert path.parent == own_cache
         assert list(own_cache.iterdir()) == [path]
         assert_equal(Ontology.load(source), Ontology(data))
         assert list(own_cache.iterdir()) == [path]
 
-    def test_to_a_file(self, source, tmp_path, own_cache):
+    def test_a_source_is_compiled_to_a_file(self, source, tmp_path, own_cache):
         path, data = sources.compile_ontology(source, tmp_path / "x.ontology")
         assert path == tmp_path / "x.ontology"
         assert_equal(Ontology.load(path), Ontology(data))

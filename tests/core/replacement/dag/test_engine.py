@@ -58,7 +58,7 @@ def rows(task: ReplacementTask, which) -> ReplacementTask:
 
 
 def admissible(d, a, r, noise, level) -> np.ndarray:
-    """The concepts at the distance ``level`` from a that meet the sign condition, found by a visit of all."""
+    """The concepts at the distance ``level`` from a that meet the sign condition, found by visiting all concepts."""
     at = d.to_all(a) == level
     if r not in (NO_REFERENCE, a):
         to_r = d.to_all(r)
@@ -77,7 +77,7 @@ def chi_square(codes, among) -> tuple[float, float]:
 
 
 def test_draws_are_uniform_among_admissible_candidates(d):
-    """For levels of all sizes and shares: those where tries succeed, and those that have to be enumerated."""
+    """Levels have all sizes and shares: on some of them tries succeed, others are enumerated."""
     engine = DagReplacer(d, candidates="all", calibrated=False)
     tried, sizes = 0, []
     for i in range(400):
@@ -103,7 +103,7 @@ def test_draws_are_uniform_among_admissible_candidates(d):
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
 @pytest.mark.parametrize("taxonomy", [phenotypes, lambda: snomed_shaped(3_000)], ids=["hpo", "made up"])
 def test_the_cache_changes_nothing(cached_levels, calibrated, candidates, taxonomy):
-    """Neither do the order and the batch: an engine with a tiny cache replaces each value alone."""
+    """The order and the batch change nothing either: an engine with a tiny cache replaces each value alone."""
     distance = WuPalmer(taxonomy())
     task = rows(values(distance, 300), np.random.default_rng(5).integers(0, 300, 3_000))
     whole = DagReplacer(distance, candidates=candidates, calibrated=calibrated)
@@ -133,7 +133,7 @@ def test_candidates_near_to_a_reference_over_equally_deep_subsumers_are_found():
 
 
 def test_the_cache_is_bounded(d):
-    """With many more values and queries than fit."""
+    """There are many more values and queries than the cache can hold."""
     engine = DagReplacer(d, candidates="all", calibrated=True, cached_levels=2_000)
     cache = engine._dag.cache
     most = []
@@ -150,7 +150,7 @@ def test_the_cache_is_bounded(d):
 
 
 def test_eviction_keeps_the_queries_that_are_requested_again(d):
-    """While many others are requested once; it removes them when they were not requested since the last eviction."""
+    """Many other queries are requested once. Eviction removes queries that were not requested since the last one."""
     engine = DagReplacer(d, candidates="all", calibrated=True, cached_levels=20_000)
     cache = engine._dag.cache
     regular = of_few_codes(d, 100, seed=1)
@@ -170,7 +170,7 @@ def test_eviction_keeps_the_queries_that_are_requested_again(d):
 
 
 def of_few_codes(d, size, seed) -> ReplacementTask:
-    """So few values that the cache has room for all of them, but not for all their queries."""
+    """Few values: the cache has room for all of them, but not for all their queries."""
     task = values(d, size, seed)
     return ReplacementTask(2_000 + task.codes % 150, task.references, task.noise, task.rounding, task.ties)
 
@@ -218,7 +218,7 @@ def test_a_negative_cache_size_is_rejected(d):
 
 
 def test_lines_hold_the_closure(d):
-    """For concepts with fewer ancestors than fit into a line, as many, and more."""
+    """Concepts have fewer ancestors than fit into a line, exactly as many, or more."""
     graph = build_graph(d.taxonomy)
     counts = set()
     for c in range(len(d.taxonomy)):
@@ -238,8 +238,8 @@ def test_lines_hold_the_closure(d):
 
 
 @pytest.mark.parametrize("side", [VALUE, REFERENCE])
-def test_marks_give_the_least_common_subsumer(d, side):
-    """As the closure does: of the deepest common ancestors, those with the fewest links; of these, the last."""
+def test_marked_ancestors_determine_the_least_common_subsumer(d, side):
+    """It equals that of the closure: the deepest common ancestor; in a tie, the fewest links, then the last one."""
     tau = d.taxonomy
     up, graph = tau.closure, build_graph(tau)
     scratch = new_ancestor_scratch(len(tau), int(np.diff(up.offsets).max()), int(tau.depth.max()), predicted=1)
@@ -264,7 +264,7 @@ def subsumer(graph, scratch, c, side):
 
 
 def test_pruned_levels_have_no_admissible_member(d):
-    """According to the distances to all concepts; and many empty levels are pruned."""
+    """The distances to all concepts confirm it. Many empty levels are pruned."""
     engine = DagReplacer(d, candidates="all", calibrated=False)
     dag = engine._dag
     cache = dag.cache
@@ -307,7 +307,7 @@ def pruned_levels(dag, a, r, first, stop):
 
 @pytest.mark.parametrize(("levels", "fits"), [(MAX_LEVELS, True), (MAX_LEVELS + 1, False)])
 def test_a_graph_with_too_many_levels_is_left_to_another_replacer(levels, fits):
-    """A chain with one concept of two parents."""
+    """A chain in which one concept has two parents."""
     chain = [(f"c{i + 1}", f"c{i}") for i in range(levels - 1)]
     distance = WuPalmer(Ontology.from_edges([*chain, ("x", "c1"), ("x", "c2")]).taxonomy())
     assert is_in_range(distance.taxonomy) == fits

@@ -1,4 +1,4 @@
-"""Rank swapping and its baselines as mechanisms: what they preserve, whom they swap, and their errors."""
+"""Rank swapping and its baselines as mechanisms: what they preserve, which values they swap, and their errors."""
 
 from __future__ import annotations
 

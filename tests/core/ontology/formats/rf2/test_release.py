@@ -278,7 +278,7 @@ class TestInvalidReleases:
         assert str(release.folder) in str(caught.value)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_a_missing_file(self, release, kind):
+    def test_a_missing_file_is_named(self, release, kind):
         release.write()
         release.path(kind).unlink()
         other = release.path(next(other for other in KINDS if other != kind))
@@ -288,19 +288,19 @@ class TestInvalidReleases:
             ):
                 Ontology.load(source)
 
-    def test_a_folder_without_snapshots(self, tmp_path):
+    def test_a_folder_without_snapshots_is_refused(self, tmp_path):
         (tmp_path / "sct2_Concept_Full_INT_20240101.txt").write_text(snomed.CONCEPT)
         with pytest.raises(
             MissingFileError, match=r"Concept_Snapshot\*.*Description_Snapshot\*.*Relationship_Snapshot"
         ):
             Ontology.load(tmp_path)
 
-    def test_a_file_that_does_not_exist(self, release):
+    def test_a_file_that_does_not_exist_is_refused(self, release):
         release.write()
         with pytest.raises(MissingFileError):
             Ontology.load(release.folder / "sct2_Concept_Snapshot_INT_19990101.txt")
 
-    def test_two_releases_in_a_folder(self, release):
+    def test_two_releases_in_a_folder_are_refused(self, release):
         release.write("A/Snapshot/Terminology")
         release.write("B/Snapshot/Terminology")
         with pytest.raises(OntologyError, match=r"holds several releases: .*A.*, .*B"):
@@ -311,14 +311,14 @@ class TestInvalidReleases:
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_an_empty_file(self, release, kind):
+    def test_an_empty_file_is_refused(self, release, kind):
         release.write()
         release.path(kind).write_bytes(b"")
         with pytest.raises(EmptyOntologyError, match=f"{kind}.* is empty$"):
             Ontology.load(release.folder)
 
     @pytest.mark.parametrize("end", [b"", b"\r\n"])
-    def test_files_with_only_a_header(self, release, end):
+    def test_files_with_only_a_header_are_refused(self, release, end):
         release.write()
         release.path("Description").write_bytes(snomed.DESCRIPTION.replace(" ", "\t").encode() + end)
         assert not any(Ontology.load(release.folder).taxonomy().labels)
@@ -336,12 +336,12 @@ class TestInvalidReleases:
         with pytest.raises(SourceFormatError, match=f"Description.*: line {line} is not UTF-8 text$"):
             Ontology.load(release.folder)
 
-    def test_utf_16(self, release):
+    def test_utf_16_is_refused(self, release):
         with pytest.raises(SourceFormatError, match="line 1 is not UTF-8 text"):
             Ontology.load(release.write(encoding="utf-16"))
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_a_file_that_is_truncated_within_a_line(self, release, kind):
+    def test_a_file_that_is_truncated_within_a_line_is_refused(self, release, kind):
         release.write()
         data = release.path(kind).read_bytes()
         last = len(data) - data.rstrip(b"\r\n").rindex(b"\n") - 1
@@ -350,7 +350,7 @@ class TestInvalidReleases:
             with pytest.raises(SourceFormatError, match=f"{kind}.*truncated"):
                 Ontology.load(release.folder)
 
-    def test_an_archive_that_is_invalid_or_damaged(self, release, tmp_path):
+    def test_an_archive_that_is_invalid_or_damaged_is_refused(self, release, tmp_path):
         (tmp_path / "x.zip").write_bytes(b"no archive")
         with pytest.raises(SourceFormatError, match=r"x.zip cannot be read as a zip archive"):
             Ontology.load(tmp_path / "x.zip")

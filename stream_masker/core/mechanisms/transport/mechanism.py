@@ -13,8 +13,8 @@ from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, Settings, read_model
 from stream_masker.core.mechanisms.transport.prepared import Prepared
-from stream_masker.core.mechanisms.transport.records import PairMasks
-from stream_masker.core.mechanisms.transport.sampling import squared_distance
+from stream_masker.core.mechanisms.transport.records import TransportedPairs
+from stream_masker.core.mechanisms.transport.sampling import total_squared_distance
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
@@ -145,7 +145,7 @@ class SemanticTransport(WindowedMechanism[Prepared]):
         """Return the law of masked pairs, or of single values; None for more than two attributes."""
         prepared = self._prepared_statistics()
         if prepared.pair is not None:
-            return PairMasks.of(prepared, tuples)
+            return TransportedPairs.of(prepared, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def disclosure(self) -> Disclosure:
@@ -195,7 +195,7 @@ def _distortion(
     if others.size:
         known = before.copy()
         known[others] = -1
-    squared = squared_distance(prepared.squares32[j], known, after)
+    squared = total_squared_distance(prepared.squares32[j], known, after)
     squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
     return Distortion(
         values=present,

@@ -12,7 +12,7 @@ from stream_masker.core.risk.records import Tuples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairMasks:
+class TransportedPairs:
     """M(a*, b* | a, b) of the window's pairs, up to the factor ψ(a*, b*).
 
     * ``first``, ``second``: K_A and K_B. ``a``, ``b``: (t,) indices of the values of each pair. ``totals``: (t,) Kψ.
@@ -28,7 +28,7 @@ class PairMasks:
     index_b: Int32Array
 
     @classmethod
-    def of(cls, prepared: Prepared, tuples: Tuples) -> PairMasks:
+    def of(cls, prepared: Prepared, tuples: Tuples) -> TransportedPairs:
         """Create the law of a transport of pairs."""
         problem, scaling = prepared.solution()
         values = prepared.values

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.risk.records import Tuples
 
 
@@ -28,7 +28,7 @@ class TransportedPairs:
     index_b: Int32Array
 
     @classmethod
-    def of(cls, prepared: Prepared, tuples: Tuples) -> TransportedPairs:
+    def of(cls, prepared: PreparedTransport, tuples: Tuples) -> TransportedPairs:
         """Create the law of a transport of pairs."""
         problem, scaling = prepared.solution()
         values = prepared.values

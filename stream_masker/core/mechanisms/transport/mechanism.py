@@ -12,9 +12,9 @@ from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, Settings, read_model
-from stream_masker.core.mechanisms.transport.prepared import Prepared
-from stream_masker.core.mechanisms.transport.records import PairMasks
-from stream_masker.core.mechanisms.transport.sampling import squared_distance
+from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
+from stream_masker.core.mechanisms.transport.records import TransportedPairs
+from stream_masker.core.mechanisms.transport.sampling import total_squared_distance
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
@@ -33,7 +33,7 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
 
 
-class SemanticTransport(WindowedMechanism[Prepared]):
+class SemanticTransport(WindowedMechanism[PreparedTransport]):
     """Moves records by a random map that preserves the joint law of the window and tells little about originals.
 
     Semantic noise moves each value by a random distance, and statistics survive as far as they may. Transport starts
@@ -145,7 +145,7 @@ class SemanticTransport(WindowedMechanism[Prepared]):
         """Return the law of masked pairs, or of single values; None for more than two attributes."""
         prepared = self._prepared_statistics()
         if prepared.pair is not None:
-            return PairMasks.of(prepared, tuples)
+            return TransportedPairs.of(prepared, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def disclosure(self) -> Disclosure:
@@ -174,7 +174,7 @@ class SemanticTransport(WindowedMechanism[Prepared]):
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return ModelBuilder(self._settings, counts, statistics, self._prepared).build()
 
-    def _prepare(self, statistics: Statistics) -> Prepared:
+    def _prepare(self, statistics: Statistics) -> PreparedTransport:
         return read_model(self._settings, statistics)
 
 
@@ -185,7 +185,7 @@ def _decoded(values: Values, indices: Int32Array) -> Int32Array:
 
 
 def _distortion(
-    prepared: Prepared, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
+    prepared: PreparedTransport, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
 ) -> Distortion:
     """Return the distortion of attribute j; distances of codes that are no values are computed one by one."""
     present = int(np.count_nonzero(codes >= 0))
@@ -195,7 +195,7 @@ def _distortion(
     if others.size:
         known = before.copy()
         known[others] = -1
-    squared = squared_distance(prepared.squares32[j], known, after)
+    squared = total_squared_distance(prepared.squares32[j], known, after)
     squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
     return Distortion(
         values=present,

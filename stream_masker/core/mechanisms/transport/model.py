@@ -20,7 +20,7 @@ from stream_masker.core.mechanisms.transition.serialization import read_model_fi
 from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
 from stream_masker.core.mechanisms.transport.fitting import Goal, fit
-from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.solver import Scaling
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.tree import (
@@ -61,7 +61,9 @@ class Settings:
 class ModelBuilder:
     """Computes the model of one window."""
 
-    def __init__(self, settings: Settings, counts: Counts, statistics: Statistics, previous: Prepared | None) -> None:
+    def __init__(
+        self, settings: Settings, counts: Counts, statistics: Statistics, previous: PreparedTransport | None
+    ) -> None:
         """``previous``: the model in force, whose solution is the start. Raises StatisticsError."""
         self._settings = settings
         self._counts = counts
@@ -260,7 +262,7 @@ def _position_keys(rows: np.ndarray, columns: np.ndarray, values: Sequence[Value
     return np.asarray(first[rows] * len(values[1].index_of) + second[columns])
 
 
-def read_model(settings: Settings, statistics: Statistics) -> Prepared:
+def read_model(settings: Settings, statistics: Statistics) -> PreparedTransport:
     """Return what masking needs. Raises StatisticsError if the model is invalid."""
     model = statistics.model
     names = settings.attributes
@@ -275,7 +277,9 @@ def read_model(settings: Settings, statistics: Statistics) -> Prepared:
     pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
     roots, edges = _read_tree(model.get("tree"), names, values)
     noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
-    return Prepared(values, fits, pair, roots, edges, settings.least, settings.target.power, tuple(noise.tolist()))
+    return PreparedTransport(
+        values, fits, pair, roots, edges, settings.least, settings.target.power, tuple(noise.tolist())
+    )
 
 
 def _read_tree(

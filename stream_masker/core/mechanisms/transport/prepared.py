@@ -20,7 +20,7 @@ from stream_masker.core.mechanisms.transport.values import Values
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedTransport:
     """A model in use.
 
     * ``values``: by attribute. ``fits``: the transport of each attribute alone.

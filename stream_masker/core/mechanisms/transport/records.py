@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.mechanisms.transport.prepared import Prepared
+from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.risk.records import Tuples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairMasks:
+class TransportedPairs:
     """M(a*, b* | a, b) of the window's pairs, up to the factor ψ(a*, b*).
 
     * ``first``, ``second``: K_A and K_B. ``a``, ``b``: (t,) indices of the values of each pair. ``totals``: (t,) Kψ.
@@ -28,7 +28,7 @@ class PairMasks:
     index_b: Int32Array
 
     @classmethod
-    def of(cls, prepared: Prepared, tuples: Tuples) -> PairMasks:
+    def of(cls, prepared: PreparedTransport, tuples: Tuples) -> TransportedPairs:
         """Create the law of a transport of pairs."""
         problem, scaling = prepared.solution()
         values = prepared.values

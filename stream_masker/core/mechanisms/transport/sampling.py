@@ -170,7 +170,7 @@ def draw_values(channel: PairChannel, a: Int32Array, words: UInt64Array) -> Int3
 
 
 @kernel
-def squared_distance(squares: Float32Matrix, before: Int32Array, after: Int32Array) -> float:
+def total_squared_distance(squares: Float32Matrix, before: Int32Array, after: Int32Array) -> float:
     """Σ sd² over the indices of values before and after masking, without absent ones."""
     total = 0.0
     for i in range(before.size):

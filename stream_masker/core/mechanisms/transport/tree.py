@@ -32,7 +32,7 @@ from stream_masker.errors import StatisticsError
 
 TREE_SAMPLES = 800
 """The number of pairs (a, a*) on which the λ of an attribute's children is found."""
-SAMPLE_SEED = 7
+TREE_SEED = 7
 MAX_CHILD_SEARCHES = 30
 LOG_BOUNDS = (np.log(1e-3), np.log(1e6))
 MARGIN = 0.05
@@ -160,7 +160,7 @@ def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
 
 def sample_child(laws: Conditional, a: Int32Array, new_a: Int32Array) -> tuple[Int32Array, Int32Array]:
     """(n,) int32 each: one pair (b, b*) for each pair (a, a*) that has partners."""
-    rng = np.random.default_rng(SAMPLE_SEED)
+    rng = np.random.default_rng(TREE_SEED)
     channel = ConditionalChannel(laws)
     covered = channel.covers(a, new_a)
     a, new_a = a[covered], new_a[covered]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
-from stream_masker.evaluation.report.page import ReportSection, Table, html_page
+from stream_masker.evaluation.report.page import ReportSection, ReportTable, html_page
 from stream_masker.service.local import files
 
 
@@ -38,5 +38,5 @@ def command(data: Path | None, output: str, paper: str) -> None:
 
 
 def _markdown(section: ReportSection) -> str:
-    tables = [block.markdown() for block in section.blocks if isinstance(block, Table)]
+    tables = [block.markdown() for block in section.blocks if isinstance(block, ReportTable)]
     return "\n\n".join((f"# {section.title}", *section.paragraphs, *tables))

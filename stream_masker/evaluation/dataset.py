@@ -18,7 +18,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
 
-SAMPLE_SEED = 2017
+EVALUATION_SEED = 2017
 """The seed of samples: it is not secret, because a sample masks nothing."""
 
 DATASET_NAME = "evaluation"
@@ -136,7 +136,7 @@ def sampled(batch: Batch, records: int, group_records: int) -> tuple[Batch, ...]
     ``records``: the size of the sample; 0 for all.
     """
     size = min(records or batch.size, batch.size)
-    rows = np.sort(np.random.default_rng(SAMPLE_SEED).permutation(batch.size)[:size])
+    rows = np.sort(np.random.default_rng(EVALUATION_SEED).permutation(batch.size)[:size])
     return tuple(selected(batch, part) for part in np.array_split(rows, max(1, size // group_records)))
 
 

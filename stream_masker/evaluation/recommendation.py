@@ -10,7 +10,7 @@ from stream_masker.evaluation.candidates import Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.overview import risk_figure
-from stream_masker.evaluation.report.page import ReportSection, Table, html_page
+from stream_masker.evaluation.report.page import ReportSection, ReportTable, html_page
 
 SEARCHED_ALPHAS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0)
 """The noise levels of a search."""
@@ -136,5 +136,5 @@ def recommendation_html(found: Recommendation, data: DataSet) -> str:
         )
         for one in found.ranked[:SHOWN_CANDIDATES]
     )
-    table = Table("The best settings", header, rows)
+    table = ReportTable("The best settings", header, rows)
     return html_page("Recommendation", (found.text(data),), [ReportSection("Settings", (), (figure, table))])

@@ -21,7 +21,7 @@ from stream_masker.evaluation.co_occurrence import co_occurrence
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import utility_of
 from stream_masker.evaluation.papers import printed, samples
-from stream_masker.evaluation.report.page import ReportSection, Table
+from stream_masker.evaluation.report.page import ReportSection, ReportTable
 from stream_masker.evaluation.sse import SSE_KS, sse_rows
 from stream_masker.evaluation.swapping import METHODS, SWAPPING_KS, swapping_rows
 
@@ -54,16 +54,16 @@ def _noise_metrics(utility: Utility) -> dict[str, float]:
 
 def _noise_table(
     title: str, data: DataSet, method: str, alphas: Sequence[float], theirs: printed.PrintedFigures
-) -> Table:
+) -> ReportTable:
     ours = [_noise_metrics(_noise_utility(data, method, alpha)) for alpha in alphas]
     rows = tuple(
         (metric, *(compared(one[metric], value) for one, value in zip(ours, values, strict=True)))
         for metric, values in theirs.items()
     )
-    return Table(f"{title}: {method}", ("metric", *(f"α = {alpha:g}" for alpha in alphas)), rows)
+    return ReportTable(f"{title}: {method}", ("metric", *(f"α = {alpha:g}" for alpha in alphas)), rows)
 
 
-def _features(title: str, data: DataSet, theirs: printed.PrintedFigures, digits: int = 2) -> Table:
+def _features(title: str, data: DataSet, theirs: printed.PrintedFigures, digits: int = 2) -> ReportTable:
     statistics = data.statistics
     ours = {f"sVar({a})": statistics.variance[a] for a in data.attributes}
     for i, a in enumerate(data.attributes):
@@ -72,7 +72,7 @@ def _features(title: str, data: DataSet, theirs: printed.PrintedFigures, digits:
             ours[f"sdCov({a}, {b})"] = float(statistics.covariance[i, j])
             ours[f"sdCor({a}, {b})"] = float(statistics.correlation[i, j])
     rows = tuple((name, compared(ours[name], values[0], digits)) for name, values in theirs.items())
-    return Table(title, ("feature", "ours (printed)"), rows)
+    return ReportTable(title, ("feature", "ours (printed)"), rows)
 
 
 def paper_2017(_: Path | None) -> list[ReportSection]:
@@ -105,7 +105,7 @@ def _reasons_2017() -> tuple[str, ...]:
     )
 
 
-def _means_table(data: DataSet) -> Table:
+def _means_table(data: DataSet) -> ReportTable:
     baselines = {"Naive distortion": "naive_distortion", "Probabilistic distortion": "probabilistic_distortion"}
     rows = []
     for name, theirs in printed.TABLE_5_OF_2017.items():
@@ -116,7 +116,7 @@ def _means_table(data: DataSet) -> Table:
             utility = _noise_utility(data, name, 1.0)
         means = [a.mean_distance for a in utility.attributes.values()]
         rows.append((name, *(compared(ours, value) for ours, value in zip(means, theirs, strict=True))))
-    return Table("Table 5, Dataset1: sd(sMean*, sMean)", ("method (α = 1)", "a", "b"), tuple(rows))
+    return ReportTable("Table 5, Dataset1: sd(sMean*, sMean)", ("method (α = 1)", "a", "b"), tuple(rows))
 
 
 def paper_2016(_: Path | None) -> list[ReportSection]:
@@ -158,7 +158,7 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
     return [ReportSection("2019: rank swapping", reasons, tuple(tables))]
 
 
-def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.PrintedFigures) -> Table:
+def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.PrintedFigures) -> ReportTable:
     rows = list(
         swapping_rows(
             data.whole, data.taxonomies, secrets=[data.secret], methods={method: METHODS[method]}, baselines={}
@@ -170,7 +170,7 @@ def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.Prin
         (metric, *(compared(ours, value, 4) for ours, value in zip(measures[metric], values, strict=True)))
         for metric, values in theirs.items()
     )
-    return Table(title, ("metric", *(f"k = {k}" for k in SWAPPING_KS)), lines)
+    return ReportTable(title, ("metric", *(f"k = {k}" for k in SWAPPING_KS)), lines)
 
 
 DISCHARGES_2013: Mapping[str, tuple[str, int, int, bool]] = {
@@ -198,7 +198,7 @@ def paper_2013(_: Path | None) -> list[ReportSection]:
     return [ReportSection("2013: marginality and microaggregation", reasons, tuple(tables))]
 
 
-def _marginality_table() -> Table:
+def _marginality_table() -> ReportTable:
     tau = Ontology.from_edges(samples.DIAGNOSES).taxonomy()
     found = marginality(list(samples.PATIENTS), LogTaxonomic(tau))
     rows = tuple(
@@ -207,10 +207,10 @@ def _marginality_table() -> Table:
             zip(samples.PATIENTS, found, printed.PRINTED_MARGINALITIES, strict=True), 1
         )
     )
-    return Table("Table 1: marginalities", ("element", "ours (printed)"), rows)
+    return ReportTable("Table 1: marginalities", ("element", "ours (printed)"), rows)
 
 
-def _sse_table(name: str) -> Table:
+def _sse_table(name: str) -> ReportTable:
     root, categories, records, numeric = DISCHARGES_2013[name]
     data = samples.discharges_of_2013(root, categories, records, numeric=numeric)
     found = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=SSE_KS)
@@ -225,7 +225,7 @@ def _sse_table(name: str) -> Table:
         )
         for i, k in enumerate(SSE_KS)
     )
-    return Table(f"{name}: {title}", ("k", "SSE classic", "SSE semantic", "semantic / classic"), rows)
+    return ReportTable(f"{name}: {title}", ("k", "SSE classic", "SSE semantic", "semantic / classic"), rows)
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -274,7 +274,7 @@ def _read_mushrooms(path: Path) -> DataSet:
     return samples.flat_dataset({f"column{j + 1}": [row[j] for row in complete] for j in range(width)})
 
 
-def _similarity_tables() -> Iterator[Table]:
+def _similarity_tables() -> Iterator[ReportTable]:
     data = samples.bank()
     sizes = [len(tau) for tau in data.taxonomies.values()]
     counts = count_batch(data.whole, sizes)
@@ -284,7 +284,7 @@ def _similarity_tables() -> Iterator[Table]:
     total = 0.6 * direct[0] + 0.4 * transitive[0]
     for name, ours in (("S′", direct[0]), ("S″", transitive[0]), ("S", total)):
         theirs = np.array([line.split() for line in printed.SIMILARITIES[name].strip().splitlines()], float)
-        yield Table(f"Table 2: {name}", ("client", *"123456"), tuple(_matrix(ours, theirs)))
+        yield ReportTable(f"Table 2: {name}", ("client", *"123456"), tuple(_matrix(ours, theirs)))
 
 
 def _matrix(ours: Float64Array, theirs: Float64Array) -> Iterator[tuple[str, ...]]:
@@ -292,7 +292,7 @@ def _matrix(ours: Float64Array, theirs: Float64Array) -> Iterator[tuple[str, ...
         yield (str(i), *(compared(float(a), float(b), 3) for a, b in zip(own, other, strict=True)))
 
 
-def _entropy_comparison(data: DataSet, confidential: str) -> Table:
+def _entropy_comparison(data: DataSet, confidential: str) -> ReportTable:
     found = co_occurrence(data, confidential=confidential, files=1, parts=4, part_size=2)
     ours = {(row.k1, row.k2, row.method): row for row in found.entropies}
     rows = []
@@ -301,7 +301,7 @@ def _entropy_comparison(data: DataSet, confidential: str) -> Table:
         figures = [row.record for row in each] + [row.confidential for row in each]
         rows.append((f"k1 = {k1:g}, k2 = {k2:g}", *(compared(a, b, 4) for a, b in zip(figures, theirs, strict=True))))
     header = ("parameters", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
-    return Table("Table 3: average entropy", header, tuple(rows))
+    return ReportTable("Table 3: average entropy", header, tuple(rows))
 
 
 PAPERS: Mapping[str, Callable[[Path | None], list[ReportSection]]] = {

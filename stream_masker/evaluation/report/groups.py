@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.report.charts import line_chart
-from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
 from stream_masker.evaluation.sse import SseRow
 
 
@@ -25,7 +25,7 @@ def aggregation_section(evaluation: Evaluation) -> ReportSection:
     )
 
 
-def errors_table(rows: Sequence[SseRow]) -> Table:
+def errors_table(rows: Sequence[SseRow]) -> ReportTable:
     """SSE by k, attribute and variant."""
     variants = list(dict.fromkeys(row.variant for row in rows))
     cells = {(row.k, row.variant): row for row in rows}
@@ -39,7 +39,7 @@ def errors_table(rows: Sequence[SseRow]) -> Table:
         )
         for k in dict.fromkeys(row.k for row in rows)
     )
-    return Table("Sum of squared errors (2013: tables 2 to 5)", header, lines)
+    return ReportTable("Sum of squared errors (2013: tables 2 to 5)", header, lines)
 
 
 def error_text(error: float) -> str:

@@ -11,7 +11,7 @@ from stream_masker.evaluation.candidates import NOISE_METHODS, ROUNDINGS_COMPARE
 from stream_masker.evaluation.evaluation import ALPHAS_2016, Evaluation
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.charts import line_chart
-from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
 
 TABLE_NUMBERS = {
     "Uncorrelated-Algorithm1": "Table 2",
@@ -27,7 +27,7 @@ DISTORTIONS = {"naive_distortion": "Naive distortion", "probabilistic_distortion
 """The baselines of figures 6 to 8."""
 
 
-def features_table(evaluation: Evaluation) -> Table:
+def features_table(evaluation: Evaluation) -> ReportTable:
     """The semantic features of the data (2017: tables 1 and 6; 2019: Table 1)."""
     data, statistics = evaluation.data, evaluation.data.statistics
     rows = [(f"sMean({a})", named(data.taxonomies[a], statistics.mean[a])) for a in data.attributes]
@@ -37,7 +37,7 @@ def features_table(evaluation: Evaluation) -> Table:
         for j, b in list(enumerate(data.attributes))[i + 1 :]:
             rows.append((f"sdCov({a}, {b})", f"{statistics.covariance[i, j]:.4f}"))
             rows.append((f"sdCor({a}, {b})", f"{statistics.correlation[i, j]:.4f}"))
-    return Table("Semantic features (2017: tables 1 and 6; 2019: Table 1)", ("feature", "value"), tuple(rows))
+    return ReportTable("Semantic features (2017: tables 1 and 6; 2019: Table 1)", ("feature", "value"), tuple(rows))
 
 
 def named(taxonomy: Taxonomy, concept: str) -> str:
@@ -75,14 +75,14 @@ def by_alpha(measured: Sequence[Measurement], method: str, rounding: str) -> lis
     return sorted(found, key=lambda one: float(one.candidate.options["alpha"]))
 
 
-def _method_tables(measured: Sequence[Measurement]) -> Iterator[Table]:
+def _method_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED):
         if found := by_alpha(measured, method, rounding):
             title = f"{method}, {rounding} (2017: {TABLE_NUMBERS[method]})"
             yield noise_table(title, found)
 
 
-def noise_table(title: str, found: Sequence[Measurement]) -> Table:
+def noise_table(title: str, found: Sequence[Measurement]) -> ReportTable:
     """The metrics of a method by α, as the tables of 2017 have them."""
     rows: list[tuple[str, ...]] = []
     for a in found[0].utility.attributes:
@@ -90,7 +90,7 @@ def noise_table(title: str, found: Sequence[Measurement]) -> Table:
         rows += [(f"sMean({a}*)", *(one.means[a] for one in found)), *_attribute_rows(a, each)]
     for a, b in found[0].utility.pairs:
         rows += _pair_rows(a, b, [one.utility.pairs[a, b] for one in found])
-    return Table(title, ("metric", *(f"α = {one.candidate.options['alpha']:g}" for one in found)), tuple(rows))
+    return ReportTable(title, ("metric", *(f"α = {one.candidate.options['alpha']:g}" for one in found)), tuple(rows))
 
 
 def _attribute_rows(a: str, each: Sequence[AttributeUtility]) -> Iterator[tuple[str, ...]]:
@@ -138,7 +138,7 @@ def _lines(
             yield label, [(label, one)]
 
 
-def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[Table]:
+def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     strongest = [found[-1] for method in NOISE_METHODS if (found := by_alpha(measured, method, "ceil"))]
     compared = [*(one for name in DISTORTIONS for one in evaluation.of(name)), *strongest]
     rows = tuple(
@@ -146,10 +146,10 @@ def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[
         for a in evaluation.data.attributes
     )
     if strongest:
-        yield Table("Semantic mean (2017: Table 5)", ("metric", *(one.candidate.label for one in compared)), rows)
+        yield ReportTable("Semantic mean (2017: Table 5)", ("metric", *(one.candidate.label for one in compared)), rows)
 
 
-def _of_2016(measured: Sequence[Measurement]) -> Iterator[Table]:
+def _of_2016(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     found = [
         one
         for method in ("Uncorrelated-Algorithm1", "Correlated-Algorithm2")
@@ -171,4 +171,4 @@ def _of_2016(measured: Sequence[Measurement]) -> Iterator[Table]:
         errors = (f"{one.utility.pairs[a, b].covariance_error:.3f}" for one in found)
         rows.append((f"|sdCov({a}*, {b}*) − (1+α)·sdCov({a}, {b})|", *errors))
     header = ("metric", *(f"{one.candidate.method}, α = {one.candidate.options['alpha']:g}" for one in found))
-    yield Table("Uncorrelated and correlated noise (2016: Table 1)", header, tuple(rows))
+    yield ReportTable("Uncorrelated and correlated noise (2016: Table 1)", header, tuple(rows))

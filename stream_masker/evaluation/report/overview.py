@@ -10,7 +10,7 @@ from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
 from stream_masker.evaluation.report.noise import features_table
-from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
 
 
 def data_section(evaluation: Evaluation) -> ReportSection:
@@ -64,7 +64,7 @@ def _tip(one: Measurement) -> str:
     return f"{one.candidate.label}: {figures}"
 
 
-def _risk_table(measured: Sequence[Measurement]) -> Table:
+def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
     header = (
         "method",
         "RMSE",
@@ -84,7 +84,7 @@ def _risk_table(measured: Sequence[Measurement]) -> Table:
         "the share of values that the attacker guesses with a probability above 0.9. Linked: the expected share of "
         "records that an intruder who knows them links. ε: of the channel; – is unknown."
     )
-    return Table("All methods", header, tuple(_risk_row(one) for one in measured), note)
+    return ReportTable("All methods", header, tuple(_risk_row(one) for one in measured), note)
 
 
 def _risk_row(one: Measurement) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def numeric_section(evaluation: Evaluation) -> ReportSection:
         "Mean: the difference of the means in standard deviations. Variance: the ratio of masked to original "
         "variance, which is 1 + α for noise. The other columns are the differences of Pearson's correlation."
     )
-    return ReportSection("Numeric attributes", (text,), (Table("Numbers (2017: section 3)", header, rows),))
+    return ReportSection("Numeric attributes", (text,), (ReportTable("Numbers (2017: section 3)", header, rows),))
 
 
 def _pair_name(pair: tuple[str, str]) -> str:
@@ -159,7 +159,9 @@ def downstream_section(evaluation: Evaluation) -> ReportSection:
         "predictions. Compare methods of similar RMSE.",
     )
     return ReportSection(
-        "Models that learn from masked records", text, (_accuracy_figure(found), Table("Accuracy", header, tuple(rows)))
+        "Models that learn from masked records",
+        text,
+        (_accuracy_figure(found), ReportTable("Accuracy", header, tuple(rows))),
     )
 
 
@@ -185,5 +187,5 @@ def rejected_section(evaluation: Evaluation) -> ReportSection:
         return ReportSection("Not applicable")
     rows = tuple((one.label, one.reason) for one in evaluation.rejected)
     return ReportSection(
-        "Not applicable", (), (Table("Methods that these data do not allow", ("method", "reason"), rows),)
+        "Not applicable", (), (ReportTable("Methods that these data do not allow", ("method", "reason"), rows),)
     )

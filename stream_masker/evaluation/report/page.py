@@ -27,7 +27,7 @@ figcaption, .note { color: #555; font-size: 0.88rem; max-width: 52em; }
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table: the first column of each row is its name."""
 
     title: str
@@ -67,7 +67,7 @@ class ReportSection:
 
     title: str
     paragraphs: tuple[str, ...] = ()
-    blocks: tuple[Table | Figure, ...] = ()
+    blocks: tuple[ReportTable | Figure, ...] = ()
 
     @property
     def anchor(self) -> str:

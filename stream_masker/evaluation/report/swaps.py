@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.report.charts import line_chart
-from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
 from stream_masker.evaluation.swapping import SwappingRow
 
 TABLES_OF_2019 = {"Algorithm 1": "Table 2", "Algorithm 2": "Table 3", "Algorithm 3": "Tables 4 to 6"}
@@ -27,12 +27,14 @@ def swapping_section(evaluation: Evaluation) -> ReportSection:
     )
 
 
-def swapping_tables(rows: Sequence[SwappingRow]) -> Iterator[Table]:
+def swapping_tables(rows: Sequence[SwappingRow]) -> Iterator[ReportTable]:
     """A table for each method: metrics by k."""
     for method in dict.fromkeys(row.method for row in rows):
         found = [row for row in rows if row.method == method]
         title = f"{method} (2019: {TABLES_OF_2019.get(method, 'figures 5 to 7')})"
-        yield Table(title, ("metric", *(f"k = {row.k}" if row.k else "any k" for row in found)), tuple(_cells(found)))
+        yield ReportTable(
+            title, ("metric", *(f"k = {row.k}" if row.k else "any k" for row in found)), tuple(_cells(found))
+        )
 
 
 def _cells(found: Sequence[SwappingRow]) -> Iterator[tuple[str, ...]]:

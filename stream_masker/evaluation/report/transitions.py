@@ -8,7 +8,7 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.evaluation.co_occurrence import CoOccurrence, EntropyRow, Similarities
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.report.charts import bar_chart, line_chart
-from stream_masker.evaluation.report.page import Figure, ReportSection, Table
+from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
 
 
 def transition_section(evaluation: Evaluation) -> ReportSection:
@@ -29,7 +29,7 @@ def transition_section(evaluation: Evaluation) -> ReportSection:
     )
 
 
-def entropy_table(rows: Sequence[EntropyRow]) -> Table:
+def entropy_table(rows: Sequence[EntropyRow]) -> ReportTable:
     """Average record and confidential entropies (Table 3)."""
     header = ("parameters", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
     cells = {(row.k1, row.k2, row.method): row for row in rows}
@@ -41,15 +41,15 @@ def entropy_table(rows: Sequence[EntropyRow]) -> Table:
         )
         for k1, k2 in dict.fromkeys((row.k1, row.k2) for row in rows)
     )
-    return Table("Average entropy if one attribute is known (2012: Table 3)", header, lines)
+    return ReportTable("Average entropy if one attribute is known (2012: Table 3)", header, lines)
 
 
-def _similarity_tables(found: Similarities | None) -> Iterator[Table]:
+def _similarity_tables(found: Similarities | None) -> Iterator[ReportTable]:
     if found is None:
         return
     for name, matrix in (("S′", found.direct), ("S″", found.transitive), ("S", found.total)):
         title = f"{name} of the most frequent values of {found.attribute} (2012: Table 2)"
-        yield Table(title, ("value", *found.values), tuple(_matrix_rows(found.values, matrix)))
+        yield ReportTable(title, ("value", *found.values), tuple(_matrix_rows(found.values, matrix)))
 
 
 def _matrix_rows(values: Sequence[str], matrix: Float64Array) -> Iterator[tuple[str, ...]]:

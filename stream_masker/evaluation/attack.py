@@ -19,13 +19,11 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.evaluation.dataset import DataSet
 
 REPEATS = 20
 """The number of times that the attacker masks the records."""
-
-CERTAIN = 0.9
-"""The probability above which a guess is certain."""
 
 
 @dataclass(frozen=True, slots=True)

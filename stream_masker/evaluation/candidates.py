@@ -92,6 +92,11 @@ def noise_candidate(method: str, options: Mapping[str, Any], rounding: str, alph
     return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", chosen)
 
 
+def _transport(alphas: Sequence[float]) -> Iterator[Candidate]:
+    for alpha in alphas:
+        yield Candidate("semantic_transport", "Semantic transport", f"α = {alpha:g}", {"target": {"alpha": alpha}})
+
+
 def _rank_swapping(_: Sequence[float]) -> Iterator[Candidate]:
     for (method, options), k in product(SWAPPING_VARIANTS.items(), SWAPPING_INTERVALS):
         yield Candidate("rank_swapping", f"Rank swapping {method}", f"k = {k}", {**options, "k": k})
@@ -119,6 +124,7 @@ def _by(name: str, method: str, parameter: str, symbol: str, values: Sequence[fl
 
 GRIDS: Mapping[str, Callable[[Sequence[float]], Iterator[Candidate]]] = {
     "semantic_noise": _noise,
+    "semantic_transport": _transport,
     "rank_swapping": _rank_swapping,
     "distributional_rank_swapping": _by(
         "distributional_rank_swapping", "Distributional rank swapping", "k", "k", SWAPPING_INTERVALS

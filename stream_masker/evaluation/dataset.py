@@ -62,6 +62,12 @@ class DataSet:
         return replace(self.whole, numeric=None)
 
     @cached_property
+    def channel_cells(self) -> int:
+        """The number of transition probabilities from the values in use to all concepts, of the largest attribute."""
+        columns = zip(self.whole.columns, self.taxonomies.values(), strict=True)
+        return max((np.unique(column.codes).size * len(tau) for column, tau in columns), default=0)
+
+    @cached_property
     def statistics(self) -> Statistics:
         """The statistics of the original records."""
         return self.statistics_of(self.whole)

@@ -20,15 +20,19 @@ from stream_masker.evaluation.downstream import Prediction, predictions
 from stream_masker.evaluation.linkage import record_linkage
 from stream_masker.evaluation.sse import sum_of_squared_errors
 
+EXACT_CELLS = 12_000_000
+"""The most transition probabilities of a channel whose risk is computed exactly."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """The measures of a candidate.
 
     * ``utility``: the metrics of 2017. ``means``: sMean of each masked attribute.
-    * ``risk``: what an attacker learns: exact, or measured by an attack if masks depend on a group. ``linked``: the
-      expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of equal masked
-      records.
+    * ``risk``: what an attacker learns: exact, or measured by an attack if masks depend on a group or the channel has
+      more than ``EXACT_CELLS`` transition probabilities.
+    * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
+      equal masked records.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which the mechanism found no replacement as it should be.
@@ -92,13 +96,20 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         candidate=candidate,
         utility=utility_of(mechanism, data, masked),
         means=statistics.mean,
-        risk=measured_risk(mechanism, data, masked, repeats=repeats) if mechanism.needs_group else mechanism.risk(),
+        risk=_risk(mechanism, data, masked, repeats),
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
         sse=_squared_errors(data, masked),
         predictions=tuple(predictions(data, masked.columns)),
         unmasked=_unmasked(data.attributes, masked.distortions),
     )
+
+
+def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, repeats: int) -> Risk | MeasuredRisk:
+    """The exact risk if it exists and is not too large to compute, otherwise the success of an attack."""
+    if mechanism.needs_group or data.channel_cells > EXACT_CELLS:
+        return measured_risk(mechanism, data, masked, repeats=repeats)
+    return mechanism.risk()
 
 
 def utility_of(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch) -> Utility:

@@ -23,8 +23,9 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import MAX_CHECKED_VALUES, check_channel, required_change
+from stream_masker.core.risk.floor import MAX_CHECKED_CELLS, MAX_CHECKED_VALUES, check_channel, required_change
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
+from stream_masker.core.risk.reduction import reduced_counts
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -271,9 +272,24 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         for j, name in enumerate(() if self.needs_group else self._attributes):
             values, prior = value_law(counts.values[j])
-            cheap = values.size > MAX_CHECKED_VALUES and self.changed_at_least(j, counts) >= required_change(prior)
-            if values.size > 1 and not cheap:
+            if values.size > 1 and not self._surely_changes(j, counts, required_change(prior)):
                 check_channel(name, self.attribute_channel(j, values, counts), prior)
+
+    def _surely_changes(self, j: int, counts: Counts, required: float) -> bool:
+        """Return whether masking changes enough of many values, by a cheap bound or by the most frequent values."""
+        if counts.values[j].keys.size <= MAX_CHECKED_VALUES:
+            return False
+        if self.changed_at_least(j, counts) >= required:
+            return True
+        sizes = [len(d.taxonomy) for d in self._distances]
+        limits = [max(MAX_CHECKED_VALUES, MAX_CHECKED_CELLS // size) for size in sizes]
+        frequent, left_out = reduced_counts(counts, sizes, limits)
+        values, prior = value_law(frequent.values[j])
+        if not left_out or not values.size:
+            return False
+        share = frequent.values[j].rows / counts.values[j].rows
+        changed = prior @ (1.0 - self.attribute_channel(j, values, frequent).unchanged)
+        return bool(share * changed >= required)
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:

@@ -15,6 +15,9 @@ MIN_CHANGED = 0.05
 MAX_CHECKED_VALUES = 64
 """The most values of an attribute for which a channel is always checked; with more, only if a cheap bound fails."""
 
+MAX_CHECKED_CELLS = 1 << 25
+"""The most values times concepts of the taxonomy that are checked, if these values change enough."""
+
 MIN_ENTROPY = 1e-9
 """The conditional entropy in bits below which masks determine their originals."""
 

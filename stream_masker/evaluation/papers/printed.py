@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Figures = Mapping[str, tuple[float, ...]]
+PrintedFigures = Mapping[str, tuple[float, ...]]
 """The figures of a table, by metric, one for each column."""
 
 
@@ -17,21 +17,21 @@ def figures(text: str) -> dict[str, tuple[float, ...]]:
 NOISE_ALPHAS = (0.1, 0.3, 0.5, 1.0)
 """The columns of 2017's tables."""
 
-TABLE_1_OF_2017: Figures = figures("""
+TABLE_1_OF_2017: PrintedFigures = figures("""
 sVar(a): 0.22
 sVar(b): 0.24
 sdCov(a, b): 0.26
 sdCor(a, b): 0.94
 """)
 
-TABLE_6_OF_2017: Figures = figures("""
+TABLE_6_OF_2017: PrintedFigures = figures("""
 sVar(a): 0.15
 sVar(b): 0.07
 sdCov(a, b): 0.19
 sdCor(a, b): 0.88
 """)
 
-NOISE_TABLES: Mapping[str, tuple[str, str, Figures]] = {
+NOISE_TABLES: Mapping[str, tuple[str, str, PrintedFigures]] = {
     "Table 2": (
         "Dataset1",
         "Uncorrelated-Algorithm1",
@@ -115,7 +115,7 @@ sdCor: 0.70 0.60 0.54 0.47
 }
 """Tables of 2017: the data set, the method, and the figures by α."""
 
-TABLE_5_OF_2017: Figures = figures("""
+TABLE_5_OF_2017: PrintedFigures = figures("""
 Naive distortion: 0.20 0.27
 Probabilistic distortion: 0.04 0
 Uncorrelated-Algorithm1: 0.20 0.18
@@ -124,7 +124,7 @@ Correlated-Algorithm2: 0.20 0.45
 """)
 """sd(sMean*, sMean) of a and b at α = 1."""
 
-TABLE_1_OF_2016: Mapping[str, Figures] = {
+TABLE_1_OF_2016: Mapping[str, PrintedFigures] = {
     "Uncorrelated-Algorithm1": figures("""
 mean moved a: 0.20 0.20
 variance error a: 0.02 0.07
@@ -150,13 +150,13 @@ covariance error: 0.17 0.25
 }
 """By method, for α = 0.2 and 0.4."""
 
-TABLE_1_OF_2019: Figures = figures("""
+TABLE_1_OF_2019: PrintedFigures = figures("""
 sdVar(a): 0.1148
 sdVar(b): 0.1240
 sdCor(a, b): 0.4595
 """)
 
-SWAPPING_TABLES: Mapping[str, tuple[str, str, Figures]] = {
+SWAPPING_TABLES: Mapping[str, tuple[str, str, PrintedFigures]] = {
     "Table 2": (
         "Dataset1",
         "Algorithm 1",
@@ -208,7 +208,7 @@ sdCor b c: 0.3703 0.3644 0.3577 0.3432 0.2828 0.2118
 }
 """Tables of 2019: the data set, the method, and the figures by k."""
 
-SSE_TABLES: Mapping[str, tuple[str, Figures]] = {
+SSE_TABLES: Mapping[str, tuple[str, PrintedFigures]] = {
     "Table 2": (
         "discharge neoplasm",
         figures("""

@@ -52,7 +52,9 @@ def _noise_metrics(utility: Utility) -> dict[str, float]:
     return found
 
 
-def _noise_table(title: str, data: DataSet, method: str, alphas: Sequence[float], theirs: printed.Figures) -> Table:
+def _noise_table(
+    title: str, data: DataSet, method: str, alphas: Sequence[float], theirs: printed.PrintedFigures
+) -> Table:
     ours = [_noise_metrics(_noise_utility(data, method, alpha)) for alpha in alphas]
     rows = tuple(
         (metric, *(compared(one[metric], value) for one, value in zip(ours, values, strict=True)))
@@ -61,7 +63,7 @@ def _noise_table(title: str, data: DataSet, method: str, alphas: Sequence[float]
     return Table(f"{title}: {method}", ("metric", *(f"α = {alpha:g}" for alpha in alphas)), rows)
 
 
-def _features(title: str, data: DataSet, theirs: printed.Figures, digits: int = 2) -> Table:
+def _features(title: str, data: DataSet, theirs: printed.PrintedFigures, digits: int = 2) -> Table:
     statistics = data.statistics
     ours = {f"sVar({a})": statistics.variance[a] for a in data.attributes}
     for i, a in enumerate(data.attributes):
@@ -156,7 +158,7 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
     return [ReportSection("2019: rank swapping", reasons, tuple(tables))]
 
 
-def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.Figures) -> Table:
+def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.PrintedFigures) -> Table:
     rows = list(
         swapping_rows(
             data.whole, data.taxonomies, secrets=[data.secret], methods={method: METHODS[method]}, baselines={}

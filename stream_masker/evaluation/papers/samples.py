@@ -13,7 +13,7 @@ from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.downstream import CHAPTER_DEPTH, ancestors_at, chapters
 
-SECRET = b"reproduction of the papers"
+SAMPLE_SECRET = b"reproduction of the papers"
 """The secret of generated data, which need no protection."""
 
 GENERATOR_SEED = 1
@@ -84,7 +84,7 @@ def paired(
             for tau, count in zip(taxonomies.values(), values, strict=True)
         )
     ]
-    return DataSet((Batch(records, tuple(columns)),), taxonomies, SECRET)
+    return DataSet((Batch(records, tuple(columns)),), taxonomies, SAMPLE_SECRET)
 
 
 def _column(
@@ -166,7 +166,10 @@ def discharges_of_2013(root: str, categories: int, records: int, *, numeric: boo
     numbers = np.stack([age, stay, charge], axis=1) if numeric else None
     kinds = {"age": Numeric(minimum=0, maximum=100, integer=True), "stay": Numeric(minimum=1), "charge": Numeric()}
     return DataSet(
-        (Batch(records, (Column(codes),), numeric=numbers),), {"diagnosis": tau}, SECRET, kinds if numeric else {}
+        (Batch(records, (Column(codes),), numeric=numbers),),
+        {"diagnosis": tau},
+        SAMPLE_SECRET,
+        kinds if numeric else {},
     )
 
 
@@ -182,7 +185,7 @@ def flat_dataset(columns: Mapping[str, Sequence[str]]) -> DataSet:
         for name, values in columns.items()
     }
     encoded = tuple(Column(taxonomies[name].encode(list(values))) for name, values in columns.items())
-    return DataSet((Batch(encoded[0].codes.size, encoded),), taxonomies, SECRET)
+    return DataSet((Batch(encoded[0].codes.size, encoded),), taxonomies, SAMPLE_SECRET)
 
 
 def mushrooms(records: int) -> DataSet:

@@ -34,9 +34,8 @@ def risk_section(evaluation: Evaluation) -> ReportSection:
             "attributes. A point is worth considering if no other one is further left, further down and darker.",
             "The attacker knows the method, its parameters and the distribution of the original records, but not the "
             "secret, and guesses the original of each masked value. Vulnerability is the chance that the guess is "
-            "right, of the worst attribute. It is exact for methods that mask records one by one. For "
-            "methods that mask groups it is the success of an attack that masks the same groups under other secrets, "
-            "which is a lower bound.",
+            "right, of the worst attribute. It is exact where the table says so. Otherwise it is the success of an "
+            "attack that masks the same records under other secrets, which is a lower bound.",
         ),
         (risk_figure(measured), _risk_table(measured)),
     )

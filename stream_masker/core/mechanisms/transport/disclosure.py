@@ -15,13 +15,10 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, mean_squares
+from stream_masker.core.risk.risk import CERTAIN
 
 TINY = 1e-300
 """Added before a logarithm."""
-
-
-CERTAIN = 0.9
-"""The posterior probability above which a best guess counts as certain."""
 
 
 @dataclass(frozen=True, slots=True)

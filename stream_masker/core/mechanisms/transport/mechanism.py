@@ -197,4 +197,9 @@ def _distortion(
         known[others] = -1
     squared = squared_distance(prepared.squares32[j], known, after)
     squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
-    return Distortion(values=present, squared_distance=squared, squared_noise=present * prepared.noise[j])
+    return Distortion(
+        values=present,
+        squared_distance=squared,
+        squared_noise=present * prepared.noise[j],
+        unchanged=int(np.count_nonzero((codes >= 0) & (codes == masked))),
+    )

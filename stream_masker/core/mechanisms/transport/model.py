@@ -144,7 +144,8 @@ class ModelBuilder:
         """Fit the tree below a root: replace its edges and its fit, and return the factor of its extra exponents.
 
         A root that moves too freely forces its children to move too far; one that is held too fast does not reach its
-        own target. The factor is found by bisection. Raises StatisticsError if there is none.
+        own target. The factor is found by bisection. If there is none, children with a given α move farther than that.
+        Raises StatisticsError for other targets.
         """
         starts, low, high = list(edges), 0.0, math.inf
         factor = FIRST_FACTOR if self._previous is None else self._previous.roots.get(root, FIRST_FACTOR)
@@ -164,9 +165,22 @@ class ModelBuilder:
                     singles[root] = single
                     return factor
             factor = low * FACTOR_STEP if high == math.inf else math.sqrt(max(low, high / FACTOR_STEP**2) * high)
-        raise failures.get("child") or failures["root"]
+        if self._settings.target.kind != "alpha" or "child" not in failures:
+            raise failures.get("child") or failures["root"]
+        extra = extra_exponents(root, starts, self._squares, self._settings.target.power, low)
+        singles[root] = self._single(root, extra)
+        edges[:] = self._fitted_edges(root, starts, singles[root], extra, raised=True)
+        return low
 
-    def _fitted_edges(self, root: int, edges: Sequence[Edge], single: Fit, extra: Float64Matrix | None) -> list[Edge]:
+    def _fitted_edges(
+        self,
+        root: int,
+        edges: Sequence[Edge],
+        single: Fit,
+        extra: Float64Matrix | None,
+        *,
+        raised: bool = False,
+    ) -> list[Edge]:
         power, least = self._settings.target.power, self._settings.least
         samples = {root: sample_joint(self._joint(root, single, extra))}
         fitted = []
@@ -174,17 +188,25 @@ class ModelBuilder:
             if edge.parent not in samples:
                 fitted.append(edge)
                 continue
-            fitted.append(self._fitted_edge(edge, *samples[edge.parent]))
+            fitted.append(self._fitted_edge(edge, *samples[edge.parent], raised=raised))
             laws = fitted[-1].laws(self._squares[edge.child], power, least)
             samples[edge.child] = sample_child(laws, *samples[edge.parent])
         return fitted
 
-    def _fitted_edge(self, edge: Edge, a: Int32Array, new_a: Int32Array) -> Edge:
+    def _fitted_edge(self, edge: Edge, a: Int32Array, new_a: Int32Array, *, raised: bool) -> Edge:
         target = self._settings.target
         wanted = float(self._wanted[edge.child])
         squares = self._squares[edge.child]
         sharpness, ends = fit_child(
-            edge, squares, target.power, self._settings.least, a, new_a, wanted, truncated=target.kind == "alpha"
+            edge,
+            squares,
+            target.power,
+            self._settings.least,
+            a,
+            new_a,
+            wanted,
+            truncated=target.kind == "alpha",
+            raised=raised,
         )
         if np.isnan(sharpness):
             parent, child = (self._settings.attributes[j] for j in (edge.parent, edge.child))

@@ -12,7 +12,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.jit import kernel, reduction
 
-TILE = 32
+TRANSPOSED_TILE = 32
 """The side of the squares in which a matrix is transposed."""
 
 
@@ -43,10 +43,10 @@ def transposed(matrix: Float64Matrix) -> Float64Matrix:
     """The transpose of a matrix, contiguous."""
     rows, columns = matrix.shape
     result = np.empty((columns, rows), np.float64)
-    for top in range(0, rows, TILE):
-        for left in range(0, columns, TILE):
-            for i in range(top, min(top + TILE, rows)):
-                for j in range(left, min(left + TILE, columns)):
+    for top in range(0, rows, TRANSPOSED_TILE):
+        for left in range(0, columns, TRANSPOSED_TILE):
+            for i in range(top, min(top + TRANSPOSED_TILE, rows)):
+                for j in range(left, min(left + TRANSPOSED_TILE, columns)):
                     result[j, i] = matrix[i, j]
     return result
 

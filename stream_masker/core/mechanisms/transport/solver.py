@@ -31,8 +31,8 @@ MARGINAL_ERROR = 1e-6
 """The greatest sum of absolute differences between the two marginals of the coupling and P."""
 ROUGH_ERROR = 1e-3
 """The same while λ is searched for."""
-MAX_STEPS = 300
-MEMORY = 4
+MAX_BALANCE_STEPS = 300
+ANDERSON_MEMORY = 4
 """The number of steps before the current one that Anderson's method combines."""
 MAX_SETBACK = 10.0
 """When an error exceeds the least one by this factor, the steps before are forgotten."""
@@ -106,7 +106,7 @@ def _balanced(
     x = np.log(np.sqrt(problem.law) if start is None else start)
     accelerator = _Anderson(problem.law)
     best = (np.exp(x), x, np.inf)
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_BALANCE_STEPS):
         phi = np.exp(x)
         (totals,) = problem.table.product(phi, [kernels[0]], kernels[1])
         error = float(np.abs(phi * totals - problem.law).sum())
@@ -134,7 +134,10 @@ class _Anderson:
 
     def next(self, x: Float64Array, residual: Float64Array) -> Float64Array:
         """Return the next point."""
-        self._points, self._residuals = [*self._points[-MEMORY:], x], [*self._residuals[-MEMORY:], residual]
+        self._points, self._residuals = (
+            [*self._points[-ANDERSON_MEMORY:], x],
+            [*self._residuals[-ANDERSON_MEMORY:], residual],
+        )
         if len(self._points) == 1:
             return x + residual
         points = np.array([x - before for before in self._points[:-1]])

@@ -13,10 +13,15 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError
 
-BOUNDS = {"alpha": (1e-4, MAX_ALPHA), "rmse": (1e-3, 1.0), "vulnerability": (1e-3, 1.0), "epsilon": (1e-3, 150.0)}
+TARGET_BOUNDS = {
+    "alpha": (1e-4, MAX_ALPHA),
+    "rmse": (1e-3, 1.0),
+    "vulnerability": (1e-3, 1.0),
+    "epsilon": (1e-3, 150.0),
+}
 """The targets, with the numbers that each allows. The greatest ε of a kernel with bounded exponents is 160."""
 
-DISTANCES = ("alpha", "rmse")
+DISTANCE_TARGETS = ("alpha", "rmse")
 """The targets that give each attribute a mean squared distance; the others are of whole records."""
 
 
@@ -32,7 +37,7 @@ the same law the best guess of an attacker is right less often. ε is smaller fo
 class Target:
     """A target. Immutable.
 
-    * ``kind``: a key of ``BOUNDS``.
+    * ``kind``: a key of ``TARGET_BOUNDS``.
     * ``value``: by attribute; equal for all attributes if the target is of whole records.
     """
 
@@ -45,21 +50,21 @@ class Target:
 
         Raises ParameterError.
         """
-        if not isinstance(given, Mapping) or len(given) != 1 or not set(given) <= set(BOUNDS):
+        if not isinstance(given, Mapping) or len(given) != 1 or not set(given) <= set(TARGET_BOUNDS):
             raise ParameterError(
-                f"target={given!r} is not allowed: use one of {', '.join(BOUNDS)} with its value, such as "
+                f"target={given!r} is not allowed: use one of {', '.join(TARGET_BOUNDS)} with its value, such as "
                 "{'alpha': 0.3}"
             )
         ((kind, value),) = given.items()
-        if kind not in DISTANCES and isinstance(value, Mapping):
+        if kind not in DISTANCE_TARGETS and isinstance(value, Mapping):
             raise ParameterError(f"target={given!r} is not allowed: {kind} is one number for all attributes")
         each = per_attribute(kind, value, attributes)
-        return cls(kind, {name: number_between(f"target {kind}", x, *BOUNDS[kind]) for name, x in each.items()})
+        return cls(kind, {name: number_between(f"target {kind}", x, *TARGET_BOUNDS[kind]) for name, x in each.items()})
 
     @property
     def by_distance(self) -> bool:
         """Whether each attribute has a mean squared distance to meet."""
-        return self.kind in DISTANCES
+        return self.kind in DISTANCE_TARGETS
 
     def mean_squares(self, statistics: Statistics) -> Float64Array:
         """(p,) float64: the mean squared distances to meet: α·sdVar, or the square of the RMSE."""

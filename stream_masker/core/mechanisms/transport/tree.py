@@ -30,12 +30,14 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
-SAMPLES = 800
+TREE_SAMPLES = 800
 """The number of pairs (a, a*) on which the λ of an attribute's children is found."""
 SAMPLE_SEED = 7
-MAX_SEARCHES = 30
+MAX_CHILD_SEARCHES = 30
 LOG_BOUNDS = (np.log(1e-3), np.log(1e6))
-TARGET_ERROR = 4e-3
+MARGIN = 0.05
+"""How far a target that is moved into the range lies from its end, as a share of the range."""
+CHILD_TARGET_ERROR = 4e-3
 """The greatest |ln E − ln target| of a mean squared distance on the sample: RMSE within 0.2 %."""
 
 
@@ -151,7 +153,7 @@ def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Mat
 def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
     """(n,) int32 each: pairs (a, a*) at equal steps of their cumulative probability."""
     cumulative = np.cumsum(joint.ravel())
-    places = np.searchsorted(cumulative, (np.arange(SAMPLES) + 0.5) / SAMPLES * cumulative[-1])
+    places = np.searchsorted(cumulative, (np.arange(TREE_SAMPLES) + 0.5) / TREE_SAMPLES * cumulative[-1])
     a, new_a = np.divmod(np.minimum(places, cumulative.size - 1), joint.shape[1])
     return a.astype(np.int32), new_a.astype(np.int32)
 
@@ -181,10 +183,11 @@ def fit_child(
     wanted: float,
     *,
     truncated: bool,
+    raised: bool,
 ) -> tuple[float, Float64Array]:
     """Find λ of B with E[sd²] = ``wanted`` over pairs (a, a*).
 
-    * ``truncated``: whether a target above the range is lowered to it.
+    * ``truncated``, ``raised``: whether a target above the range is lowered to it, and one below it raised.
 
     Returns λ, NaN if the target is below the range or above it, and the least and the greatest mean squared distance.
     """
@@ -198,12 +201,14 @@ def fit_child(
     low, high = LOG_BOUNDS
     greatest, smallest = mean(low), mean(high)
     if truncated:
-        wanted = min(wanted, 0.95 * greatest)
+        wanted = min(wanted, (1.0 - MARGIN) * greatest)
+    if raised:
+        wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     ends = np.array([smallest, greatest])
     point = float(np.log(edge.sharpness))
-    for _ in range(MAX_SEARCHES):
+    for _ in range(MAX_CHILD_SEARCHES):
         miss = np.log(mean(point) / wanted)
-        if abs(miss) <= TARGET_ERROR:
+        if abs(miss) <= CHILD_TARGET_ERROR:
             return float(np.exp(point)), ends
         low, high = (point, high) if miss > 0.0 else (low, point)
         proposal = point + float(np.clip(miss, -1.0, 1.0)) * 1.5

@@ -11,7 +11,7 @@ from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.statistics.counts import SparseCounts
 
-MAX_VALUES = 2000
+MAX_WRITTEN_VALUES = 2000
 """The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
 ROWS_AT_ONCE = 512
 """The number of new values whose distances are held at once."""
@@ -43,8 +43,8 @@ class Values:
 
     @classmethod
     def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
-        """Create the domain of the window's most frequent values, at most ``MAX_VALUES``."""
-        chosen = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_VALUES])
+        """Create the domain of the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
+        chosen = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_WRITTEN_VALUES])
         kept = cls.of(distance, column.keys[chosen].astype(np.int32), column.counts[chosen])
         if chosen.size == column.keys.size:
             return kept

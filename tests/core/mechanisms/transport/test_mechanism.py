@@ -145,16 +145,19 @@ def test_least_must_be_a_positive_whole_number(tau, least):
         SemanticTransport({"x0": tau}, least=least, seed=SEED)
 
 
-def test_no_rare_tuple_is_written_and_the_statistics_stay_near(tau, codes):
+def test_no_rare_tuple_is_written_and_the_statistics_stay_nearer_than_without_them(tau, codes):
     batch = as_batch(codes)
     made = calibrated(tau, batch, least=5)
     counts = np.round(shares(batch, len(tau)) * batch.size)
     assert ((counts > 0) & (counts < 5)).sum() > 100
+    frequent = counts[codes[0].astype(np.int64) * len(tau) + codes[1]] >= 5
+    dropped = statistics_of(made, as_batch(codes[:, frequent])).correlation[0, 1]
+    before = made.statistics.correlation[0, 1]
     for result in masked(made, batch, 3):
         found = shares(Batch(batch.size, result.columns), len(tau))
         assert not found[counts < 5].any()
         after = statistics_of(made, Batch(batch.size, result.columns))
-        assert abs(after.correlation[0, 1] - made.statistics.correlation[0, 1]) < 0.03
+        assert abs(after.correlation[0, 1] - before) < 0.8 * abs(dropped - before)
 
 
 def test_a_window_of_rare_tuples_is_rejected(tau):
@@ -174,10 +177,10 @@ def test_one_attribute_keeps_its_law(tau, codes):
 
 def array_batch(rng, size=4000):
     """Scalars with 0 to 3 elements that are related to them."""
-    a = rng.choice(30, size, p=np.arange(30, 0, -1) / 465).astype(np.int32)
+    a = rng.choice(8, size, p=np.arange(8, 0, -1) / 36).astype(np.int32)
     lengths = rng.integers(0, 4, size)
     owners = np.repeat(a, lengths)
-    elements = np.where(rng.random(owners.size) < 0.5, owners, rng.integers(0, 30, owners.size)).astype(np.int32)
+    elements = np.where(rng.random(owners.size) < 0.5, owners, rng.integers(0, 8, owners.size)).astype(np.int32)
     return Batch(size, (Column(a), Column(elements, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))))
 
 
@@ -194,8 +197,9 @@ def test_arrays_keep_the_law_of_their_rows(tau):
 
 def test_three_attributes_keep_the_law_of_the_edges_of_their_tree(tau, codes):
     rng = np.random.default_rng(9)
-    c = np.where(rng.random(codes.shape[1]) < 0.5, codes[0], rng.integers(0, 30, codes.shape[1])).astype(np.int32)
-    batch = Batch(codes.shape[1], (*as_batch(codes).columns, Column(c)))
+    a, b = codes % 8
+    c = np.where(rng.random(a.size) < 0.5, a, rng.integers(0, 8, a.size)).astype(np.int32)
+    batch = Batch(a.size, (*as_batch(np.array([a, b])).columns, Column(c)))
     made = calibrated(tau, batch)
     tree = made.statistics.model["tree"]["edges"]
     edges = [(made.attributes.index(e["parent"]), made.attributes.index(e["child"])) for e in tree]
@@ -234,7 +238,7 @@ def test_a_value_with_an_absent_partner_is_masked_alone(tau, codes):
 
 
 def test_rare_values_beyond_the_greatest_number_count_as_the_nearest(tau, codes, monkeypatch):
-    monkeypatch.setattr(values_module, "MAX_VALUES", 10)
+    monkeypatch.setattr(values_module, "MAX_WRITTEN_VALUES", 10)
     made = calibrated(tau, as_batch(codes))
     frequent = set(np.argsort(-np.bincount(codes[0], minlength=len(tau)), kind="stable")[:10].tolist())
     assert set(masked(made, as_batch(codes))[0].columns[0].codes.tolist()) == frequent

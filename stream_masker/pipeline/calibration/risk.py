@@ -16,12 +16,12 @@ from stream_masker.core.statistics.summary import Statistics
 
 MAX_VALUES = 2_000
 MAX_CELLS = 1 << 27
-"""Values of an attribute that are assessed, and their number times the concepts of the taxonomy, at most."""
+"""The maximum number of assessed values of an attribute, and of values times concepts of the taxonomy."""
 
 MAX_SAMPLED_RECORDS = 1_000
 MIN_SAMPLED_RECORDS = 100
 MAX_LIKELIHOODS = 4_000_000
-"""Records that are drawn; and their number times the distinct pairs of values, at most."""
+"""The maximum number of drawn records, and of drawn records times distinct pairs of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,7 @@ class CalibrationSession:
         return self._planner.withholds
 
     def _publish(self, publish: Publish) -> None:
-        """Publish a version, unless its risk must be lower."""
+        """Publish a version, unless its risk crosses a limit."""
         self._report_risk(publish)
         if self.crossed and self.withholds:
             self._metrics.add("statistics_withheld_total")

@@ -258,7 +258,7 @@ TransportDistance: TypeAlias = Annotated[float, Field(ge=0.001, le=1, allow_inf_
 
 
 class TransportTarget(Section):
-    """What a transport has to meet: exactly one of these."""
+    """The target of a transport: exactly one of these."""
 
     alpha: TransportLevel | dict[NameText, TransportLevel] | SkipJsonSchema[None] = Field(
         default=None,

@@ -1,4 +1,4 @@
-"""MDAV with groups of k different units, such as persons, of which several records can be.
+"""MDAV with groups of k different units, such as persons, each with one or more records.
 
 It forms groups as ``mdav`` does, with units instead of records in all counts: a group is the first record with its
 nearest records, until they are of k units. A group contains all unassigned records of at most k units, so each group

@@ -22,10 +22,10 @@ from stream_masker.core.replacement.rule import Replacement, ReplacementTask
 from stream_masker.errors import ParameterError
 
 ROWS_BYTES = 128 << 20
-"""Size of the rows of a replacer, by default."""
+"""The default size of the rows of a replacer."""
 
 FIRST_ROWS = 64
-"""Rows that are allocated at first."""
+"""The number of rows that are allocated initially."""
 
 ROW_BYTES = 28
 """Bytes of a row for each candidate, with 64 levels."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.sampling import find_entry
+from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.random.draws import uniform
 
@@ -303,7 +303,7 @@ def draw_conditional(
     for i in range(b.size):
         first = laws.offsets[new_a[i]]
         last = laws.offsets[new_a[i] + 1]
-        own = find_entry(laws.offsets, laws.partners, int64(a[i]), int64(b[i]))
+        own = tuple_index(laws.offsets, laws.partners, int64(a[i]), int64(b[i]))
         share = 1.0
         if own >= 0:
             share = couplings[starts[i] + 2 * (last - first) + own - laws.offsets[a[i]]]

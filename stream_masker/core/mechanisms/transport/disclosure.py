@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, mean_squares
 from stream_masker.core.risk.risk import CERTAIN
 
-TINY = 1e-300
+LOG_FLOOR = 1e-300
 """Added before a logarithm."""
 
 
@@ -128,5 +128,5 @@ def epsilon_of_record(problem: Problem, scaling: Scaling) -> float:
 
 
 def _logs(matrix: Float64Matrix) -> Float64Matrix:
-    result: Float64Matrix = np.log(matrix + TINY)
+    result: Float64Matrix = np.log(matrix + LOG_FLOOR)
     return result

@@ -11,7 +11,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, Settings, read_model
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_model
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.records import TransportedPairs
 from stream_masker.core.mechanisms.transport.sampling import total_squared_distance
@@ -168,8 +168,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
             )
 
     @property
-    def _settings(self) -> Settings:
-        return Settings(self._attributes, self._distances, self._target, self._least)
+    def _settings(self) -> TransportSettings:
+        return TransportSettings(self._attributes, self._distances, self._target, self._least)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return ModelBuilder(self._settings, counts, statistics, self._prepared).build()

@@ -49,7 +49,7 @@ TRIVIAL = np.zeros((1, 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TransportSettings:
     """The parameters that a model depends on."""
 
     attributes: tuple[str, ...]
@@ -62,7 +62,7 @@ class ModelBuilder:
     """Computes the model of one window."""
 
     def __init__(
-        self, settings: Settings, counts: Counts, statistics: Statistics, previous: PreparedTransport | None
+        self, settings: TransportSettings, counts: Counts, statistics: Statistics, previous: PreparedTransport | None
     ) -> None:
         """``previous``: the model in force, whose solution is the start. Raises StatisticsError."""
         self._settings = settings
@@ -262,7 +262,7 @@ def _position_keys(rows: np.ndarray, columns: np.ndarray, values: Sequence[Value
     return np.asarray(first[rows] * len(values[1].index_of) + second[columns])
 
 
-def read_model(settings: Settings, statistics: Statistics) -> PreparedTransport:
+def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedTransport:
     """Return what masking needs. Raises StatisticsError if the model is invalid."""
     model = statistics.model
     names = settings.attributes

@@ -79,7 +79,7 @@ def visiting_order(weights: Float64Matrix) -> UInt16Matrix:
 
 
 @part
-def find_entry(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
+def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
     """The index of tuple (a, b), −1 if there is none."""
     low = offsets[a]
     end = offsets[a + 1]
@@ -107,7 +107,7 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
     """Draw a*; a and b are indices of values."""
     weights = channel.first[a]
     context = channel.context[b]
-    known = find_entry(channel.offsets, channel.partners, a, b)
+    known = tuple_index(channel.offsets, channel.partners, a, b)
     total = channel.totals[known] if known >= 0 else total_weight(weights, context)
     left = uniform(word) * total
     order = channel.order[a]
@@ -128,7 +128,7 @@ def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
     """Draw b* among the partners of a*, the value b first."""
     weights = channel.second[b]
     left = uniform(word) * np.float64(channel.context[b, new])
-    same = find_entry(channel.offsets, channel.partners, new, b)
+    same = tuple_index(channel.offsets, channel.partners, new, b)
     chosen = int64(-1)
     if same >= 0 and channel.psi[same] > 0.0:
         chosen = int64(b)

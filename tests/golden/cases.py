@@ -239,7 +239,7 @@ def of_mechanisms() -> dict[str, Case]:
         "rank-swapping-dynamic": flat("tree", mechanism("rank_swapping", k=6)),
         "rank-swapping-dynamic-dag": flat("dag", mechanism("rank_swapping", k=small_k)),
         "transport-tree": flat("tree", mechanism("semantic_transport", target={"alpha": 0.5})),
-        "transport-dag-rmse": flat("dag", mechanism("semantic_transport", target={"rmse": 0.2}, least=2)),
+        "transport-dag-rmse": flat("dag", mechanism("semantic_transport", target={"rmse": 0.6}, least=2)),
         "exponential-deep": flat("deep", mechanism("exponential", epsilon=7.0)),
         "rank-swapping-deep": flat("deep", mechanism("rank_swapping", k=5, distance="log_taxonomic")),
         "rank-swapping-fixed": flat("tree", mechanism("rank_swapping", intervals="fixed", p=10.0)),

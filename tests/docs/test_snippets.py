@@ -108,8 +108,9 @@ def test_every_python_example_runs(block, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_titled_files_are_those_of_prometheus():
-    assert sorted(OTHER) == ["alerts.yml", "prometheus.yml"]
+def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
+    """``tests/deploy`` renders the chart with ``values.yaml``."""
+    assert sorted(OTHER) == ["alerts.yml", "prometheus.yml", "values.yaml"]
     (job,) = OTHER["prometheus.yml"]["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["localhost:9464", "localhost:9465"]}]
 

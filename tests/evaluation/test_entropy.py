@@ -98,7 +98,7 @@ def test_entropy_decreases_with_the_number_of_known_attributes():
 
 
 def test_entropy_increases_with_noise():
-    found = [average_security(*masked_bank(k1=k), confidential="product") for k in (1000, 1)]
+    found = [average_security(*masked_bank(k1=k), confidential="product") for k in (20, 1)]
     assert found[0].record < found[1].record
     assert found[0].confidential < found[1].confidential
 

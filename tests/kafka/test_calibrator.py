@@ -23,7 +23,6 @@ from sealed_topics import opened, opened_version, sealed_block
 from support.processes import Processes, terminate
 
 from stream_masker.core.batch import Batch, Column, Distortion
-from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.pipeline.calibration.window import Window, WindowLog, window_of
@@ -36,6 +35,7 @@ from stream_masker.pipeline.wire.messages import (
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.build import build_mechanism
 
 ONTOLOGY = "concept,parent\na,\nb,a\nc,a\nd,b\ne,b\nf,c\ng,c\nh,d\ni,d\n"
 CONCEPTS = 9
@@ -224,15 +224,11 @@ def uninterrupted(setting: Setting) -> list[Window]:
 
 def recomputed(setting: Setting, windows: Sequence[Window]) -> list[Statistics]:
     """Return the statistics of the windows, each recomputed from the blocks on the topic."""
-    subject, bounds = build_subject(setting.configuration), build_settings(setting.configuration)
+    mechanism, bounds = build_mechanism(setting.configuration), build_settings(setting.configuration)
     topic, done = setting.blocks(), list[Statistics]()
     for version, window in enumerate(windows, start=1):
-        same = window_of(topic, bounds, window.range)
-        previous = done[-1] if done else None
-        distances = tuple(subject.distances.values())
-        done.append(
-            compute_statistics(same.original, subject.attributes, distances, version=version, previous=previous)
-        )
+        done.append(mechanism.compute(window_of(topic, bounds, window.range).original, version=version))
+        mechanism.restore(mechanism.snapshot_of(done[-1]))
     return done
 
 

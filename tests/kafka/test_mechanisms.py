@@ -12,7 +12,7 @@ import orjson
 import pytest
 from calibrating import calibrating
 from kafka_records import Record, write
-from sealed_topics import statistics_opener
+from sealed_topics import opened, statistics_opener
 from workers import CODES, START, Running, Setting, event, running, setting
 
 from stream_masker.core.mechanisms import MECHANISMS
@@ -101,18 +101,20 @@ def test_every_mechanism_masks_reproducibly(name: str, topics: Setting) -> None:
         worker.wait(lambda: worker.metric("statistics_version") >= newest, "new statistics in the worker")
         produce(topics, range(FIRST, FIRST + SECOND))
         worker.reaches(FIRST + SECOND)
-    check_messages(topics)
+    check_messages(topics, configuration)
     originals, masked, rejected = topics.read("input"), topics.read("output"), topics.read("rejected")
     check_all_accounted_for(originals, masked, rejected)
     check_masked(configuration, originals, masked)
     check_reproducible(configuration, originals, masked, versions(topics))
 
 
-def check_messages(topics: Setting) -> None:
-    """Every published message matches its schema."""
+def check_messages(topics: Setting, configuration: Configuration) -> None:
+    """Every published message matches its schema; blocks are encrypted."""
     for message in versions(topics).values():
         schema_validator("statistics").validate(orjson.loads(encode_statistics(message)))
-    for role, schema in (("calibration", "calibration-block"), ("drift", "drift"), ("rejected", "rejection")):
+    for record in topics.read("calibration"):
+        schema_validator("calibration-block").validate(orjson.loads(opened(configuration, record)))
+    for role, schema in (("drift", "drift"), ("rejected", "rejection")):
         for record in topics.read(role):
             schema_validator(schema).validate(record.json)
 

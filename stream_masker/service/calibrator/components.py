@@ -49,11 +49,7 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         subject=build_subject(configuration),
         settings=build_settings(configuration),
         publication=publication_settings(configuration),
-        risk_limits=RiskLimits(
-            max_vulnerability=configuration.risk.max_vulnerability,
-            min_changed=configuration.risk.min_changed,
-            hold=configuration.risk.action == "hold",
-        ),
+        risk_limits=build_risk_limits(configuration),
         publisher=StatisticsPublisher(configuration),
         blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
         versions=MessageOpener(topic_seal(configuration, topics.statistics)),
@@ -78,6 +74,14 @@ def build_subject(configuration: Configuration) -> Subject:
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=noise_levels(configuration),
         numeric=tuple(configuration.numeric),
+    )
+
+
+def build_risk_limits(configuration: Configuration) -> RiskLimits:
+    """Return the limits of the disclosure risk of a version."""
+    section = configuration.risk
+    return RiskLimits(
+        max_vulnerability=section.max_vulnerability, min_changed=section.min_changed, hold=section.action == "hold"
     )
 
 

@@ -10,7 +10,7 @@ from stream_masker.pipeline.calibration.window import NO_TIME, Entry, Window
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Block, InputRecord
 from stream_masker.pipeline.wire.messages import BlockRange
-from stream_masker.service.calibrator.components import build_settings, build_subject
+from stream_masker.service.calibrator.components import build_risk_limits, build_settings, build_subject
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.events.sample_records import sample_records
@@ -36,7 +36,11 @@ def warm_up(configuration: Configuration) -> Mechanism:
     masker = RecordMasker(plan, mechanism, WARMUP_SECRET)
     subject = build_subject(configuration)
     calibration = VersionPlanner(
-        subject, build_mechanism(configuration), History(subject), build_settings(configuration)
+        subject,
+        build_mechanism(configuration),
+        History(subject),
+        build_settings(configuration),
+        risk_limits=build_risk_limits(configuration),
     )
     masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS:

@@ -153,7 +153,7 @@ def check_no_original_code_remains(configuration, originals, masked) -> None:
 
 
 def check_versions(kafka, configuration, masked):
-    """Every masked record names a published version of this configuration, and there are several versions."""
+    """Every masked record names a published version of this configuration; versions follow the first one."""
     published = {
         message.version: message
         for record in read_all(kafka, configuration.topics.statistics)
@@ -161,7 +161,7 @@ def check_versions(kafka, configuration, masked):
     }
     used = Counter(int(record.headers["stream-masker-version"]) for record in masked)
     assert set(used) <= set(published)
-    assert len(published) >= 3
+    assert len(published) >= 2
     hashes = {record.headers["stream-masker-configuration"].decode() for record in masked}
     assert hashes == {configuration.hash} == {message.configuration for message in published.values()}
     drifts = [decode_drift(record.value) for record in read_all(kafka, configuration.topics.drift)]

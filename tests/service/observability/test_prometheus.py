@@ -18,14 +18,18 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
+from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
+from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.calibrator.metrics import (
     initialise_counters,
     set_drift_metrics,
+    set_risk_metrics,
     set_statistics_metrics,
     set_utility_metrics,
     set_window_metrics,
@@ -102,12 +106,20 @@ def calibrator() -> Metrics:
     set_utility_metrics(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
+    set_risk_metrics(metrics, VersionRisk(risk(NOW), left_out=0.0, bound=0.1, crossed=()))
     metrics.add("blocks_read_total", 12, outcome="merged")
     metrics.add("statistics_published_total", 3, source="blocks")
     metrics.set("window_blocks", 12)
     metrics.observe("calibration_duration_seconds", 0.04)
     in_force(metrics)
     return metrics
+
+
+def risk(columns: tuple[list[str], ...]) -> Risk:
+    mechanism = SemanticNoise(dict.fromkeys(NAMES, D.taxonomy), seed=b"a secret of the tests")
+    mechanism.learn_many(dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True))
+    mechanism.calibrate()
+    return mechanism.risk(draws=100)
 
 
 def in_force(metrics: Metrics) -> None:

@@ -12,8 +12,6 @@ from stream_masker.core.dtypes import Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.kernels.jit import inlined, kernel
 
 MESSAGE_BYTES = 9
-MAX_WORDS = 256
-"""The words of a value are numbered by one byte."""
 
 STATE_0, STATE_1, STATE_2, STATE_3 = map(
     np.uint64, (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)

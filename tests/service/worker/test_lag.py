@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, source_of
 
@@ -11,19 +10,6 @@ from stream_masker.service.worker.partition_source import (
     SHORT_REQUEST_SECONDS,
     PartitionSource,
 )
-
-
-@pytest.fixture
-def client() -> FakeClient:
-    return FakeClient()
-
-
-@pytest.fixture
-def source(client: FakeClient) -> PartitionSource:
-    source = source_of(client)
-    source.subscribe()
-    source.resume()
-    return source
 
 
 def test_lag_counts_from_the_committed_offsets(client: FakeClient, source: PartitionSource) -> None:

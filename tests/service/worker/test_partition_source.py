@@ -17,19 +17,6 @@ from stream_masker.service.worker.partition_source import (
 )
 
 
-@pytest.fixture
-def client() -> FakeClient:
-    return FakeClient()
-
-
-@pytest.fixture
-def source(client: FakeClient) -> PartitionSource:
-    source = source_of(client)
-    source.subscribe()
-    source.resume()
-    return source
-
-
 def test_partitions_assigned_while_held_are_paused(client: FakeClient) -> None:
     source = source_of(client)
     source.subscribe()

@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from stream_masker.core.cache_folder import cache_folder
+
 if TYPE_CHECKING:
     from support.prepared import Prepared
-
-WORKER = os.environ.get("PYTEST_XDIST_WORKER")
-"""The name of this process where several share the tests."""
 
 settings.register_profile("compiled", deadline=None, print_blob=True)
 settings.load_profile("compiled")
 """No deadline: the first call of a compiled kernel compiles it."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Give each process its own numba cache before numba is imported: two processes must not fill one cache."""
-    if WORKER is None:
-        return
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given is None:
-        folder = tempfile.TemporaryDirectory(prefix="kernels-")
-        config.add_cleanup(folder.cleanup)
-        given = folder.name
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(given) / WORKER)
+def pytest_configure() -> None:
+    """Keep compiled kernels in one folder for all tests, those with a cache folder of their own included."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "kernels"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,4 +41,5 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     from support.prepared import prepared
 
     folder = tmp_path_factory.getbasetemp()
-    return prepared((folder.parent if WORKER else folder) / "ready")
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    return prepared(shared / "ready")

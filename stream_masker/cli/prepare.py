@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from stream_masker.cli.options import config_option
-from stream_masker.core.ontology.storage import cache
+from stream_masker.core.cache_folder import cache_folder
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.warmup import warm_up
@@ -19,8 +19,8 @@ from stream_masker.service.runtime.warmup import warm_up
 def command(config: Path) -> None:
     """Parse the ontologies and compile the kernels of a configuration, so that workers start in seconds.
 
-    Run it when an image is built. Ontologies are cached in $STREAM_MASKER_CACHE (default: stream-masker in
-    $XDG_CACHE_HOME or ~/.cache), kernels beside the installed package or in $NUMBA_CACHE_DIR.
+    Run it when an image is built. The results are kept in $STREAM_MASKER_CACHE (default: stream-masker in
+    $XDG_CACHE_HOME or ~/.cache), kernels in $NUMBA_CACHE_DIR if it is set.
 
     \b
     Example:
@@ -31,5 +31,5 @@ def command(config: Path) -> None:
     mechanism = warm_up(load_configuration(config))
     seconds = time.perf_counter() - start
     click.echo(
-        f"{mechanism.name} over {', '.join(mechanism.attributes)} is ready, in {seconds:.1f} s ({cache.cache_folder()})"
+        f"{mechanism.name} over {', '.join(mechanism.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})"
     )

@@ -1,4 +1,4 @@
-"""A configuration with a tree and a DAG, prepared once for all tests, with its own caches."""
+"""A configuration with a tree and a DAG, prepared once for all tests, with its own cache of ontologies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 import yaml
-from support import compilations
+from support import requested_kernels
 
 TREE = [(f"t{k}", f"t{(k - 1) // 4}") for k in range(1, 500)]
 DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k // 4}") for k in range(8, 500, 8)]
@@ -23,10 +23,10 @@ DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The location of the files, the kernels that ``prepare`` compiled, and the errors in their signatures."""
+    """The location of the files, the kernels that ``prepare`` called, and the errors in their signatures."""
 
     folder: Path
-    kernels: list[str]
+    kernels: frozenset[str]
     wrong_signatures: list[str]
 
     @property
@@ -40,14 +40,18 @@ class Prepared:
         path.write_text(yaml.safe_dump(content() | more))
         return path
 
-    def compiled_by(self, *arguments: object) -> list[str]:
-        """Run a command, which must succeed, and return the kernels that it compiles."""
-        names = self.folder / f"compiled-{uuid.uuid4().hex}"
+    def kernels_beyond(self, *arguments: object) -> set[str]:
+        """Run a command, which must succeed, and return the kernels that it calls and ``prepare`` does not."""
+        names = self.folder / f"requested-{uuid.uuid4().hex}"
         self.run(names, *arguments)
-        return names.read_text().splitlines()
+        return self.not_prepared(names)
+
+    def not_prepared(self, names: Path) -> set[str]:
+        """The kernels in a file that ``prepare`` did not call."""
+        return set(names.read_text().splitlines()) - self.kernels
 
     def run(self, names: Path, *arguments: object) -> None:
-        """Runs a command, which must succeed, and writes the kernels that it compiles to a file."""
+        """Runs a command, which must succeed, and writes the kernels that it calls to a file."""
         done = subprocess.run(
             command(names, *arguments), capture_output=True, check=False, env=self.environment, cwd=self.folder
         )
@@ -55,7 +59,7 @@ class Prepared:
 
 
 def prepared(folder: Path) -> Prepared:
-    """Run ``prepare`` in a folder, unless another process has already done so; takes as long as a first start."""
+    """Run ``prepare`` in a folder, unless another process has already done so."""
     folder.mkdir(exist_ok=True)
     done = folder / "prepared"
     with (folder / "lock").open("w") as lock:
@@ -65,7 +69,9 @@ def prepared(folder: Path) -> Prepared:
             names = first.folder / "names"
             first.run(names, "prepare", "--config", first.configured())
             names.rename(done)
-    return Prepared(folder, done.read_text().splitlines(), (folder / "names.signatures").read_text().splitlines())
+    return Prepared(
+        folder, frozenset(done.read_text().splitlines()), (folder / "names.signatures").read_text().splitlines()
+    )
 
 
 def write_files(folder: Path) -> Prepared:
@@ -75,7 +81,7 @@ def write_files(folder: Path) -> Prepared:
         (folder / f"{name}.csv").write_text(f"concept,parent,label\n{rows}")
     (folder / "secret").write_bytes(b"0123456789abcdef")
     (folder / "secret").chmod(0o600)
-    return Prepared(folder, [], [])
+    return Prepared(folder, frozenset(), [])
 
 
 def content() -> dict[str, Any]:
@@ -96,13 +102,12 @@ def content() -> dict[str, Any]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    own = {"NUMBA_CACHE_DIR": str(folder / "kernels"), "STREAM_MASKER_CACHE": str(folder / "ontologies")}
-    return {**os.environ, **own}
+    return {**os.environ, "STREAM_MASKER_CACHE": str(folder / "ontologies")}
 
 
 def command(names: Path, *arguments: object) -> list[str]:
-    """Return a command that writes the names of the kernels that it compiles to a file."""
-    return [sys.executable, compilations.__file__, str(names), *map(str, arguments)]
+    """Return a command that writes the names of the kernels that it calls to a file."""
+    return [sys.executable, requested_kernels.__file__, str(names), *map(str, arguments)]
 
 
 def event(k: int, codes: int) -> bytes:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
+from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats import icd10cm
@@ -64,7 +65,7 @@ def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path
             return cache.cache_path(resolved.key), cache.store(data, resolved.key, resolved.name)
         compiled.write_compiled(data, path, source=resolved.name)
     except OSError as error:
-        raise OntologyError(f"{path or cache.cache_folder()} cannot be written: {error.strerror}") from None
+        raise OntologyError(f"{path or cache_folder()} cannot be written: {error.strerror}") from None
     return path, compiled.read_compiled(path)
 
 

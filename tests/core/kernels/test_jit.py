@@ -95,15 +95,15 @@ from tiny.kernels import total
 print(total(np.array([1, 2]), Bounds(0, 3)), sum(total.stats.cache_misses.values()))
 """
 READ_ONLY = """
-import errno, os, tempfile
+import errno, os
+from pathlib import Path
 
 def refuse(*_, **__):
-    raise OSError(errno.EROFS, "read-only file system")
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-tempfile.TemporaryFile = os.makedirs = os.replace = refuse
-os.access = lambda *_: False
+Path.write_bytes = Path.replace = Path.unlink = refuse
 """
-"""What numba and the cache see of a read-only file system; file permissions do not restrict the user root."""
+"""What the cache sees of a read-only file system; file permissions do not restrict the user root."""
 
 Call = Callable[..., tuple[int, int]]
 
@@ -119,14 +119,21 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(package: Path) -> Call:
+def compiled(tmp_path: Path) -> Path:
+    """The folder of the compiled kernels."""
+    return tmp_path / "compiled"
+
+
+@pytest.fixture
+def call(package: Path, compiled: Path) -> Call:
     """Calls the kernel in a new process, after other code; returns its result and how many times it was compiled."""
-    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     path = os.pathsep.join([str(package.parent), *filter(None, sys.path)])
+
+    environment = {**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(compiled)}
 
     def run(before: str = "") -> tuple[int, int]:
         command = [sys.executable, "-B", "-c", before + CALL]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env={**kept, "PYTHONPATH": path})
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         result, compilations = map(int, done.stdout.split())
         return result, compilations
 
@@ -139,9 +146,9 @@ def edit(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def test_unchanged_sources_are_loaded_from_disk(package, call):
+def test_unchanged_sources_are_loaded_from_disk(call, compiled):
     assert call() == (131, 1)
-    assert list((package / "__pycache__").glob("kernels.total-*.nbi"))
+    assert len(list(compiled.glob("total-*.kernel"))) == 1
     assert call() == (131, 0)
 
 
@@ -180,15 +187,40 @@ def test_a_new_docstring_or_comment_in_another_file_compiles_nothing(package, ca
     assert call() == (131, 0)
 
 
-def test_a_read_only_folder_serves_for_reading(package, call):
+def test_earlier_sources_are_still_loaded_from_disk(package, call):
+    assert call() == (131, 1)
+    edit(package / "parts.py", "return 10", "return 20")
+    assert call() == (161, 1)
+    edit(package / "parts.py", "return 20", "return 10")
+    assert call() == (131, 0)
+
+
+def test_checkouts_share_compiled_kernels(tmp_path, package, call):
+    assert call() == (131, 1)
+    moved = tmp_path / "elsewhere" / "tiny"
+    moved.parent.mkdir()
+    package.rename(moved)
+    assert call(f"import sys; sys.path.insert(0, {str(moved.parent)!r})\n") == (131, 0)
+
+
+@pytest.mark.parametrize("content", [b"", b"no machine code"])
+def test_a_damaged_file_counts_as_missing(call, compiled, content):
+    assert call() == (131, 1)
+    (file,) = compiled.glob("total-*")
+    file.write_bytes(content)
+    assert call() == (131, 1)
+    assert call() == (131, 0)
+
+
+def test_a_read_only_folder_serves_for_reading(call):
     assert call() == (131, 1)
     assert call(READ_ONLY) == (131, 0)
 
 
-def test_a_kernel_that_a_read_only_folder_lacks_is_compiled_and_not_written(package, call):
-    (package / "__pycache__").mkdir()
+def test_a_kernel_that_a_read_only_folder_lacks_is_compiled_and_not_written(call, compiled):
+    compiled.mkdir()
     assert call(READ_ONLY) == (131, 1)
-    assert list((package / "__pycache__").iterdir()) == []
+    assert list(compiled.iterdir()) == []
     assert call(READ_ONLY) == (131, 1)
 
 

@@ -9,24 +9,16 @@ import fcntl
 import hashlib
 import importlib.metadata
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.storage import compiled
 from stream_masker.errors import OntologyError
 
 log = logging.getLogger(__name__)
-
-
-def cache_folder() -> Path:
-    """``$STREAM_MASKER_CACHE`` if set; otherwise ``stream-masker`` in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    configured = os.environ.get("STREAM_MASKER_CACHE")
-    if configured:
-        return Path(configured)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker"
 
 
 def cache_path(key: str) -> Path:

@@ -12,7 +12,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.local import files as local
 from stream_masker.service.local.tables import open_lines, open_writer
 from stream_masker.service.observability.logs import configure_logs
@@ -31,9 +31,16 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
 @click.option(
     "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
+@click.option(
+    "--run-id",
+    default="",
+    metavar="TEXT",
+    help="Text that noise depends on if noise_key is position; default: a digest of IN, or a random text for standard "
+    "input, which is written to standard error.",
+)
 @click.argument("source", default=local.STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=local.STANDARD_STREAM, metavar="[OUT]")
-def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
+def command(config: Path, snapshot: Path | None, rejected: str, run_id: str, source: str, target: str) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN is a file of JSON lines, or a table: CSV (.csv; both can be gzipped) or Parquet (.parquet, which needs the extra
@@ -43,7 +50,7 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
     values. A summary is written to standard error. If noise_key is position, a record's noise depends on the file's
-    name and the line number.
+    name, its content (or --run-id) and the line number, so that tomorrow's file of the same name has other noise.
 
     \b
     Examples:
@@ -56,13 +63,15 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     configure_logs("warning")
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
+    if masking.needs_run_id and not run_id:
+        run_id = local.content_id(source)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         lines, table = files.enter_context(open_lines(source, configuration.produce))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
             lines, version = masking.calibrate_on_first_window(lines)
-        writer = open_writer(target, table, masking.plan, read_secret(configuration))
+        writer = open_writer(target, table, masking.plan, masking_secret(configuration))
         write = files.enter_context(writer)
         reject = (
             files.enter_context(local.open_output(rejected)).write
@@ -70,13 +79,14 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
             else click.get_binary_stream("stderr").write
         )
         start = time.perf_counter()
-        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
-    _summarise(totals, version, time.perf_counter() - start)
+        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject, run_id=run_id)
+    _summarise(totals, version, time.perf_counter() - start, run_id if source == local.STANDARD_STREAM else "")
 
 
-def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
+def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: str) -> None:
     rate = totals.records / max(seconds, 1e-9)
-    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s", err=True)
+    again = f"; --run-id {run_id} gives the same noise again" if run_id else ""
+    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", err=True)
 
 
 @click.command()

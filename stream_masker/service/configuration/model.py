@@ -34,7 +34,7 @@ from stream_masker.service.configuration.base import (
 )
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
 
-MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
+MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
@@ -350,13 +350,19 @@ class Configuration(Section):
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
-        description="The key that determines the noise of a value together with the value itself: `position` (topic, "
-        "partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a "
-        "field such as `patient.id` (equal codes of a patient have the same noise). Required.",
+        description="The key that determines the noise of a value together with the value itself: `position` (the id "
+        "of the topic, partition and offset; fresh noise for each record, so repeated records can be averaged), or "
+        "the path of a field such as `patient.id` (equal codes of a patient have the same noise). Required.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
+    )
+    linkage: Literal["topic", "shared"] = Field(
+        default="topic",
+        description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "
+        "topic learn nothing by sending records of their own, or the same for all deployments with this secret "
+        "(`shared`), so that a person has one pseudonym in all topics.",
     )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())
@@ -404,6 +410,8 @@ class Configuration(Section):
         Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
+        if data["linkage"] == "topic":
+            del data["linkage"]
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         attributes = [
             (name, {k: v for k, v in attribute.items() if (k, v) != ("style", "learned")})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import stat
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from stream_masker.core.random.keys import checked_secret
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration.model import Configuration, SecretSource
@@ -28,6 +30,18 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
     return _read(configuration, configuration.secret, "secret", environ)
+
+
+def masking_secret(configuration: Configuration) -> bytes:
+    """Return the secret from which noise and pseudonyms derive: one for each input topic, unless it is shared.
+
+    Raises ConfigurationError like ``read_secret``.
+    """
+    secret = read_secret(configuration)
+    if configuration.linkage == "shared":
+        return secret
+    topic = configuration.topics.input.encode()
+    return hashlib.blake2b(topic, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
 def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> list[bytes]:

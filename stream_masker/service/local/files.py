@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import secrets
 import sys
 import time
 from collections import Counter, deque
@@ -31,6 +33,9 @@ from stream_masker.service.masking import Masking
 
 FILE_BATCH_RECORDS = 5_000
 STANDARD_STREAM = "-"
+
+CONTENT_ID_BYTES = 16
+"""The size of the digest that tells files of the same name apart."""
 
 NumberedLine = tuple[int, bytes]
 WriteLine = Callable[[bytes], object]
@@ -89,6 +94,17 @@ def write_text(name: str, text: str) -> None:
         stream.write(text.encode())
 
 
+def content_id(name: str) -> str:
+    """Return a digest of a file's content, or a random id for standard input. Raises ServiceError."""
+    if name == STANDARD_STREAM:
+        return secrets.token_hex(CONTENT_ID_BYTES)
+    try:
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+
+
 def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
     """Yield (line number from 1, line without its end) for non-blank lines. Raises ServiceError for a bad gzip file."""
     try:
@@ -113,6 +129,11 @@ class FileMasking:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration)
+
+    @property
+    def needs_run_id(self) -> bool:
+        """Whether noise depends on the position of a record."""
+        return self._masking.needs_identity
 
     @property
     def plan(self) -> Plan:
@@ -169,10 +190,21 @@ class FileMasking:
         return counted
 
     def mask(
-        self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
+        self,
+        lines: Iterable[NumberedLine],
+        *,
+        source: str,
+        version: int,
+        write: WriteLine,
+        reject: WriteLine,
+        run_id: str = "",
     ) -> FileTotals:
-        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0."""
+        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0.
+
+        ``run_id``: tells the file from others of the same name, for noise by position.
+        """
         totals = FileTotals()
+        self._masking.identify(source, run_id)
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:

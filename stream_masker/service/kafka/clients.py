@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration, KafkaSection
+from stream_masker.service.kafka.tls import has_inline_certificates, ssl_context
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
@@ -73,13 +74,15 @@ def kafka_python_arguments(kafka: KafkaSection, known: Mapping[str, Any]) -> dic
     Properties without a counterpart are ignored and named in a debug log. Raises ConfigurationError for a value that
     cannot be parsed.
     """
-    arguments = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
+    arguments: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
     for name, value in kafka.properties.items():
         argument, parse = PROPERTY_TRANSLATIONS.get(name, ("", _text))
         if argument in known:
             arguments[argument] = _parsed(name, value, parse)
         else:
             log.debug("ignoring kafka.properties.%s: kafka-python's client has no counterpart", name)
+    if has_inline_certificates(kafka.properties):
+        arguments["ssl_context"] = ssl_context(kafka.properties)
     return arguments
 
 

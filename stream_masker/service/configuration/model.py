@@ -305,13 +305,20 @@ class ProduceSection(Section):
 
 
 class LimitsSection(Section):
-    """The limits of an input record; larger records are rejected."""
+    """The limits of input records: larger ones are rejected, and too many rejections are an error."""
 
     record_bytes: PositiveInt = Field(
         default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
     )
     depth: int = Field(
         default=64, ge=1, le=250, description="The maximum nesting depth of a record's JSON; from 1 to 250."
+    )
+    rejected_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker "
+        "is not ready, because the configuration probably does not fit the records; from 0 to 1, which is no limit.",
     )
 
 

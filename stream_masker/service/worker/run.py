@@ -60,7 +60,7 @@ def run_worker(
         if partitions is None:
             return
         health.reason("brokers", None)
-        report = WorkerReport(Metrics(registry, "worker"), health)
+        report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         Worker(_components(configuration, masking, partitions, consumer, liveness, health, report)).run()
 

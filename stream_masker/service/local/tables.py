@@ -30,6 +30,9 @@ BAD_ROW = b"not a row"
 """The line of a malformed row, which the masker rejects."""
 
 PROBE = "value"
+TRANSFORMED = "transformed"
+"""Stands for the texts of a transformed column, whose transform may not accept ``PROBE``."""
+
 ROW_GROUP = 50_000
 
 
@@ -123,7 +126,11 @@ def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str,
     columns = table.columns
     build = row_builder(event_tree(columns), list(columns))
     treated = field_treatment(plan, Pseudonyms(secret))(build(table.probes()))
-    found = {name: WrittenColumn(path, value_at(treated, path)) for name, path in columns.items()}
+    texts = {path.steps for path in plan.fields.transformed}
+    found = {
+        name: WrittenColumn(path, TRANSFORMED if path.steps in texts else value_at(treated, path))
+        for name, path in columns.items()
+    }
     return {name: column for name, column in found.items() if column.treated is not None}
 
 

@@ -102,8 +102,22 @@ def errors_reported() -> Iterator[None]:
         raise CommandFailure(error) from None
     except OSError as error:
         raise CommandFailure(unwritten_output(error)) from None
+    except Exception as error:  # noqa: BLE001 - raised again unless it is of a Kafka client
+        raise CommandFailure(kafka_failure(error)) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
+
+
+def kafka_failure(error: Exception) -> ServiceError:
+    """The error of a Kafka client as a message with its remedy; other exceptions are raised again."""
+    package = type(error).__module__.partition(".")[0]
+    if package in {"cimpl", "confluent_kafka"}:
+        from stream_masker.service.observability.logs import describe
+
+        return ServiceError(describe(error))
+    if package in {"kafka", "aiokafka"}:
+        return ServiceError(f"Kafka: {type(error).__name__}: {error}")
+    raise error
 
 
 def unwritten_output(error: OSError) -> ServiceError:

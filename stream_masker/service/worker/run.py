@@ -27,6 +27,7 @@ from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
+    retry_delay,
     statistics_properties,
     transactional_ids,
 )
@@ -165,6 +166,7 @@ def _producer(configuration: Configuration, transactional_id: str, liveness: Liv
         transactional_id=transactional_id,
         running=liveness.running,
         expiry=float(properties["transaction.timeout.ms"]) / 1000,
+        retry_delay=retry_delay(properties),
     )
 
 

@@ -81,7 +81,7 @@ def test_a_refused_client_is_told_what_to_check_without_its_secret(endpoint: str
 
 def test_an_endpoint_that_does_not_answer_is_an_error() -> None:
     [port] = free_ports(1)
-    with pytest.raises(ServiceError, match="does not answer: .*refused"):
+    with pytest.raises(ServiceError, match=r"does not answer: .*refused"):
         ClientTokens(properties(f"http://{LOOPBACK}:{port}")).token()
 
 

@@ -14,17 +14,17 @@ from tempfile import TemporaryDirectory
 
 from stream_masker.errors import ConfigurationError
 
-Properties = Mapping[str, str | bool | int | float]
+TlsProperties = Mapping[str, str | bool | int | float]
 
 INLINE_PROPERTIES = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem")
 
 
-def has_inline_certificates(properties: Properties) -> bool:
+def has_inline_certificates(properties: TlsProperties) -> bool:
     """Whether a certificate or key is a text in the configuration."""
     return any(name in properties for name in INLINE_PROPERTIES)
 
 
-def ssl_context(properties: Properties) -> ssl.SSLContext:
+def ssl_context(properties: TlsProperties) -> ssl.SSLContext:
     """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it.
 
     Raises ConfigurationError for a certificate or key that cannot be used; the message contains nothing of it.
@@ -45,7 +45,7 @@ def ssl_context(properties: Properties) -> ssl.SSLContext:
 
 
 @contextmanager
-def _own_certificate(properties: Properties) -> Iterator[tuple[str | None, str | None]]:
+def _own_certificate(properties: TlsProperties) -> Iterator[tuple[str | None, str | None]]:
     """The files of the client's certificate and key. Texts are written to files that only this user can read.
 
     OpenSSL's binding in Python reads certificates from files alone. The files exist while they are read.
@@ -64,7 +64,7 @@ def _own_certificate(properties: Properties) -> Iterator[tuple[str | None, str |
         yield file("certificate"), file("key")
 
 
-def _apply_verification(context: ssl.SSLContext, properties: Properties) -> None:
+def _apply_verification(context: ssl.SSLContext, properties: TlsProperties) -> None:
     verify_certificates = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
     verify_names = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
     context.check_hostname = verify_certificates and verify_names

@@ -71,5 +71,5 @@ def _apply_verification(context: ssl.SSLContext, properties: TlsProperties) -> N
     context.verify_mode = ssl.CERT_REQUIRED if verify_certificates else ssl.CERT_NONE
 
 
-def _text(properties: Properties, name: str) -> str | None:
+def _text(properties: TlsProperties, name: str) -> str | None:
     return None if (value := properties.get(name)) is None else str(value)

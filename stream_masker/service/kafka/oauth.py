@@ -85,7 +85,8 @@ class ClientTokens:
             ) from None
         except (ValueError, KeyError, TypeError):
             raise ServiceError(
-                f"the answer of the token endpoint contains no token: check kafka.properties.{OAUTH_PREFIX}token.endpoint.url"
+                "the answer of the token endpoint contains no token: check "
+                f"kafka.properties.{OAUTH_PREFIX}token.endpoint.url"
             ) from None
 
 

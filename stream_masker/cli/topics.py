@@ -29,7 +29,8 @@ def _parse_principals(
         role, separator, principal = text.partition("=")
         if role not in list(PrincipalRole) or not separator or ":" not in principal:
             raise click.BadParameter(
-                f"{text!r} is not ROLE=PRINCIPAL with a role of {', '.join(PrincipalRole)} and a principal such as User:name"
+                f"{text!r} is not ROLE=PRINCIPAL with a role of {', '.join(PrincipalRole)} "
+                "and a principal such as User:name"
             )
         principals[PrincipalRole(role)] = principal
     return principals

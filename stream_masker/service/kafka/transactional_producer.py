@@ -30,6 +30,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.clients import fatal_errors
+from stream_masker.service.kafka.failures import explained
 
 log = logging.getLogger(__name__)
 
@@ -323,8 +324,8 @@ class TransactionalProducer:
 
     def _check_retriable(self, error: KafkaError) -> None:
         if recovery_for(error) is not RecoveryAction.RETRY:
-            raise ServiceError(f"transactional id {self._id!r} cannot be used: {error.str()}")
-        log.warning("waiting for the transaction coordinator: %s", error.str())
+            raise ServiceError(f"transactional id {self._id!r} cannot be used: {explained(error)}")
+        log.warning("waiting for the transaction coordinator: %s", explained(error))
 
     def _count_fencing(self, failure: TransactionStepError) -> None:
         """Count fencings by another process. An expired transaction fences its own producer and is not counted.

@@ -26,6 +26,7 @@ def deployment(folder: Path, topic: str, linkage: str, rounding: str) -> Masking
     rows = ["concept,parent", "R,", *(f"{chapter},R" for chapter in "ABCDEF"), *(f"{c},{c[0]}" for c in CODES)]
     (folder / "tree.csv").write_text("\n".join(rows) + "\n")
     (folder / "secret").write_bytes(SECRET)
+    (folder / "secret").chmod(0o600)
     content = {
         "topics": {"input": topic},
         "ontologies": {"tree": {"source": "tree.csv"}},

@@ -7,6 +7,7 @@ from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.risk.floor import check_variance
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.wire.messages import StatisticsMessage
@@ -53,7 +54,12 @@ class Masking:
         return noise_levels(self.configuration)
 
     def restore(self, message: StatisticsMessage) -> None:
-        """Mask with a statistics version from now on. Raises StatisticsError if it is of another mechanism."""
+        """Mask with a statistics version from now on.
+
+        Raises StatisticsError if it is of another mechanism, or if its variances are below the floor of this process's
+        own configuration.
+        """
+        check_variance(message.statistics, self._own.risk.min_variance)
         self.mechanism.restore(message.snapshot)
         self.masker.set_styles(message.styles)
 

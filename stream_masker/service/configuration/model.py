@@ -233,6 +233,21 @@ class RiskSection(Section):
         description="The minimum share of values that masking changes, as a multiple of the share that independent "
         "draws from the window would change; from 0 to 1.",
     )
+    min_variance: float = Field(
+        default=0.001,
+        ge=0,
+        le=1,
+        description="The least variance sVar of an attribute; from 0 to 1. Statistics below it are never published, "
+        "and no process masks with them: noise of a tiny variance leaves values as they are.",
+    )
+    min_variance_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="The least variance sVar of an attribute, as a share of that of the baseline "
+        "(`calibration.baseline`); from 0 to 1. Statistics below it are never published: a window that is full of one "
+        "event would take the noise from all others.",
+    )
     action: Literal["alert", "hold"] = Field(
         default="alert",
         description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "

@@ -55,13 +55,13 @@ def test_a_proposal_for_nested_events_masks_them(tmp_path):
     assert content["noise_key"] == "patient.id"
     assert content["fields"] == {
         "keep": ["sex"],
-        "pseudonymize": ["event", "patient.id"],
+        "pseudonymize": ["event", "patient.id", "remark"],
         "generalize": {
             "patient.address.postalCode": {"characters": 3},
             "age": {"width": 5, "top": 90},
             "admitted": {"date": "year"},
         },
-        "drop": ["patient.name", "main.display", "remark"],
+        "drop": ["patient.name", "main.display"],
         "unlisted": "drop",
     }
     run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")

@@ -93,7 +93,7 @@ class Explainer:
                 yield f"  concept      {found.named(found.own)}, {attribute.concepts.find(texts[k]).how}"
                 if noises is not None:
                     yield from found.noise(float(noises[j][0][k]), int(noises[j][1][k]))
-                yield from found.candidates(self.mechanism, attribute.name)
+                yield from found.candidates(self.mechanism, j, self.counts)
                 yield f"  replacement  {found.named(found.new)}, distance {found.distance(found.new):.4f}"
                 yield f"  risk         {self._risk(j, found)}"
 
@@ -147,21 +147,21 @@ class Replaced:
             yield f"  reference    {self.named(reference)}, distance {self.distance(reference):.4f}"
         yield f"  noise        {noise:+.4f}: {'farther from' if noise > 0 else 'nearer to'} the reference"
 
-    def candidates(self, mechanism: Mechanism, name: str) -> Iterator[str]:
+    def candidates(self, mechanism: WindowedMechanism[Any], j: int, counts: Counts | None) -> Iterator[str]:
         """Yield the line of the number of concepts that the value can become."""
+        own = np.array([self.own], np.int32)
         try:
-            found = mechanism.channel(name, self.tau.ids[self.own])
+            channel = mechanism.attribute_channel(j, own, counts)
         except StreamMaskerError as error:
             yield f"  candidates   not known: {error}"
             return
-        chances = {concept: chance for concept, chance in found.items() if chance > 0}
-        positions = self.tau.encode(chances)
-        own = np.full(len(positions), self.own, np.int32)
-        level = np.abs(self.measure.pairs(own, positions) - self.distance(self.new)) < NEAR
-        chosen = chances.get(self.tau.ids[self.new], 0.0)
+        chances = channel.classes.spread(channel.rows[0])
+        positions = np.fromiter(chances, np.int32, len(chances))
+        distances = self.measure.pairs(np.full(len(positions), self.own, np.int32), positions)
+        level = np.abs(distances - self.distance(self.new)) < NEAR
         yield (
             f"  candidates   {len(chances):,} concepts, {int(level.sum()):,} of them at the distance of the "
-            f"replacement, which has the chance {chosen:.4f}"
+            f"replacement, which has the chance {chances.get(self.new, 0.0):.4f}"
         )
 
 

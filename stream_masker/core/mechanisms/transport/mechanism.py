@@ -188,7 +188,7 @@ def _masked(
 ) -> tuple[Column, Distortion]:
     """Return the masked column of attribute j, from the indices of its values and masks, and its distortion.
 
-    The distances of codes that are none of the values are computed one by one.
+    The distances of codes outside the window are computed one by one.
     """
     values, codes = prepared.values[j], column.codes
     masked = np.empty(codes.size, np.int32)

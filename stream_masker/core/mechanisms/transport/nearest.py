@@ -20,21 +20,21 @@ from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int32, kernel
 
-ROWS_AT_ONCE = 512
+COMPARED_AT_ONCE = 512
 """The number of concepts that are compared with all values at once."""
 
 
 class ValuesBelow(NamedTuple):
     """For each concept of the taxonomy, the value that is the fewest links below it.
 
-    * ``links``: (m,) int32, ``NO_VALUE`` if there is none. ``position``: (m,) int32, the least of equals.
+    * ``links``: (m,) int32, ``NOTHING_BELOW`` if there is none. ``position``: (m,) int32, the least of equals.
     """
 
     links: Int32Array
     position: Int32Array
 
 
-NO_VALUE = np.iinfo(np.int32).max
+NOTHING_BELOW = np.iinfo(np.int32).max
 
 
 def nearest_values(distance: Distance, positions: Int32Array, below: ValuesBelow, codes: Int32Array) -> Int32Array:
@@ -54,14 +54,14 @@ def nearest_values(distance: Distance, positions: Int32Array, below: ValuesBelow
 
 
 def _compared(distance: Distance, positions: Int32Array, codes: Int32Array) -> Int32Array:
-    parts = [codes[start : start + ROWS_AT_ONCE] for start in range(0, codes.size, ROWS_AT_ONCE)]
+    parts = [codes[start : start + COMPARED_AT_ONCE] for start in range(0, codes.size, COMPARED_AT_ONCE)]
     return np.concatenate([np.argmin(distance.between(part, positions), axis=1) for part in parts]).astype(np.int32)
 
 
 def values_below(distance: Distance, positions: Int32Array) -> ValuesBelow:
     """Find the value below each concept; ``positions``: (k,) int32, those of the values."""
     tau = distance.taxonomy
-    below = ValuesBelow(np.full(len(tau), NO_VALUE, np.int32), np.zeros(len(tau), np.int32))
+    below = ValuesBelow(np.full(len(tau), NOTHING_BELOW, np.int32), np.zeros(len(tau), np.int32))
     below.links[positions] = 0
     below.position[positions] = positions
     raise_values(below, tau.parent_offsets, tau.parents)
@@ -72,7 +72,7 @@ def values_below(distance: Distance, positions: Int32Array) -> ValuesBelow:
 def raise_values(below: ValuesBelow, parent_offsets: Int64Array, parents: Int32Array) -> None:
     """Raise the value of each concept to its parents, children first."""
     for c in range(below.links.size - 1, 0, -1):
-        if below.links[c] != NO_VALUE:
+        if below.links[c] != NOTHING_BELOW:
             links = int32(below.links[c] + 1)
             for k in range(parent_offsets[c], parent_offsets[c + 1]):
                 p = parents[k]
@@ -92,7 +92,7 @@ def least_bounds(
     for i in range(nearest.size):
         for k in range(offsets[i], offsets[i + 1]):
             u = ancestors[k]
-            if below.links[u] != NO_VALUE:
+            if below.links[u] != NOTHING_BELOW:
                 bound = wu_palmer(depth[u], paths[k] + below.links[u])
                 if bound < bounds[i] or (bound == bounds[i] and below.position[u] < nearest[i]):
                     bounds[i] = bound

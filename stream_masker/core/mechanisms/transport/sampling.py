@@ -32,7 +32,7 @@ PREFETCHED_PAIRS = 4
 """Arrays are prefetched this many pairs ahead of their use, and what they are found by twice as many."""
 PREFETCHED_CANDIDATES = 8
 """The number of candidates of a pair whose contexts are prefetched."""
-ROWS_AT_ONCE = 32
+CONTEXT_ROWS_AT_ONCE = 32
 """The number of rows of C that are held before they are transposed."""
 BUCKET_BITS = 21
 """The low bits of a float32 that are ignored when candidates are ordered: it has 2 more digits after its exponent."""
@@ -82,9 +82,9 @@ def fill_contexts(
     Large matrices are allocated by NumPy, on huge pages, which a kernel does not.
     """
     size = offsets.size - 1
-    rows = np.empty((ROWS_AT_ONCE, second.shape[1]), np.float32)
-    for top in range(0, size, ROWS_AT_ONCE):
-        end = min(top + ROWS_AT_ONCE, size)
+    rows = np.empty((CONTEXT_ROWS_AT_ONCE, second.shape[1]), np.float32)
+    for top in range(0, size, CONTEXT_ROWS_AT_ONCE):
+        end = min(top + CONTEXT_ROWS_AT_ONCE, size)
         rows[:] = 0.0
         for a in range(top, end):
             row = rows[a - top]

@@ -30,7 +30,7 @@ TESTED_VALUES = 300
 KEPT_VALUES = 50
 """A text with more different values than this is not kept."""
 
-MECHANISMS: tuple[Mapping[str, Any], ...] = (
+PROPOSED_MECHANISMS: tuple[Mapping[str, Any], ...] = (
     {},
     {"mechanism": {"reference": "root"}},
     {"mechanism": {"reference": "mean"}},
@@ -316,7 +316,7 @@ class _Text:
     def with_mechanism(self) -> str:
         """The text with the first mechanism that fits the attributes, and the secret. Raises ConfigurationError."""
         problem: ConfigurationError | None = None
-        for mechanism in MECHANISMS:
+        for mechanism in PROPOSED_MECHANISMS:
             try:
                 configuration = parse_configuration({**self._data, **mechanism})
                 build_plan(configuration)

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
-Resource: TypeAlias = Mapping[str, Any]
+FhirResource: TypeAlias = Mapping[str, Any]
 
 RESOURCE_TYPES = ("CodeSystem", "ValueSet")
 
 
-def read_resource(resource: Resource) -> OntologyDraft:
+def read_resource(resource: FhirResource) -> OntologyDraft:
     """Read a CodeSystem with its concepts, or a ValueSet with its expansion or its listed concepts.
 
     The hierarchy is that of nested concepts and of the properties ``parent`` and ``child``. ``display`` is the label,
@@ -34,11 +34,11 @@ def read_resource(resource: Resource) -> OntologyDraft:
     return draft
 
 
-def _name(resource: Resource) -> str:
+def _name(resource: FhirResource) -> str:
     return str(resource.get("name") or resource.get("id") or resource["resourceType"])
 
 
-def _add_value_set(draft: OntologyDraft, resource: Resource) -> None:
+def _add_value_set(draft: OntologyDraft, resource: FhirResource) -> None:
     expansion = resource.get("expansion")
     if isinstance(expansion, Mapping):
         _add_concepts(draft, _objects(expansion, "contains"), "contains", None)
@@ -48,7 +48,7 @@ def _add_value_set(draft: OntologyDraft, resource: Resource) -> None:
         _add_concepts(draft, _objects(include, "concept"), "concept", None)
 
 
-def _add_concepts(draft: OntologyDraft, concepts: Iterable[Resource], nested: str, parent: str | None) -> None:
+def _add_concepts(draft: OntologyDraft, concepts: Iterable[FhirResource], nested: str, parent: str | None) -> None:
     """Add concepts and what is nested in them. The nesting of JSON is limited, so recursion is too."""
     for concept in concepts:
         code = concept.get("code")
@@ -57,7 +57,7 @@ def _add_concepts(draft: OntologyDraft, concepts: Iterable[Resource], nested: st
         _add_concepts(draft, _objects(concept, nested), nested, parent if code is None else code)
 
 
-def _add_concept(draft: OntologyDraft, concept: Resource, code: str, parent: str | None) -> None:
+def _add_concept(draft: OntologyDraft, concept: FhirResource, code: str, parent: str | None) -> None:
     if code in draft.labels:
         raise DuplicateConceptError("a code is given twice", culprits=[code])
     draft.labels[code] = _text(concept.get("display", ""), "display")
@@ -72,7 +72,7 @@ def _add_concept(draft: OntologyDraft, concept: Resource, code: str, parent: str
             draft.parents.setdefault(_text(value, "valueCode"), []).append(code)
 
 
-def _objects(resource: Resource, name: str) -> list[Resource]:
+def _objects(resource: FhirResource, name: str) -> list[FhirResource]:
     found = resource.get(name) or []
     if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
         raise SourceFormatError(f"the resource is not valid FHIR: {name} must be a list of objects")

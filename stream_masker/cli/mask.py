@@ -41,9 +41,17 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
     help="Text that noise depends on if noise_key is position; default: a digest of IN, or a random text for standard "
     "input or a pipe, which is written to standard error.",
 )
+@click.option(
+    "--explain",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print how event N of IN is masked, with its values, and write no other output.",
+)
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
-def command(config: Path, snapshot: Path | None, rejected: str, run_id: str, source: str, target: str) -> None:
+def command(
+    config: Path, snapshot: Path | None, rejected: str, run_id: str, explain: int | None, source: str, target: str
+) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
@@ -59,11 +67,15 @@ def command(config: Path, snapshot: Path | None, rejected: str, run_id: str, sou
     noise depends on the file's name, its content (or --run-id) and the line number, so that tomorrow's file of the same
     name has other noise.
 
+    --explain shows value, concept, reference, noise, candidates, replacement and risk of each code of one event. Treat
+    its output like the events themselves.
+
     \b
     Examples:
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+      stream-masker mask --config discharges.yaml --explain 17 events.jsonl
       stream-masker mask --config discharges.yaml discharges.csv masked.csv
       stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
@@ -76,6 +88,9 @@ def command(config: Path, snapshot: Path | None, rejected: str, run_id: str, sou
     masking = local.FileMasking(configuration)
     if masking.needs_run_id and not run_id:
         run_id = local.content_id(source)
+    if explain is not None:
+        _explain(masking, configuration, explain, source, run_id)
+        return
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         lines, table = files.enter_context(open_lines(source, configuration.produce))
         if snapshot is not None:
@@ -89,6 +104,12 @@ def command(config: Path, snapshot: Path | None, rejected: str, run_id: str, sou
         totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject, run_id=run_id)
     _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
     totals.check_share(configuration.limits.rejected_share)
+
+
+def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
+    with open_lines(source, configuration.produce) as (lines, _):
+        for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
+            click.echo(line)
 
 
 def _standard_error() -> WriteLine:

@@ -149,7 +149,8 @@ class FileMasking:
     def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
-        ``run_id``: as for ``mask``. Raises ServiceError if there is no event of this number, and like ``calibrate_on_first_window``.
+        ``run_id``: as for ``mask``. Raises ServiceError if there is no event of this number, and like
+        ``calibrate_on_first_window``.
         """
         rest = iter(lines)
         buffered = list(islice(rest, self._configuration.calibration.window_records))

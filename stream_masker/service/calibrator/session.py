@@ -18,6 +18,7 @@ from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
     describe_risk,
+    set_mean_metrics,
     set_risk_metrics,
     set_version_metrics,
     set_window_metrics,
@@ -99,6 +100,7 @@ class CalibrationSession:
         latest, window = self.history.latest, self._window_log.window()
         if latest is not None:
             set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
+            set_mean_metrics(self._metrics, {"original": self._planner.means(latest.statistics)})
         version = "none" if latest is None else latest.version
         log.info(
             "resumed with a window of %d records; statistics version: %s", window.records if window else 0, version

@@ -18,10 +18,10 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "deploy")]
+sys.path[:0] = [str(ROOT), str(ROOT / "deploy" / "monitoring")]
 
-from monitoring.alerts import rules_yaml  # noqa: E402 - found through the path above
-from monitoring.dashboards import DASHBOARDS, dashboard_json  # noqa: E402
+from alerts import rules_yaml  # noqa: E402 - found through the path above
+from dashboards import DASHBOARDS, dashboard_json  # noqa: E402
 
 CHART = ROOT / "deploy" / "chart"
 CONFIGURATION = ROOT / "schemas" / "configuration.schema.json"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import yaml
-
-from monitoring.queries import by, metric
+from queries import by, metric
 
 PREFIX = "StreamMasker"
 RUNBOOKS = "deploy/runbooks.md"

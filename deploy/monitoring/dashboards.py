@@ -14,9 +14,8 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard as DashboardBuil
 from grafana_foundation_sdk.builders.dashboard import Row
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync
-
-from monitoring.panels import COLUMNS, Panel, Query, built_panel, variables
-from monitoring.queries import OF_THE_JOB, aggregated, metric, quantile, rate
+from panels import COLUMNS, Panel, Query, built_panel, variables
+from queries import OF_THE_JOB, aggregated, metric, quantile, rate
 
 SHARE, SECONDS = "percentunit", "s"
 

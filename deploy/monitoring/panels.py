@@ -10,8 +10,7 @@ from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat,
 from grafana_foundation_sdk.models import common as common_models
 from grafana_foundation_sdk.models import dashboard as dashboard_models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
-
-from monitoring.queries import metric
+from queries import metric
 
 PanelKind: TypeAlias = Literal["timeseries", "stat", "table"]
 PanelBuilder: TypeAlias = timeseries.Panel | stat.Panel | table.Panel

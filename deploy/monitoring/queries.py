@@ -1,4 +1,4 @@
-"""PromQL expressions from the metric definitions of the service."""
+"""PromQL expressions from the metric definitions of the service, so that a renamed metric is an error here."""
 
 from __future__ import annotations
 

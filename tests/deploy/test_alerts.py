@@ -10,8 +10,8 @@ from pathlib import Path
 import prometheus
 import pytest
 import yaml
-from monitoring.alerts import RUNBOOKS, Alert, Thresholds, alerts, rules_yaml
-from monitoring.queries import DEFINITIONS, metric
+from alerts import RUNBOOKS, Alert, Thresholds, alerts, rules_yaml
+from queries import DEFINITIONS, metric
 from support.documentation import ROOT, slug
 
 from stream_masker.service.configuration.schema import configuration_schema

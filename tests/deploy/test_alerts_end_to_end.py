@@ -11,8 +11,8 @@ from typing import Any
 
 import prometheus
 import yaml
+from alerts import Alert, Thresholds, alerts, rules
 from confluent_kafka import Producer
-from monitoring.alerts import Alert, Thresholds, alerts, rules
 
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.demo.children import ChildProcesses

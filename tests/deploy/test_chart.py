@@ -12,7 +12,7 @@ from hashlib import sha256
 import kubernetes_validate
 import pytest
 import yaml
-from monitoring.alerts import RUNBOOKS
+from alerts import RUNBOOKS
 from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration

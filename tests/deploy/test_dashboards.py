@@ -10,8 +10,8 @@ from itertools import combinations
 
 import prometheus
 import pytest
-from monitoring.dashboards import DASHBOARDS, Dashboard, dashboard_json
-from monitoring.queries import aggregated, metric, quantile, rate
+from dashboards import DASHBOARDS, Dashboard, dashboard_json
+from queries import aggregated, metric, quantile, rate
 from running_demo import running_demo
 
 DATA_SECONDS = 120

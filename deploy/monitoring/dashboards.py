@@ -301,6 +301,17 @@ CALIBRATOR = Dashboard(
                 SECONDS,
             ),
             Panel(
+                "Windows",
+                "Windows per second that statistics were due for, by outcome.",
+                [Query(rate("calibration_windows_total", "outcome"), "{{outcome}}")],
+                "ops",
+            ),
+            Panel(
+                "Processor time",
+                "Cores that compute statistics.",
+                [Query(rate("calibration_processor_seconds_total"), "cores")],
+            ),
+            Panel(
                 "Blocks read",
                 "Calibration blocks per second, by outcome.",
                 [Query(rate("blocks_read_total", "outcome"), "{{outcome}}")],

@@ -14,7 +14,7 @@ from dashboards import DASHBOARDS, Dashboard, dashboard_json
 from queries import aggregated, metric, quantile, rate
 from running_demo import running_demo
 
-DATA_SECONDS = 120
+DATA_SECONDS = 180
 CHECK_SECONDS = 1.0
 
 IN_THE_TEST = {"$job": ".*", "$__rate_interval": "15s"}

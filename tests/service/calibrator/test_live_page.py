@@ -88,7 +88,7 @@ def test_page_shows_all_figures() -> None:
         "0.1580",
         "0.730",
         "0.210",
-        "inf",
+        "∞",
     ):
         assert part in text, part
     assert "principal, secondary: masked" in text

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT = 360, 190
+WIDTH, HEIGHT = 320, 180
 LEFT, RIGHT, TOP, BOTTOM = 34, 8, 10, 24
 COLORS = 6
 """The number of colours; further lines of a chart are only in its table."""
@@ -118,14 +118,15 @@ def _cell(value: float, greatest: float) -> str:
 
 def bar(share: float, kind: str) -> str:
     """Return a number in [0, 1] with a bar of that length."""
-    return f'<span class="bar {kind}" style="--share:{min(1.0, max(0.0, share)):.1%}"></span>{share:.3f}'
+    return f'<span class="bar {kind}" style="--share:{min(1.0, max(0.0, share)):.3f}"></span>{share:.3f}'
 
 
 def table(caption: str, head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
-    """Return a table; the cells of ``rows`` are HTML, their keys and the head are text."""
-    columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    """Return a table; the cells of ``rows`` are HTML, their keys and the head are text. An empty head is left out."""
+    columns = "".join(f'<th scope="col">{escape(name)}</th>' for name in head if name)
     body = "".join(
         f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
         for name, cells in rows.items()
     )
-    return f"<table><caption>{escape(caption)}</caption><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
+    header = f"<thead><tr>{columns}</tr></thead>" if columns else ""
+    return f"<table><caption>{escape(caption)}</caption>{header}<tbody>{body}</tbody></table>"

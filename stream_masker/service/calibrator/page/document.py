@@ -11,7 +11,7 @@ from html import escape
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.versions import DataKind
 from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, line_chart, table
-from stream_masker.service.calibrator.page.figures import AttributePair, VersionFigures
+from stream_masker.service.calibrator.page.figures import AttributePair, AttributeRiskFigures, VersionFigures
 from stream_masker.service.calibrator.page.style import STYLE
 
 UNKNOWN = "not known yet"
@@ -101,8 +101,8 @@ def _sections(content: PageContent) -> str:
     return "".join(
         [
             _section("mean", _means(latest, content.min_records), wide=True),
-            _section("sigma", _sigma(latest)),
-            _section("protection", _protection(latest)),
+            _section("sigma", _sigma(latest), wide=True),
+            _section("protection", _protection(latest), wide=True),
             _section("correlation", _correlations(content.versions)),
             _section("drift", _drift(content.versions)),
         ]
@@ -111,17 +111,11 @@ def _sections(content: PageContent) -> str:
 
 def _means(latest: VersionFigures, least: int) -> str:
     rows = {
-        name: [cell for data in DATA for cell in _mean_cells(latest, data, name, least)] for name in latest.attributes
+        f"{name}, {data}": (_concept(window.mean.get(name), least), f"{window.variance[name]:.4f}")
+        for name in latest.attributes
+        for data, window in latest.windows.items()
     }
-    head = ("Attribute", "Original", "sVar", "Masked", "sVar")
-    return _scrollable("Semantic means", table("sMean, with its label, and semantic variance", head, rows))
-
-
-def _mean_cells(latest: VersionFigures, data: DataKind, name: str, least: int) -> tuple[str, str]:
-    window = latest.windows.get(data)
-    if window is None:
-        return UNKNOWN, UNKNOWN
-    return _concept(window.mean.get(name), least), f"{window.variance[name]:.4f}"
+    return table("sMean with its label, and semantic variance", ("Attribute", "sMean", "sVar"), rows)
 
 
 def _concept(mean: LabelledConcept | None, least: int) -> str:
@@ -131,35 +125,39 @@ def _concept(mean: LabelledConcept | None, least: int) -> str:
 
 
 def _sigma(latest: VersionFigures) -> str:
-    maps = [
-        heat_map(f"{data}: sdVar on the diagonal, sdCov off it", latest.attributes, window.sigma)
+    maps = (
+        _scrollable(f"Σ, {data}", heat_map(data, latest.attributes, window.sigma))
         for data, window in latest.windows.items()
-    ]
-    return _scrollable("Covariance matrices", "".join(maps))
+    )
+    return f'<p class="soft">sdVar on the diagonal, sdCov off it.</p><div class="cards">{"".join(maps)}</div>'
 
 
 def _protection(latest: VersionFigures) -> str:
     if not latest.risk:
         return f'<p class="soft">{UNKNOWN}</p>'
-    rows = {}
-    for name, risk in latest.risk.items():
-        given = UNKNOWN if risk.given_record is None else bar(risk.given_record, "risk")
-        actual, target = (bar(value, "rmse") for value in latest.rmse[name]) if name in latest.rmse else (UNKNOWN,) * 2
-        shares = f"{risk.prior:.3f}", f"{risk.certain:.1%}", f"{risk.unchanged:.1%}", _number(risk.epsilon)
-        rows[name] = (bar(risk.vulnerability, "risk"), given, actual, target, *shares)
-    head = (
-        "Attribute",
-        "Vulnerability, own mask",
-        "given the record",
-        "RMSE, actual",
-        "target",
-        "Prior",
-        "Certain",
-        "Unchanged",
-        "ε",
+    cards = "".join(
+        table(name, (), _protection_rows(risk, latest.rmse.get(name))) for name, risk in latest.risk.items()
     )
-    caption = "How often the best guess of an original is right, beside the distance between originals and masks"
-    return _scrollable("Vulnerability and RMSE", table(caption, head, rows))
+    return (
+        '<p class="soft">Vulnerability is how often the best guess of an original is right. RMSE is the distance '
+        f'between originals and masks.</p><div class="cards">{cards}</div>'
+    )
+
+
+def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | None) -> dict[str, tuple[str]]:
+    given = UNKNOWN if risk.given_record is None else bar(risk.given_record, "risk")
+    actual, target = (UNKNOWN, UNKNOWN) if rmse is None else (bar(value, "rmse") for value in rmse)
+    rows = {
+        "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
+        "Vulnerability, given its record": given,
+        "Best guess without masks": bar(risk.prior, "risk"),
+        "RMSE, actual": actual,
+        "RMSE, target": target,
+        "Guessed with certainty above 0.9": f"{risk.certain:.1%}",
+        "Unchanged": f"{risk.unchanged:.1%}",
+        "ε of the channel": _number(risk.epsilon),
+    }
+    return {name: (cell,) for name, cell in rows.items()}
 
 
 def _number(value: float) -> str:

@@ -20,12 +20,14 @@ section { border: 1px solid var(--edge); border-radius: .5rem; padding: 1rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); padding: .25rem 0; }
 th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--edge); vertical-align: top; }
+.cards { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+.cards caption { color: var(--ink); font-weight: bold; } .cards th { font-weight: normal; }
 .heat th, .heat td { padding: .4rem .6rem; }
 .heat td[style] { background: color-mix(in srgb, var(--heat-to) var(--heat), transparent); text-align: right; }
 .heat td.strong { color: #fff; }
-.bar { display: block; height: .5rem; width: var(--share); min-width: 1px; margin: .35rem 0 .1rem; }
+.bar { display: inline-block; height: .6rem; width: calc(var(--share) * 7rem); min-width: 1px; margin-right: .5rem; }
 .risk { background: var(--c4); } .rmse { background: var(--c0); }
-.chart { display: block; width: 100%; max-width: 36rem; } .chart text { font-size: 11px; fill: var(--soft); }
+.chart { display: block; width: 100%; max-width: 36rem; } .chart text { font-size: 12px; fill: var(--soft); }
 .grid { stroke: var(--edge); } polyline { fill: none; stroke-width: 2; } .legend svg { width: 1.5rem; height: .5rem;
   margin-right: .4rem; } .legend line { stroke-width: 3; } .dashed { stroke-dasharray: 5 3; }
 .c0 { stroke: var(--c0); } .c1 { stroke: var(--c1); } .c2 { stroke: var(--c2); } .c3 { stroke: var(--c3); }

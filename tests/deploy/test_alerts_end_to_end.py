@@ -18,6 +18,7 @@ from stream_masker.service.configuration import load_configuration
 from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.embedded import EmbeddedBroker
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.watch import TopicWatcher
 
 RECORDS, RATE = 100_000, 400
 """Far more events than a test waits for."""
@@ -39,10 +40,17 @@ class Installation:
     children: ChildProcesses
     server: prometheus.Prometheus
 
+    def kill(self, name: str) -> None:
+        """Kill a process, so that it can clean up nothing."""
+        process = self.children._running.pop(name)
+        process.kill()
+        process.wait()
+
     def await_alerts(self, *names: str, provoke: Callable[[], object] = lambda: None) -> None:
         """Wait until all of these alerts have fired; ``provoke`` is called every second until then."""
         missing, deadline = {f"StreamMasker{name}" for name in names}, time.monotonic() + FIRING_SECONDS
         while missing and time.monotonic() < deadline:
+            self.children.check()
             provoke()
             missing -= self.server.firing()
             time.sleep(1)
@@ -67,6 +75,7 @@ def installation(folder: Path, changes: Mapping[str, Any]) -> Iterator[Installat
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker()).address
         environment = changed(prepare_demo(folder, bootstrap_servers=broker, records=20_000, port=0), changes)
+        TopicWatcher(environment.configuration).close()  # its requests create the topics
         children = stack.enter_context(ChildProcesses(folder))
         config = ["--config", str(environment.file)]
         children.start("calibrator", config)
@@ -97,7 +106,7 @@ def test_a_risk_beyond_its_limit_withholds_statistics_and_nothing_is_masked(tmp_
     """With ``hold`` no version is published, so workers hold and the lag grows. Then the only worker dies."""
     with installation(tmp_path, {"risk": {"max_vulnerability": 0.001, "action": "hold"}}) as one:
         one.await_alerts("RiskOverLimit", "StatisticsWithheld", "NotMasking", "LagGrowing")
-        one.children._running["worker"].kill()
+        one.kill("worker")
         one.await_alerts("NoWorker")
 
 
@@ -119,5 +128,5 @@ def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Pa
 
         noticed = ("TruncationRate", "UtilityOffTarget", "DriftOverThreshold", "RejectionRate", "MessagesRefused")
         one.await_alerts(*noticed, "ConfigurationRefused", provoke=provoke)
-        one.children._running["calibrator"].kill()
+        one.kill("calibrator")
         one.await_alerts("StatisticsStale")

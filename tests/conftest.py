@@ -36,9 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which groups of tests are left out by default."""
-    return (
-        ["groups left out: kafka, exhaustive (pytest tests runs them too)"] if config.option.markexpr == QUICK else []
-    )
+    quick = config.option.markexpr == QUICK
+    return ["groups left out: kafka, exhaustive (pytest tests runs them too)"] if quick else []
 
 
 @pytest.fixture(scope="session", autouse=True)

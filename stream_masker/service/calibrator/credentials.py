@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 
-from faust.auth import SASLCredentials, SSLCredentials
+from aiokafka.abc import AbstractTokenProvider
+from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 from faust.types.auth import CredentialsT
 
-from stream_masker.errors import ConfigurationError
+from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.kafka.clients import PropertyValue
+from stream_masker.service.kafka.oauth import ClientTokens
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 KafkaProperties = Mapping[str, PropertyValue]
 
@@ -32,13 +35,35 @@ def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
 
 
 def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
-    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    mechanism = _one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS)
+    if mechanism == "OAUTHBEARER":
+        return OAuthCredentials(oauth_cb=_Tokens(properties), ssl_context=context)
     return SASLCredentials(
         username=str(properties.get("sasl.username", "")),
         password=str(properties.get("sasl.password", "")),
         ssl_context=context,
-        mechanism=_one_of("sasl.mechanism", str(mechanism).upper(), SASL_MECHANISMS),
+        mechanism=mechanism,
     )
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """The tokens of OAUTHBEARER in the form that aiokafka takes.
+
+    Its client tries to connect again after an OSError.
+    """
+
+    def __init__(self, properties: KafkaProperties) -> None:
+        self._tokens = ClientTokens(properties)
+
+    async def token(self) -> str:
+        try:
+            return await asyncio.to_thread(self._tokens.token)
+        except ServiceError as error:
+            raise ConnectionError(str(error)) from None
+
+    def extensions(self) -> dict[str, str]:
+        return self._tokens.extensions
 
 
 def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:

@@ -10,7 +10,7 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, Role, required_access
+from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, PrincipalRole, required_access
 from stream_masker.service.kafka.topics import (
     BROKER_DEFAULT_REPLICATION,
     DEFAULT_PARTITIONS,
@@ -20,20 +20,23 @@ from stream_masker.service.kafka.topics import (
 from stream_masker.service.observability.logs import configure_logs
 
 
-def _parse_principals(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Mapping[Role, str]:
+def _parse_principals(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> Mapping[PrincipalRole, str]:
     """Return the principals of all roles."""
     principals = dict(DEFAULT_PRINCIPALS)
     for text in given:
         role, separator, principal = text.partition("=")
-        if role not in list(Role) or not separator or ":" not in principal:
+        if role not in list(PrincipalRole) or not separator or ":" not in principal:
             raise click.BadParameter(
-                f"{text!r} is not ROLE=PRINCIPAL with a role of {', '.join(Role)} and a principal such as User:name"
+                f"{text!r} is not ROLE=PRINCIPAL with a role of {', '.join(PrincipalRole)} "
+                "and a principal such as User:name"
             )
-        principals[Role(role)] = principal
+        principals[PrincipalRole(role)] = principal
     return principals
 
 
-def _print_acls(configuration: Configuration, principals: Mapping[Role, str]) -> None:
+def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole, str]) -> None:
     for rule in required_access(configuration):
         click.echo(rule.command(configuration.kafka.bootstrap_servers, principals[rule.role]))
 
@@ -66,7 +69,7 @@ def _print_acls(configuration: Configuration, principals: Mapping[Role, str]) ->
     metavar="ROLE=PRINCIPAL",
     callback=_parse_principals,
     help="Principal of a role in --acls, such as worker=User:masker; repeatable. Roles: "
-    f"{', '.join(Role)}. Default: User:stream-masker-ROLE.",
+    f"{', '.join(PrincipalRole)}. Default: User:stream-masker-ROLE.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be created.")
 def command(
@@ -75,7 +78,7 @@ def command(
     replication_factor: int | None,
     dry_run: bool,
     acls: bool,
-    principals: Mapping[Role, str],
+    principals: Mapping[PrincipalRole, str],
 ) -> None:
     """Create missing topics with the right cleanup policies, and check existing ones.
 

@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from kafka_broker import KafkaUnavailableError
 from kafka_records import read_all
-from secured_kafka import USERS, SecuredKafka, password, secured_kafka, token_endpoint
+from secured_kafka import SERVICE_USERS, SecuredKafka, password, token_endpoint
 from support.processes import Processes, terminate
 from workers import Setting, setting, value
+
+from stream_masker.service.kafka.names import consumer_group_id
 
 RECORDS = 300
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    try:
-        with secured_kafka(tmp_path_factory.mktemp("kafka")) as broker:
-            yield broker
-    except KafkaUnavailableError as error:
-        if os.environ.get("STREAM_MASKER_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    with token_endpoint({user: password(user) for user in USERS}) as address:
+    with token_endpoint({user: password(user) for user in SERVICE_USERS}) as address:
         yield address
 
 
 @pytest.fixture
-def stream(secured: SecuredKafka, tmp_path: Path) -> Iterator[Setting]:
+def stream(secured_kafka: SecuredKafka, tmp_path: Path) -> Iterator[Setting]:
     """A stream with its topics, and the access rules that ``topics --acls`` prints."""
-    here = setting(secured.bootstrap, tmp_path)
+    here = setting(secured_kafka.bootstrap, tmp_path)
     here.data["calibration"] = {"min_records": 100, "every_records": 100, "every_seconds": 1}
     here.configuration()
     here.create(drift=1)
     with Processes(tmp_path) as processes:
         printed = processes.run("topics", "--config", str(here.path), "--acls").stdout
-    secured.allow(printed.splitlines())
+    secured_kafka.allow(printed.splitlines())
     yield here
     here.remove()
 
@@ -60,14 +49,14 @@ def configured(here: Setting, user: str, properties: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("method", ["scram", "oauth", "mutual_tls"])
 def test_each_principal_needs_only_the_access_that_topics_prints(
-    secured: SecuredKafka, endpoint: str, stream: Setting, method: str
+    secured_kafka: SecuredKafka, endpoint: str, stream: Setting, method: str
 ) -> None:
     credentials = {
-        "scram": secured.scram,
-        "oauth": lambda user: secured.oauth(user, endpoint),
-        "mutual_tls": secured.mutual_tls,
+        "scram": secured_kafka.scram,
+        "oauth": lambda user: secured_kafka.oauth(user, endpoint),
+        "mutual_tls": secured_kafka.mutual_tls,
     }[method]
-    paths = {user: configured(stream, user, credentials(user)) for user in USERS}
+    paths = {user: configured(stream, user, credentials(user)) for user in SERVICE_USERS}
     events = stream.folder / "events.jsonl"
     events.write_bytes(b"".join(value(number) + b"\n" for number in range(RECORDS)))
     with Processes(stream.folder) as processes:
@@ -82,17 +71,18 @@ def test_each_principal_needs_only_the_access_that_topics_prints(
         for role in ("calibrator", "worker"):
             assert "authoriz" not in processes.log(role).lower()
             assert password(f"stream-masker-{role}") not in processes.log(role)
-    assert len(read_all(secured.bootstrap, stream.topics["output"])) == RECORDS
+    assert len(read_all(secured_kafka.bootstrap, stream.topics["output"])) == RECORDS
 
 
-def test_a_worker_cannot_read_masked_records_nor_publish_statistics(secured: SecuredKafka, stream: Setting) -> None:
-    consumer = Consumer({**secured.scram("stream-masker-worker"), "group.id": "anything", "log_level": 0})
+def test_no_principal_can_use_the_topics_of_another(secured_kafka: SecuredKafka, stream: Setting) -> None:
+    group = consumer_group_id(stream.configuration())
+    consumer = Consumer({**secured_kafka.scram("stream-masker-worker"), "group.id": group, "log_level": 0})
     consumer.assign([TopicPartition(stream.topics["output"], 0, 0)])
     assert consumer.poll(20).error().code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     consumer.close()
-    assert refusal(secured.scram("stream-masker-worker"), stream.topics["statistics"])
-    assert refusal(secured.scram("stream-masker-calibrator"), stream.topics["output"])
-    assert refusal(secured.scram("stream-masker-producer"), stream.topics["calibration"])
+    assert refusal(secured_kafka.scram("stream-masker-worker"), stream.topics["statistics"])
+    assert refusal(secured_kafka.scram("stream-masker-calibrator"), stream.topics["output"])
+    assert refusal(secured_kafka.scram("stream-masker-producer"), stream.topics["calibration"])
 
 
 def refusal(properties: dict[str, str], topic: str) -> bool:

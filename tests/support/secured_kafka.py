@@ -39,7 +39,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kafka_broker import LOOPBACK, Cluster, Ports, addresses, free_ports, running
 
-USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
+SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
+USERS = (*SERVICE_USERS, "ada", "eve")
+"""The principals of ``topics --acls``, and two users without any access."""
+
 SECURITY = "org.apache.kafka.common.security"
 
 

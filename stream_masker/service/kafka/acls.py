@@ -21,7 +21,7 @@ from stream_masker.service.kafka.names import (
 )
 
 
-class Role(StrEnum):
+class PrincipalRole(StrEnum):
     """Who accesses Kafka: the processes of the service, the producer of events, the reader of masked records, and the
     administrator who runs ``stream-masker topics``."""
 
@@ -32,7 +32,7 @@ class Role(StrEnum):
     ADMINISTRATOR = "administrator"
 
 
-DEFAULT_PRINCIPALS: Mapping[Role, str] = {role: f"User:stream-masker-{role}" for role in Role}
+DEFAULT_PRINCIPALS: Mapping[PrincipalRole, str] = {role: f"User:stream-masker-{role}" for role in PrincipalRole}
 
 
 class Resource(StrEnum):
@@ -47,7 +47,7 @@ class Resource(StrEnum):
 class AccessRule:
     """Operations that a role may perform on a resource, or with ``prefixed`` on all whose names begin with ``name``."""
 
-    role: Role
+    role: PrincipalRole
     resource: Resource
     name: str
     operations: tuple[str, ...]
@@ -73,25 +73,25 @@ def required_access(configuration: Configuration) -> list[AccessRule]:
 def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     topics = configuration.topics
     group, prefix = consumer_group_id(configuration), transactional_id_prefix(configuration)
-    yield _topic(Role.PRODUCER, topics.input, "Write")
-    yield _topic(Role.WORKER, topics.input, "Read")
+    yield _topic(PrincipalRole.PRODUCER, topics.input, "Write")
+    yield _topic(PrincipalRole.WORKER, topics.input, "Read")
     for name in (topics.output, topics.rejected, topics.calibration):
-        yield _topic(Role.WORKER, name, "Write")
-    yield _topic(Role.WORKER, topics.statistics, "Read")
-    yield AccessRule(Role.WORKER, Resource.GROUP, group, ("Read",))
-    yield AccessRule(Role.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
-    yield AccessRule(Role.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
-    yield _topic(Role.CALIBRATOR, topics.input, "Read")
-    yield _topic(Role.CALIBRATOR, topics.calibration, "Read")
-    yield _topic(Role.CALIBRATOR, topics.statistics, "Read", "Write", "DescribeConfigs")
-    yield _topic(Role.CALIBRATOR, topics.drift, "Write")
-    yield AccessRule(Role.CALIBRATOR, Resource.GROUP, calibrator_group(configuration), ("Read",))
-    yield AccessRule(Role.CALIBRATOR, Resource.GROUP, READER_GROUP, ("Describe",))
-    yield AccessRule(Role.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
-    yield _topic(Role.READER, topics.output, "Read")
+        yield _topic(PrincipalRole.WORKER, name, "Write")
+    yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
+    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
+    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
+    yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
+    yield _topic(PrincipalRole.CALIBRATOR, topics.input, "Read")
+    yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")
+    yield _topic(PrincipalRole.CALIBRATOR, topics.statistics, "Read", "Write", "DescribeConfigs")
+    yield _topic(PrincipalRole.CALIBRATOR, topics.drift, "Write")
+    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, calibrator_group(configuration), ("Read",))
+    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, READER_GROUP, ("Describe",))
+    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
+    yield _topic(PrincipalRole.READER, topics.output, "Read")
     for name in topics.model_dump().values():
-        yield _topic(Role.ADMINISTRATOR, name, "Create", "Describe", "DescribeConfigs")
+        yield _topic(PrincipalRole.ADMINISTRATOR, name, "Create", "Describe", "DescribeConfigs")
 
 
-def _topic(role: Role, name: str, *operations: str) -> AccessRule:
+def _topic(role: PrincipalRole, name: str, *operations: str) -> AccessRule:
     return AccessRule(role, Resource.TOPIC, name, operations)

@@ -21,7 +21,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 
 Properties: TypeAlias = Mapping[str, str | bool | int | float]
 
-PREFIX = "sasl.oauthbearer."
+OAUTH_PREFIX = "sasl.oauthbearer."
 REQUIRED = ("client.id", "client.secret", "token.endpoint.url")
 TIMEOUT_SECONDS = 10.0
 """The time limit of a request for a token."""
@@ -75,32 +75,35 @@ class ClientTokens:
             return str(content["access_token"]), float(content.get("expires_in", DEFAULT_LIFETIME_SECONDS))
         except urllib.error.HTTPError as error:
             raise ServiceError(
-                f"the token endpoint answers with status {error.code}: check kafka.properties.{PREFIX}client.id, "
+                f"the token endpoint answers with status {error.code}: check kafka.properties.{OAUTH_PREFIX}client.id, "
                 "client.secret and scope"
             ) from None
         except OSError as error:
             reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
             raise ServiceError(
-                f"the token endpoint does not answer: {reason}; check kafka.properties.{PREFIX}token.endpoint.url"
+                f"the token endpoint does not answer: {reason}; check kafka.properties.{OAUTH_PREFIX}token.endpoint.url"
             ) from None
         except (ValueError, KeyError, TypeError):
             raise ServiceError(
-                f"the answer of the token endpoint contains no token: check kafka.properties.{PREFIX}token.endpoint.url"
+                "the answer of the token endpoint contains no token: check "
+                f"kafka.properties.{OAUTH_PREFIX}token.endpoint.url"
             ) from None
 
 
 def _checked(properties: Properties) -> dict[str, str]:
     """The properties of the grant, without their prefix."""
-    method = str(properties.get(f"{PREFIX}method", "default")).lower()
+    method = str(properties.get(f"{OAUTH_PREFIX}method", "default")).lower()
     if method != "oidc":
-        raise ConfigurationError(f"kafka.properties.{PREFIX}method must be oidc for sasl.mechanism OAUTHBEARER")
+        raise ConfigurationError(f"kafka.properties.{OAUTH_PREFIX}method must be oidc for sasl.mechanism OAUTHBEARER")
     names = (*REQUIRED, "scope", "extensions")
-    given = {name: str(properties.get(f"{PREFIX}{name}", "")) for name in names}
-    missing = [f"{PREFIX}{name}" for name in REQUIRED if not given[name]]
+    given = {name: str(properties.get(f"{OAUTH_PREFIX}{name}", "")) for name in names}
+    missing = [f"{OAUTH_PREFIX}{name}" for name in REQUIRED if not given[name]]
     if missing:
         raise ConfigurationError(f"kafka.properties: OAUTHBEARER requires {', '.join(missing)}")
     if urlsplit(given["token.endpoint.url"]).scheme not in {"http", "https"}:
-        raise ConfigurationError(f"kafka.properties.{PREFIX}token.endpoint.url must begin with https:// or http://")
+        raise ConfigurationError(
+            f"kafka.properties.{OAUTH_PREFIX}token.endpoint.url must begin with https:// or http://"
+        )
     return given
 
 

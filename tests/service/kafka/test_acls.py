@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.acls import Role, required_access
+from stream_masker.service.kafka.acls import PrincipalRole, required_access
 from stream_masker.service.worker.client_properties import transactional_ids
 
 TEXT = """
@@ -29,7 +29,7 @@ def configuration() -> Configuration:
     return parse_configuration(yaml.safe_load(TEXT))
 
 
-def allowed(configuration: Configuration, role: Role) -> set[tuple[str, str, str]]:
+def allowed(configuration: Configuration, role: PrincipalRole) -> set[tuple[str, str, str]]:
     return {
         (rule.resource.value, rule.name, operation)
         for rule in required_access(configuration)
@@ -40,16 +40,16 @@ def allowed(configuration: Configuration, role: Role) -> set[tuple[str, str, str
 
 def test_only_the_calibrator_writes_statistics_and_nobody_of_the_service_reads_masked_records(configuration) -> None:
     topics = configuration.topics
-    writers = {role for role in Role if ("topic", topics.statistics, "Write") in allowed(configuration, role)}
-    readers = {role for role in Role if ("topic", topics.output, "Read") in allowed(configuration, role)}
-    assert (writers, readers) == ({Role.CALIBRATOR}, {Role.READER})
+    writers = {role for role in PrincipalRole if ("topic", topics.statistics, "Write") in allowed(configuration, role)}
+    readers = {role for role in PrincipalRole if ("topic", topics.output, "Read") in allowed(configuration, role)}
+    assert (writers, readers) == ({PrincipalRole.CALIBRATOR}, {PrincipalRole.READER})
 
 
 def test_transactional_ids_of_workers_have_the_allowed_prefix(configuration) -> None:
     (rule,) = [
         rule
         for rule in required_access(configuration)
-        if rule.role is Role.WORKER and rule.resource == "transactional-id"
+        if rule.role is PrincipalRole.WORKER and rule.resource == "transactional-id"
     ]
     assert rule.prefixed
     assert all(found.startswith(rule.name) for found in transactional_ids(configuration))
@@ -74,7 +74,7 @@ def test_the_command_prints_one_line_for_each_rule_with_the_named_principals(tmp
     assert len(principals) == len(required_access(parse_configuration(yaml.safe_load(TEXT))))
     assert set(principals) == {
         "User:masker",
-        *(f"User:stream-masker-{role}" for role in Role if role is not Role.WORKER),
+        *(f"User:stream-masker-{role}" for role in PrincipalRole if role is not PrincipalRole.WORKER),
     }
 
 

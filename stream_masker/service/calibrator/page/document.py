@@ -11,12 +11,12 @@ from html import escape
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.versions import DataKind
 from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, line_chart, table
-from stream_masker.service.calibrator.page.figures import AttributePair, AttributeRiskFigures, VersionFigures
+from stream_masker.service.calibrator.page.figures import AttributeRiskFigures, PairNames, VersionFigures
 from stream_masker.service.calibrator.page.style import STYLE
 
-UNKNOWN = "not known yet"
+NOT_KNOWN_YET = "not known yet"
 DATA: tuple[DataKind, DataKind] = ("original", "masked")
-SECTIONS = {
+PAGE_SECTIONS = {
     "mean": "Semantic mean",
     "sigma": "Σ",
     "protection": "Protection and utility",
@@ -57,7 +57,7 @@ def _header(content: PageContent, refresh: int | None) -> str:
     latest = content.versions[-1] if content.versions else None
     state = "".join(f'<p class="warn">{escape(text)}</p>' for text in (*content.reasons, *content.notes))
     crossed = "".join(f'<p class="warn">Risk: {escape(text)}</p>' for text in (latest.crossed if latest else ()))
-    shown = SECTIONS if latest else {"configuration": SECTIONS["configuration"]}
+    shown = PAGE_SECTIONS if latest else {"configuration": PAGE_SECTIONS["configuration"]}
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in shown.items())
     reload = (
         '<li><a href="/">Stop refreshing</a></li>'
@@ -87,7 +87,7 @@ def _time(milliseconds: int) -> str:
 
 def _section(name: str, body: str, *, wide: bool = False) -> str:
     kind = ' class="wide"' if wide else ""
-    title = f'<h2 id="{name}-title">{SECTIONS[name]}</h2>'
+    title = f'<h2 id="{name}-title">{PAGE_SECTIONS[name]}</h2>'
     return f'<section id="{name}" aria-labelledby="{name}-title"{kind}>{title}{body}</section>'
 
 
@@ -134,7 +134,7 @@ def _sigma(latest: VersionFigures) -> str:
 
 def _protection(latest: VersionFigures) -> str:
     if not latest.risk:
-        return f'<p class="soft">{UNKNOWN}</p>'
+        return f'<p class="soft">{NOT_KNOWN_YET}</p>'
     cards = "".join(
         table(name, (), _protection_rows(risk, latest.rmse.get(name))) for name, risk in latest.risk.items()
     )
@@ -145,8 +145,8 @@ def _protection(latest: VersionFigures) -> str:
 
 
 def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | None) -> dict[str, tuple[str]]:
-    given = UNKNOWN if risk.given_record is None else bar(risk.given_record, "risk")
-    actual, target = (UNKNOWN, UNKNOWN) if rmse is None else (bar(value, "rmse") for value in rmse)
+    given = NOT_KNOWN_YET if risk.given_record is None else bar(risk.given_record, "risk")
+    actual, target = (NOT_KNOWN_YET, NOT_KNOWN_YET) if rmse is None else (bar(value, "rmse") for value in rmse)
     rows = {
         "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
         "Vulnerability, given its record": given,
@@ -176,7 +176,7 @@ def _correlations(versions: Sequence[VersionFigures]) -> str:
     return _chart("Semantic distance correlation, original and masked", versions, lines)
 
 
-def _correlation(versions: Sequence[VersionFigures], data: DataKind, pair: AttributePair) -> list[float | None]:
+def _correlation(versions: Sequence[VersionFigures], data: DataKind, pair: PairNames) -> list[float | None]:
     windows = (one.windows.get(data) for one in versions)
     return [None if window is None else window.correlation.get(pair) for window in windows]
 
@@ -193,7 +193,7 @@ def _drift(versions: Sequence[VersionFigures]) -> str:
 def _chart(title: str, versions: Sequence[VersionFigures], lines: Sequence[Line]) -> str:
     numbers = [one.version for one in versions]
     rows = {
-        f"v{number}": [UNKNOWN if line.values[i] is None else f"{line.values[i]:.4f}" for line in lines]
+        f"v{number}": [NOT_KNOWN_YET if line.values[i] is None else f"{line.values[i]:.4f}" for line in lines]
         for i, number in reversed(list(enumerate(numbers)))
     }
     figures = table(title, ("Version", *(line.name for line in lines)), rows)

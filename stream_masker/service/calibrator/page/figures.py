@@ -15,7 +15,7 @@ from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
 from stream_masker.pipeline.wire.messages import StatisticsMessage
 
-AttributePair: TypeAlias = tuple[str, str]
+PairNames: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class WindowFigures:
     mean: Mapping[str, LabelledConcept]
     variance: Mapping[str, float]
     sigma: tuple[tuple[float, ...], ...]
-    correlation: Mapping[AttributePair, float]
+    correlation: Mapping[PairNames, float]
 
 
 @dataclass(frozen=True, slots=True)

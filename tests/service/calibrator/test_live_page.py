@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.service.calibrator.page import LivePage
-from stream_masker.service.calibrator.page.charts import Line, line_chart
+from stream_masker.service.calibrator.page.charts import Line, version_chart
 from stream_masker.service.calibrator.page.document import document
 from stream_masker.service.calibrator.page.live import KEPT_VERSIONS
 from stream_masker.service.configuration import Configuration, parse_configuration
@@ -145,7 +145,7 @@ def test_page_keeps_the_last_versions_once() -> None:
 
 
 def test_line_is_interrupted_where_a_version_has_no_figure() -> None:
-    chart = line_chart("x", [1, 2, 3, 4, 5], [Line("a", [0.1, 0.2, None, 0.3, None], 0)])
+    chart = version_chart("x", [1, 2, 3, 4, 5], [Line("a", [0.1, 0.2, None, 0.3, None], 0)])
     assert chart.count("<polyline") == 1
     assert chart.count("<circle") == 1
 

@@ -22,7 +22,7 @@ class Line:
     dashed: bool = False
 
 
-def line_chart(title: str, versions: Sequence[int], lines: Sequence[Line]) -> str:
+def version_chart(title: str, versions: Sequence[int], lines: Sequence[Line]) -> str:
     """Return a chart with its legend. Its axis begins at 0 and ends at 1, or at the greatest value if that is small.
 
     The chart is an image to screen readers: the numbers are in the table that the page shows beside it.

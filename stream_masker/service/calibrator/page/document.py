@@ -10,7 +10,7 @@ from html import escape
 
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.versions import DataKind
-from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, line_chart, table
+from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, table, version_chart
 from stream_masker.service.calibrator.page.figures import AttributeRiskFigures, PairNames, VersionFigures
 from stream_masker.service.calibrator.page.style import STYLE
 
@@ -198,7 +198,7 @@ def _chart(title: str, versions: Sequence[VersionFigures], lines: Sequence[Line]
     }
     figures = table(title, ("Version", *(line.name for line in lines)), rows)
     return (
-        f'{line_chart(title, numbers, lines)}<p class="soft">Versions since this calibrator became active.</p>'
+        f'{version_chart(title, numbers, lines)}<p class="soft">Versions since this calibrator became active.</p>'
         f"<details><summary>Figures</summary>{_scrollable(title, figures)}</details>"
     )
 

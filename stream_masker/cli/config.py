@@ -43,6 +43,7 @@ def check(config: Path) -> None:
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.configuration.defaults import mechanism_line
 
     configuration = load_configuration(config)
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
@@ -50,6 +51,7 @@ def check(config: Path) -> None:
         click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")
     for number in plan.numeric:
         click.echo(f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]")
+    click.echo(mechanism_line(configuration))
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records
         click.echo(f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition")

@@ -12,6 +12,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.defaults import mechanism_line
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.local import files as local
 from stream_masker.service.local.tables import open_lines, open_writer
@@ -72,6 +73,8 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
         start = time.perf_counter()
         totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
     _summarise(totals, version, time.perf_counter() - start)
+    click.echo(totals.unchanged_shares, err=True)
+    click.echo(mechanism_line(configuration), err=True)
 
 
 def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
@@ -107,6 +110,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
         message = masking.snapshot(lines)
+    click.echo(mechanism_line(configuration), err=True)
     if publish:
         _publish(configuration, message)
     if output or not publish:

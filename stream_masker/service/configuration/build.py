@@ -32,7 +32,7 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.pairing import configured_pairs
 
@@ -106,7 +106,9 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     if "pairs" in found:
         found["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        found["alpha"] = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
+        levels = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
+        transport = isinstance(configuration.mechanism, SemanticTransportSection)
+        found |= {"target": {"alpha": levels}} if transport else {"alpha": levels}
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found

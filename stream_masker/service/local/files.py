@@ -6,13 +6,14 @@ import gzip
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from stream_masker.core.batch import Distortion
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.plan import Plan
@@ -38,20 +39,29 @@ WriteLine = Callable[[bytes], object]
 
 @dataclass(slots=True)
 class FileTotals:
-    """The outcomes of a run: the number of masked records, and of rejected ones by reason."""
+    """The outcomes of a run: the number of masked records, and of rejected ones by reason.
+
+    ``unchanged``: the masked records of which masking changed no value. ``distortions``: by attribute.
+    """
 
     masked: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+    unchanged: int = 0
+    distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
         """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
-    def add(self, result: Result) -> None:
-        """Add the outcomes of a batch."""
+    def add(self, result: Result, attributes: Sequence[str] = ()) -> None:
+        """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update(rejection.reason for rejection in result.rejected.values())
+        self.unchanged += result.unchanged
+        for block in result.blocks:
+            for name, distortion in zip(attributes, block.distortions, strict=True):
+                self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"
@@ -61,6 +71,16 @@ class FileTotals:
         """The number of rejected records and their reasons, as text."""
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.rejected.items()))
         return f"rejected {self.rejected.total():,}" + (f" ({reasons})" if reasons else "")
+
+    @property
+    def unchanged_shares(self) -> str:
+        """The share of each attribute's values, and of records, that masking left as they are, as text."""
+        shares = [f"{name} {_share(one.unchanged, one.values)}" for name, one in self.distortions.items()]
+        return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.masked)}'])}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.1%}"
 
 
 def open_input(name: str) -> AbstractContextManager[BinaryIO]:
@@ -172,14 +192,14 @@ class FileMasking:
         self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
     ) -> FileTotals:
         """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0."""
-        totals = FileTotals()
+        totals, attributes = FileTotals(), self._masking.mechanism.attributes
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:
                     reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            totals.add(result)
+            totals.add(result, attributes)
         return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:

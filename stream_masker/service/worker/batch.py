@@ -233,13 +233,17 @@ def mask_batch(
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """The numbers of records and blocks in a transaction; ``distortions``: by attribute."""
+    """The numbers of records and blocks in a transaction.
+
+    ``unchanged``: the masked records of which masking changed no value. ``distortions``: by attribute.
+    """
 
     masked: int = 0
     tombstones: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
+    unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
@@ -289,6 +293,7 @@ class TransactionWriter:
         self._reject(partition, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
+        self._written.unchanged += result.unchanged
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
     def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:

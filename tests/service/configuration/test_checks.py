@@ -35,7 +35,7 @@ class TestOntologies:
 
 class TestPairs:
     def test_two_attributes_form_a_pair(self, parse):
-        assert configured_pairs(parse()) == (("principal", "secondary"),)
+        assert configured_pairs(parse(mechanism={"name": "semantic_noise"})) == (("principal", "secondary"),)
 
     def test_other_references_have_no_pairs(self, parse):
         assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
@@ -49,14 +49,14 @@ class TestPairs:
         )
 
     def test_single_attribute_has_no_pair(self, data, problems_of):
-        given = data()
+        given = data(mechanism={"reference": "pair"})
         del given["attributes"]["secondary"]
         (line,) = problems_of(given)
         assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
         assert line.endswith("use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)")
 
     def test_three_attributes_have_no_default_pair(self, problems):
-        (line,) = problems(attributes={"third": attribute()})
+        (line,) = problems(attributes={"third": attribute()}, mechanism={"reference": "pair"})
         assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
         assert "reference: mean to keep the sMean (2017: Table 9, Correlated-Algorithm1)" in line
         assert "reference: root to keep the sdCor (Correlated-Algorithm3)" in line
@@ -69,7 +69,7 @@ class TestPairs:
         ],
     )
     def test_pair_needs_one_taxonomy(self, problems, changes):
-        (line,) = problems(**changes)
+        (line,) = problems(**changes, mechanism={"reference": "pair"})
         assert line.startswith("mechanism.reference: pair needs one taxonomy, but principal and secondary have two: ")
         assert "2017: Table 9, Correlated-Algorithm1" in line
         assert "Correlated-Algorithm3" in line

@@ -144,7 +144,7 @@ def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
     while root in values:
         root += "*"
     with _errors_at(f"ontologies.{name}.values"):
-        return Ontology.from_edges([(value, root) for value in values])
+        return Ontology.from_values(values, root=root)
 
 
 def ontology_source(configuration: Configuration, source: str) -> str:

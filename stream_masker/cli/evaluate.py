@@ -40,7 +40,7 @@ from stream_masker.service.observability.progress import task_progress
     "--confidential",
     default="",
     metavar="ATTRIBUTE",
-    help="Attribute that the intruder of 2012 wants to know; default: the last nominal one.",
+    help="Confidential attribute of the measures of 2012; default: the last nominal one.",
 )
 @click.option(
     "-o",
@@ -72,7 +72,7 @@ def command(
     processes: int,
     source: str,
 ) -> None:
-    """Measure what masking preserves of the events of FILE and what it tells an attacker, for many methods.
+    """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
     FILE is a file of JSON lines or CSV (both can be gzipped), or Parquet. The report is one HTML page without links to
     other files: utility against risk in one picture, the tables and figures of the five papers on these data, and

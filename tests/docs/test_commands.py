@@ -59,7 +59,7 @@ def test_every_command_has_a_help_with_an_example(name):
 
 def test_the_readme_shows_the_two_commands():
     shown = [block.text for block in blocks("sh", "Two commands", "README.md")]
-    assert shown == ["pip install . && stream-masker demo --records 20000\n", "pip install '.[test]' && pytest\n"]
+    assert shown == ["pip install . && stream-masker demo --records 20000\n", "pip install '.[test]' && pytest -n 2\n"]
 
 
 def test_the_command_reference_contains_every_command_with_its_options():

@@ -195,7 +195,7 @@ def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> 
         "noise_key": "position",
         "internal_topics": {"secret": {"file": "secret"}},
         "calibration": {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
-        | {"keep_versions": 3},
+        | {"keep_versions": 3, "core_share": 1},
     }
     path = folder / "stream-masker.yaml"
     path.write_text(yaml.safe_dump(content))

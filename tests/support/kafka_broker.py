@@ -68,7 +68,7 @@ def find(program: str) -> str:
     inside = Path(home, "bin", program) if home else None
     found = str(inside) if inside is not None and inside.is_file() else shutil.which(program)
     if found is None:
-        raise KafkaUnavailableError(f"{program} is not installed: Apache Kafka needs it (openjdk 17 or later, maven)")
+        raise KafkaUnavailableError(f"install Java 17 or newer and Maven: no {program}")
     return found
 
 

@@ -34,6 +34,12 @@ log = logging.getLogger(__name__)
 SAMPLE_BATCH_RECORDS = 1_000
 SAMPLE_RETRY_SECONDS = 5.0
 
+SAMPLE_READ_SECONDS = 0.5
+"""The maximum time that one read of a sample waits."""
+
+SAMPLE_SECONDS = 2.0
+"""The maximum time that a sample of at least ``min_records`` records still grows."""
+
 
 def publish_snapshot(
     configuration: Configuration,
@@ -84,8 +90,9 @@ def require_topics(configuration: Configuration) -> None:
 
 
 class InputSample:
-    """The counts of a sample, which is complete with ``window_records`` records, or ``every_seconds`` seconds after it
-    reached ``min_records``.
+    """The counts of a sample, which is complete with ``window_records`` records.
+
+    With ``min_records`` records it is complete as soon as no further record is there, or ``SAMPLE_SECONDS`` later.
     """
 
     def __init__(self, settings: CalibrationSettings) -> None:
@@ -106,10 +113,11 @@ class InputSample:
         if self._min_records_at is None and self.records >= self._settings.min_records:
             self._min_records_at = now
 
-    def is_complete(self, now: float) -> bool:
-        return self.remaining <= 0 or (
-            self._min_records_at is not None and now - self._min_records_at >= self._settings.every_seconds
-        )
+    def is_complete(self, now: float, *, at_end: bool) -> bool:
+        """Whether the sample is complete; ``at_end``: the last read found fewer records than it asked for."""
+        if self._min_records_at is None:
+            return self.remaining <= 0
+        return self.remaining <= 0 or at_end or now - self._min_records_at >= SAMPLE_SECONDS
 
     def counts(self) -> SampleCounts:
         return SampleCounts.joined(self._parts)
@@ -167,9 +175,10 @@ class Sampler:
         with connect_reader(self._configuration) as consumer:
             assign_all(consumer, self._configuration.topics.input)
             while not self._stopping.is_set():
-                messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.remaining), timeout=0.5)
+                wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
+                messages = consumer.consume(wanted, SAMPLE_READ_SECONDS)
                 self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
-                if self._sample.is_complete(time.monotonic()):
+                if self._sample.is_complete(time.monotonic(), at_end=len(messages) < wanted):
                     return self._sample.counts()
         return None
 

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from confluent_kafka import Consumer
 
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.pace import divergence
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
 from stream_masker.pipeline.masker import SampleCounts
-from stream_masker.pipeline.wire.messages import decode_block
+from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_block
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
@@ -29,7 +30,7 @@ from stream_masker.service.observability.metrics import Metrics
 log = logging.getLogger(__name__)
 
 MAX_PENDING_WINDOWS = 8
-"""The maximum number of windows that wait for computation; beyond it the oldest one is skipped."""
+"""The maximum number of windows that wait to be computed; beyond it the oldest one is skipped."""
 
 MAX_LOGGED_BLOCKS = 10
 """The number of refused blocks that are logged individually; further ones are only counted."""
@@ -50,7 +51,7 @@ class CalibrationSession:
         self._window_log = window_log
         self._pending: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
         self._refused_blocks = 0
-        self._skipped = 0
+        self._urgency: tuple[Window | None, bool] = None, False
         self._withheld_settings = ""
         self.crossed: tuple[str, ...] = ()
 
@@ -148,18 +149,29 @@ class CalibrationSession:
 
     def _enqueue(self, window: Window | None) -> None:
         if window is not None:
-            self._skipped += len(self._pending) == MAX_PENDING_WINDOWS
+            self.skip_windows(keep=MAX_PENDING_WINDOWS - 1)
             self._pending.append(window)
 
-    def _log_skipped(self) -> None:
-        if self._skipped:
-            what = "the computation of statistics cannot keep up with calibration.every_records"
-            log.warning("%s; skipped versions: %d", what, self._skipped)
-        self._skipped = 0
+    def skip_windows(self, *, keep: int) -> None:
+        """Skip waiting windows except the latest ``keep``: later statistics include their records."""
+        while len(self._pending) > keep:
+            self._pending.popleft()
+            self._metrics.add("calibration_windows_total", outcome="skipped")
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the latest waiting window differs so much from the published statistics that it may not wait."""
+        latest, window = self.history.latest, self._pending[-1] if self._pending else None
+        if window is not self._urgency[0]:
+            self._urgency = window, latest is not None and window is not None and self._has_drifted(window, latest)
+        return self._urgency[1]
+
+    def _has_drifted(self, window: Window, latest: StatisticsMessage) -> bool:
+        settings, taxonomies = self._components.settings, self._components.subject.taxonomies
+        return divergence(window, latest.statistics, taxonomies, settings.rollup_depth) >= settings.urgent_divergence
 
     def publish_next(self) -> None:
         """Compute and publish the version of the oldest waiting window."""
-        self._log_skipped()
         window = self._pending.popleft()
         start = time.perf_counter()
         try:

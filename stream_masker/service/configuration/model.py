@@ -119,6 +119,22 @@ class CalibrationSection(Section):
     min_records: PositiveInt = Field(
         default=1_000, description="The number of records that the first statistics require; at least 1."
     )
+    core_share: float = Field(
+        default=0.1,
+        gt=0,
+        le=1,
+        description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
+        "· (1/share - 1) seconds, except the first ones and those that `urgent_divergence` makes urgent; above 0, at "
+        "most 1, which is no limit.",
+    )
+    urgent_divergence: float = Field(
+        default=0.05,
+        gt=0,
+        le=1,
+        description="The Jensen-Shannon divergence between the window and the published statistics, of an attribute's "
+        "values rolled up to `rollup_depth`, from which new statistics do not wait for `core_share`; above 0, at most "
+        "1, which is almost never.",
+    )
     rollup_depth: PositiveInt = Field(
         default=2,
         description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",

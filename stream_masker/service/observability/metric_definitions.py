@@ -105,6 +105,13 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
         CALIBRATOR_ONLY,
         SECOND_BUCKETS,
     ),
+    calibrator_counter("calibration_processor_seconds_total", "Processor time of computing statistics, in seconds."),
+    calibrator_counter(
+        "calibration_windows_total",
+        "Windows that statistics were due for, by outcome: computed, urgent (computed at once because of drift) or "
+        "skipped (replaced by a later one while calibration.core_share did not allow computing).",
+        ("outcome",),
+    ),
     calibrator_gauge("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA_LABEL)),
     calibrator_gauge("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA_LABEL)),
     calibrator_gauge("sdcov", "Semantic distance covariance (sdCov).", (*PAIR_LABELS, *DATA_LABEL)),

@@ -191,7 +191,9 @@ def fit_child(
 
     * ``truncated``, ``raised``: whether a target above the range is lowered to it, and one below it raised.
 
-    Returns λ, NaN if the target is below the range or above it, and the least and the greatest mean squared distance.
+    Returns λ and the least and the greatest mean squared distance. λ is NaN if the target is below the range or above
+    it. The mean squared distance jumps where the number of Sinkhorn's steps changes; with ``truncated``, a target
+    within a jump gives the end of the jump with more noise.
     """
 
     def mean(log_sharpness: float) -> float:
@@ -218,5 +220,5 @@ def fit_child(
         proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
         point = proposal if low < proposal < high else (low + high) / 2.0
         if not smallest < wanted < greatest:
-            break
-    return float("nan"), ends
+            return float("nan"), ends
+    return float(np.exp(low)) if truncated else float("nan"), ends

@@ -59,6 +59,13 @@ class TestCheck:
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 
+    @pytest.mark.usefixtures("secret")
+    def test_a_typo_in_a_property_of_librdkafka_is_named(self, config):
+        config.write_text(config.read_text() + "kafka: {properties: {sasl.usernme: ada}}\n")
+        result = run("check")
+        assert result.exit_code == 2
+        assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
+
     @pytest.mark.parametrize("option", ["-c", "--config"])
     @pytest.mark.usefixtures("secret")
     def test_file_can_be_given_as_an_option(self, config, option):

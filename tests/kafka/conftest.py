@@ -20,7 +20,7 @@ clusters = pytest.StashKey[list[Cluster]]()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a broker."""
     for item in items:
-        if {"kafka", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "kafka_cluster", "one_broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
 
 
@@ -35,13 +35,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The bootstrap address of a broker: the named one, or one that runs during the session."""
+def one_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of one broker that runs during the session."""
+    yield from own_cluster(request, tmp_path_factory, brokers=1, heap="512m")
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> str:
+    """The bootstrap address of a broker: the named one, or that of ``one_broker``."""
     given = os.environ.get("STREAM_MASKER_TEST_BOOTSTRAP")
-    if given:
-        yield given
-        return
-    yield from (cluster.bootstrap for cluster in own_cluster(request, tmp_path_factory, brokers=1, heap="512m"))
+    return given or str(request.getfixturevalue("one_broker").bootstrap)
 
 
 @pytest.fixture(scope="session")

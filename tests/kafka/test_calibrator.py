@@ -356,7 +356,7 @@ def test_missing_topic_exits_with_1(setting: Setting, topics: Topics) -> None:
     missing = topics.name("missing")
     path = changed(setting.path, "other", {"topics": {"calibration": missing}, "http": {"port": 0}})
     done = setting.processes.run("calibrator", "--config", str(path), code=1)
-    assert f"missing topics: {missing}: `stream-masker topics`" in done.stderr
+    assert f"topics do not exist: {missing}: `stream-masker topics`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -373,7 +373,7 @@ def test_port_in_use_exits_with_2(setting: Setting) -> None:
 def test_unreachable_broker_is_retried(setting: Setting) -> None:
     path = changed(setting.path, "alone", {"kafka": {"bootstrap_servers": f"127.0.0.1:{free_port()}"}})
     alone = Setting(path, setting.bootstrap, setting.processes).start("alone")
-    setting.wait(lambda: "no broker is reachable" in alone.get("/readyz")[1], "message about the broker")
+    setting.wait(lambda: "no broker answers" in alone.get("/readyz")[1], "message about the broker")
     assert terminate(alone.process) == 0
     assert "Traceback" not in setting.processes.log("alone")
 

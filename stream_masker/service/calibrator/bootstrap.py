@@ -26,7 +26,9 @@ from stream_masker.service.calibrator.components import (
 from stream_masker.service.calibrator.recovery import read_history
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, missing_topics
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.failures import NoBrokerError, require_broker
+from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, require_topics_of
 from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
@@ -73,20 +75,17 @@ def read_published_history(components: CalibratorComponents) -> History:
         raise ServiceError(f"{components.configuration.topics.statistics} cannot be read: {describe(error)}") from error
 
 
-class NoBrokerError(ServiceError):
-    """No Kafka broker is reachable."""
-
-
 def require_topics(configuration: Configuration) -> None:
-    """Raise NoBrokerError if no broker is reachable, ServiceError if a topic that the calibrator needs is missing."""
+    """Raise NoBrokerError if no broker is reachable.
+
+    Raises ServiceError if it refuses the credentials, or a topic that the calibrator needs is missing or not allowed.
+    """
     topics = configuration.topics
+    require_broker(confluent_properties(configuration))
     try:
-        missing = missing_topics(configuration, [topics.calibration, topics.statistics, topics.drift])
+        require_topics_of(configuration, [topics.calibration, topics.statistics, topics.drift])
     except KafkaException as error:
-        servers = configuration.kafka.bootstrap_servers
-        raise NoBrokerError(f"no broker is reachable at {servers}: {describe(error)}") from error
-    if missing:
-        raise ServiceError(f"missing topics: {', '.join(missing)}: `stream-masker topics` creates them")
+        raise NoBrokerError(describe(error)) from error
 
 
 class InputSample:

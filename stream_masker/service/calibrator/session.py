@@ -25,6 +25,7 @@ from stream_masker.service.calibrator.metrics import (
 )
 from stream_masker.service.calibrator.recovery import read_history, resume_from
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
+from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -122,21 +123,23 @@ class CalibrationSession:
         try:
             opened = self._components.blocks.open(key, value)
             block = decode_block(opened, subject.taxonomies, subject.numeric)
+            window = self._window_log.on_block(offset, timestamp, block)
         except SealError as error:
             self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
             self._metrics.add("blocks_read_total", outcome="refused")
-        except StatisticsError as error:
+        except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
             self._refuse_block(offset, error)
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
-            self._enqueue(self._window_log.on_block(offset, timestamp, block))
+            self._enqueue(window)
 
-    def _refuse_block(self, offset: int, error: StatisticsError) -> None:
+    def _refuse_block(self, offset: int, error: Exception) -> None:
         self._refused_blocks += 1
         self._metrics.add("blocks_read_total", outcome="refused")
         if self._refused_blocks <= MAX_LOGGED_BLOCKS:
             topic = self._components.configuration.topics.calibration
-            log.warning("refused the block at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
+            place = f"{topic}, partition {SINGLE_PARTITION}, offset {offset}"
+            log.warning("refused the block at %s: %s", place, describe(error))
 
     def tick(self, now: float) -> None:
         """Advance the time; ``now`` in seconds since the epoch."""
@@ -176,9 +179,10 @@ class CalibrationSession:
         start = time.perf_counter()
         try:
             publish = self._planner.on_window(window, now_milliseconds())
-        except StatisticsError as error:
-            log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, error)
-            self.crossed = (str(error),)
+        except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
+            text = describe(error)
+            log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, text)
+            self.crossed = (text,)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)

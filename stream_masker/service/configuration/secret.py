@@ -30,6 +30,20 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     return _read(configuration, configuration.secret, "secret", environ)
 
 
+def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
+    """Read the secret of encrypted fields.
+
+    Raises ConfigurationError if there is none, it is too short, or it is the secret of noise and pseudonyms: people who
+    may reveal fields would then know the noise too.
+    """
+    if configuration.encryption_secret is None:
+        raise ConfigurationError("encryption_secret: required for encrypted fields: use a mapping with file or env")
+    found = _read(configuration, configuration.encryption_secret, "encryption_secret", environ)
+    if configuration.secret is not None and found == read_secret(configuration, environ):
+        raise ConfigurationError("encryption_secret: is the same as secret: use another one")
+    return found
+
+
 def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> list[bytes]:
     """Read the secrets of the internal topics, the current one first; none if the topics are not encrypted.
 

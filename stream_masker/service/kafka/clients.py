@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration, KafkaSection
+from stream_masker.service.kafka.failures import require_broker
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
@@ -104,6 +105,7 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
     from kafka.errors import KafkaConfigurationError, KafkaError
 
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
+    require_broker({**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers})
     try:
         with _silenced("kafka"):  # kafka-python logs every failed attempt as an error, even if a later one succeeds
             return client(**{"api_version_auto_timeout_ms": BROKER_PROBE_MS, **defaults, **arguments})

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.service.kafka.failures import RepeatedLines, explained
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
-"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients."""
+log.addFilter(RepeatedLines())
+"""librdkafka's own log, without repeated lines and warnings about properties that apply to other kinds of clients."""
 
 ClientProperties: TypeAlias = dict[str, Any]
 
@@ -37,4 +39,4 @@ def _client(kind: type[Any], properties: ClientProperties) -> Any:
 
 
 def _log_error(error: KafkaError) -> None:
-    log.warning("%s", error.str())
+    log.warning("%s", explained(error))

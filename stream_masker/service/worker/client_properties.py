@@ -20,6 +20,19 @@ FETCH_BACKOFF_MS = 10
 """The default delay before a consumer with a full queue fetches again. A worker empties its queue faster than
 librdkafka's default of one second."""
 
+RETRY_BACKOFF_MS = 500
+"""The producer's default delay before it sends a request again. A commit that takes longer costs a new producer
+(``retry_delay``), so the delay is longer than librdkafka's default of 100 ms."""
+
+LONGEST_RETRY_BACKOFF_MS = 1_000
+"""librdkafka's default limit of this delay, which doubles with each failure."""
+
+OFFSETS_RETRY_MS = 500
+"""The fixed delay after which librdkafka sends the offsets of a transaction again."""
+
+RETRY_JITTER = 0.2
+"""The share by which librdkafka varies the delay."""
+
 
 def consumer_group_id(configuration: Configuration) -> str:
     """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name with the topic."""
@@ -94,6 +107,14 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
         "compression.type": "lz4",
         "linger.ms": LINGER_MS[worker.profile],
+        "retry.backoff.ms": RETRY_BACKOFF_MS,
+        "retry.backoff.max.ms": LONGEST_RETRY_BACKOFF_MS,
     }
     own = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
     return {**defaults, **own}
+
+
+def retry_delay(properties: ClientProperties) -> float:
+    """Return the least seconds that a producer with these properties waits before it sends a request again."""
+    backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
+    return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000

@@ -198,7 +198,7 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
     config.write_text(yaml.safe_dump(content))
     arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl", write(tmp_path / "in.jsonl", LINES)]
     done = run(*arguments, tmp_path / "out.jsonl", code=1)
-    assert done.stderr.splitlines()[1] == (
+    assert done.stderr.splitlines()[-1] == (
         "Error: 120 of 120 records were rejected: missing_noise_key at patient.idd 120. Check these paths in the "
         "configuration, or raise limits.rejected_share (0.1)"
     )

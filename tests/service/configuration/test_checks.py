@@ -96,7 +96,7 @@ ARRAYS = {"principal": {"path": "other[*].code"}}
 
 class TestArrays:
     def test_correlated_noise_allows_one_array(self, problems):
-        (line,) = problems(attributes=ARRAYS, mechanism={"reference": "mean"})
+        (line,) = problems(attributes=ARRAYS, mechanism={"correlated": True})
         assert line.startswith("mechanism.correlated: true allows one array attribute, but principal, secondary are")
 
     def test_uncorrelated_noise_allows_several_arrays(self, parse):
@@ -243,7 +243,7 @@ def test_fhir_encounter_is_valid(data):
 
 def test_a_unit_needs_a_mechanism_that_counts_units(problems, data):
     assert problems(groups={"unit": "patient.id"}) == [
-        "groups.unit: semantic_noise does not count units: remove it, or use microaggregation"
+        "groups.unit: semantic_transport does not count units: remove it, or use microaggregation"
     ]
     grouping = {"mechanism": {"name": "microaggregation"}}
     assert problems(**grouping, groups={"unit": "patients[*].id"}) == [

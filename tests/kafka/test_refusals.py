@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,52 +16,22 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourcePatternType,
     ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
 )
-from kafka_broker import KafkaUnavailableError, build, find, free_ports, jars
+from kafka_broker import free_ports
+from secured_kafka import SecuredKafka, password
 
 from stream_masker.cli import main
 
-PASSWORD = "correct-password"
 TOPICS = ("discharges", "discharges.masked", "discharges.rejected", "stream-masker.calibration")
 TOPICS += ("stream-masker.statistics", "stream-masker.drift")
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, AdminClient]]:
+def secured(secured_kafka: SecuredKafka) -> tuple[str, AdminClient]:
     """The address of a listener with SCRAM, and an administrator. The users are ada and eve; topics exist."""
-    try:
-        find("java")
-        jars()
-    except KafkaUnavailableError as error:
-        pytest.skip(str(error))
-    cluster = build(tmp_path_factory.mktemp("secured"), brokers=1, heap="384m")
-    (broker,) = cluster.brokers.values()
-    behind = f"127.0.0.1:{broker.ports.behind}"
-    broker.properties = {
-        **broker.properties,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,DETOUR:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "advertised.listeners": f"PLAINTEXT://{broker.address},DETOUR://{behind}",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-        "listener.name.detour.scram-sha-256.sasl.jaas.config": (
-            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-        ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    try:
-        cluster.create()
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        for user in ("ada", "eve"):
-            information = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-            change = UserScramCredentialUpsertion(user, information, PASSWORD.encode())
-            _done(admin.alter_user_scram_credentials([change]))
-        _done(admin.create_topics([NewTopic(name, 1, 1) for name in TOPICS]))
-        yield behind, admin
-    finally:
-        cluster.destroy()
+    admin = AdminClient({"bootstrap.servers": secured_kafka.bootstrap, "log_level": 0})
+    _done(admin.create_topics([NewTopic(name, 1, 1) for name in TOPICS]))
+    return secured_kafka.sasl, admin
 
 
 def _done(futures: object) -> None:
@@ -69,15 +39,15 @@ def _done(futures: object) -> None:
         future.result(30)
 
 
-def configure(folder: Path, address: str, user: str = "eve", password: str = PASSWORD, **topics: str) -> Path:
+def configure(folder: Path, address: str, user: str = "eve", secret: str = "", **topics: str) -> Path:
     (folder / "secret").write_bytes(b"0123456789abcdef")
     (folder / "secret").chmod(0o600)
     (folder / "events.jsonl").write_text('{"a": "x"}\n')
-    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
     content = {
         "kafka": {
             "bootstrap_servers": address,
-            "properties": {**sasl, "sasl.username": user, "sasl.password": password},
+            "properties": {**sasl, "sasl.username": user, "sasl.password": secret or password(user)},
         },
         "topics": topics,
         "ontologies": {"one": {"values": ["x", "y", "z"]}},
@@ -117,7 +87,7 @@ def message_of(folder: Path, arguments: Sequence[str], config: Path) -> str:
 def test_a_wrong_password_is_named_with_its_remedy(
     secured: tuple[str, AdminClient], tmp_path: Path, arguments: Sequence[str]
 ) -> None:
-    config = configure(tmp_path, secured[0], password="wrong-password")
+    config = configure(tmp_path, secured[0], secret="wrong-password")
     assert message_of(tmp_path, arguments, config) == (
         f"Error: the broker at {secured[0]} refuses the user 'eve': check sasl.username, sasl.password and "
         "sasl.mechanism in kafka.properties"
@@ -130,7 +100,7 @@ def test_missing_acls_are_named_with_their_remedy(
 ) -> None:
     found = message_of(tmp_path, arguments, configure(tmp_path, secured[0]))
     assert "the user 'eve' may not use the topics " in found
-    assert "kafka-acls.sh --add --allow-principal User:eve --operation All --topic " in found
+    assert found.endswith("`stream-masker topics --acls` prints the access that each user needs")
 
 
 @pytest.mark.parametrize("arguments", COMMANDS[1:], ids=lambda arguments: arguments[0])

@@ -52,6 +52,10 @@ def lowest_bit(word):
     return (int(word) & -int(word)).bit_length() - 1
 
 
+def multiply_high(one, other):
+    return np.uint64(int(one) * int(other) >> 64)
+
+
 def checked(value):
     if isinstance(value, tuple):
         return type(value)(*map(checked, value))
@@ -64,7 +68,8 @@ def checked_intrinsics():
     spec = spec_from_file_location("stream_masker.core.kernels.intrinsics", path)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.word_at, module.put_word, module.lowest_bit = word_at, put_word, lowest_bit
+    module.word_at, module.put_word = word_at, put_word
+    module.lowest_bit, module.multiply_high = lowest_bit, multiply_high
     return module
 
 

@@ -27,9 +27,11 @@ from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.runtime.shutdown import exit_within
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 CALIBRATOR_STALE_SECONDS = 300.0
 """The time without an iteration after which the process is not alive; a large window takes long to compute."""

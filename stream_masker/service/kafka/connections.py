@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.kafka.failures import RepeatedLines, explained
+from stream_masker.service.kafka.failures import explained
+from stream_masker.service.observability.repeats import RepeatFilter
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
-log.addFilter(RepeatedLines())
-"""librdkafka's own log, without repeated lines and warnings about properties that apply to other kinds of clients."""
+log.addFilter(RepeatFilter())
+"""librdkafka's own log, without its warnings about properties that apply to other kinds of clients, and with one line
+a minute for each cause."""
 
 ClientProperties: TypeAlias = dict[str, Any]
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
 
-REPEAT_SECONDS = 60.0
-"""A line of a client's log is repeated at most once in this time, numbers aside."""
-
 PROBE_STEP_SECONDS = 1.0
 
 CHECK_CREDENTIALS = "check sasl.username, sasl.password and sasl.mechanism in kafka.properties"
 CHECK_TLS = "check security.protocol and ssl.ca.location in kafka.properties"
 CHECK_ADDRESS = "check that the broker runs, kafka.bootstrap_servers, and security.protocol in kafka.properties"
-ALLOW = "allow it, for example with kafka-acls.sh --add --allow-principal User:NAME --operation"
+ALLOW = "`stream-masker topics --acls` prints the access that each user needs"
 CREATE_TOPICS = "`stream-masker topics` creates them"
 
 REMEDIES: Mapping[int, str] = {
@@ -31,10 +27,10 @@ REMEDIES: Mapping[int, str] = {
     KafkaError._TRANSPORT: CHECK_ADDRESS,
     KafkaError._ALL_BROKERS_DOWN: CHECK_ADDRESS,
     KafkaError._RESOLVE: "check the host names in kafka.bootstrap_servers",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: f"{ALLOW} Read, Write or Describe --topic TOPIC",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: f"{ALLOW} Read --group GROUP",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: f"{ALLOW} Write and Describe --transactional-id ID",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"{ALLOW} IdempotentWrite or Create --cluster",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: ALLOW,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: ALLOW,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: ALLOW,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: ALLOW,
     KafkaError.UNKNOWN_TOPIC_OR_PART: CREATE_TOPICS,
     KafkaError._UNKNOWN_TOPIC: CREATE_TOPICS,
 }
@@ -116,7 +112,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
 
 def _probe(properties: dict[str, Any]) -> Consumer:
     try:
-        return Consumer(properties, logger=_silent)
+        return Consumer({**properties, "log_level": 0}, logger=_silent)
     except KafkaException as failure:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
 
@@ -150,29 +146,10 @@ def check_topics(errors: Mapping[str, KafkaError | None], user: str = "") -> Non
     refused = [name for name, error in errors.items() if error and error.code() in _REFUSED_TOPIC]
     if refused:
         name = user or "ANONYMOUS"
-        raise ServiceError(
-            f"the user {name!r} may not use the topics {', '.join(refused)}: allow it, for example with kafka-acls.sh "
-            f"--add --allow-principal User:{name} --operation All --topic {refused[0]}"
-        )
+        raise ServiceError(f"the user {name!r} may not use the topics {', '.join(refused)}: {ALLOW}")
     missing = [name for name, error in errors.items() if error]
     if missing:
         raise ServiceError(missing_topics_text(missing))
 
 
 _REFUSED_TOPIC = {KafkaError.TOPIC_AUTHORIZATION_FAILED}
-
-
-class RepeatedLines(logging.Filter):
-    """Lets a line pass that was not logged within ``REPEAT_SECONDS``, numbers aside."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._logged: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        kind, now = re.sub(r"\d+", "0", record.getMessage()), self._clock()
-        if now - self._logged.get(kind, -REPEAT_SECONDS) < REPEAT_SECONDS:
-            return False
-        self._logged[kind] = now
-        return True

@@ -14,6 +14,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer
 from stream_masker.service.kafka.failures import check_topics
+from stream_masker.service.kafka.names import READER_GROUP
 
 SINGLE_PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; any further partitions are unused."""
@@ -39,7 +40,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
     Raises ConfigurationError for properties that librdkafka rejects.
     """
     overrides = {
-        "group.id": "stream-masker-reader",
+        "group.id": READER_GROUP,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,

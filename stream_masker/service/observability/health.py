@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import socketserver
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -21,6 +23,17 @@ from stream_masker.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+
+MAX_CONNECTIONS = 16
+"""The maximum number of open HTTP connections, each with a thread."""
+
+CONNECTION_SECONDS = 10.0
+"""The maximum duration of a connection, and of one read from it."""
+
+ACCEPT_PAUSE = 1.0
+"""Seconds without an attempt to accept a connection after one failed for lack of descriptors or memory."""
+
+RESOURCE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 STARTING = "start"
 """The component whose reason is set from the beginning, until everything is loaded and connected."""
@@ -115,7 +128,7 @@ class HealthHandler(BaseHTTPRequestHandler):
     """Answers GET and HEAD requests with ``respond``."""
 
     server: HealthServer
-    timeout = 10
+    timeout = CONNECTION_SECONDS
 
     def do_GET(self) -> None:
         self._respond(with_body=True)
@@ -138,7 +151,10 @@ class HealthHandler(BaseHTTPRequestHandler):
 
 
 class HealthServer(ThreadingHTTPServer):
-    """A threaded HTTP server that holds the state its handlers report."""
+    """A threaded HTTP server that holds the state its handlers report.
+
+    It has at most ``MAX_CONNECTIONS`` connections and threads, and ends each connection after ``CONNECTION_SECONDS``.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
@@ -147,12 +163,55 @@ class HealthServer(ThreadingHTTPServer):
         self.health = health
         self.registry = registry
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._lock = threading.Lock()
+        self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, HealthHandler)
 
     def server_bind(self) -> None:
         """Bind without the reverse DNS lookup of the base class, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "stream-masker", int(self.server_address[1])
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Waits if the process has no descriptor for it: the listening socket stays readable, and
+        the accept loop would otherwise take a whole core."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in RESOURCE_ERRORS:
+                log.warning("cannot accept a connection: %s", error.strerror)
+                time.sleep(ACCEPT_PAUSE)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle a request in a thread of its own; close the connection at once if there are too many."""
+        with self._lock:
+            accepted = len(self._deadlines) < MAX_CONNECTIONS
+            if accepted:
+                self._deadlines[request] = time.monotonic() + CONNECTION_SECONDS
+        if accepted:
+            super().process_request(request, client_address)
+        else:
+            log.debug("http closed a connection: %d are open", MAX_CONNECTIONS)
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._deadlines.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End connections whose time is over; their threads then end too. Called by ``serve_forever``."""
+        now = time.monotonic()
+        with self._lock:
+            for request, deadline in self._deadlines.items():
+                if deadline <= now:
+                    with suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a failed request at debug level: a client that disconnects is no error of this process."""
+        log.debug("http request failed", exc_info=True)
 
 
 class HttpServer:

@@ -8,6 +8,7 @@ import threading
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import ClientProperties
+from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 
 WORKER_TRANSACTION_MS = 20_000
@@ -34,11 +35,6 @@ RETRY_JITTER = 0.2
 """The share by which librdkafka varies the delay."""
 
 
-def consumer_group_id(configuration: Configuration) -> str:
-    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name with the topic."""
-    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
-
-
 def transactional_ids(configuration: Configuration) -> list[str]:
     """Return one id for each producer of the pipeline: the group, the worker's instance, and the producer's number.
 
@@ -47,7 +43,7 @@ def transactional_ids(configuration: Configuration) -> list[str]:
     once. Two workers must never share an id.
     """
     instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return [f"{consumer_group_id(configuration)}.{instance}:{number}" for number in range(PIPELINE_DEPTH)]
+    return [f"{transactional_id_prefix(configuration)}{instance}:{number}" for number in range(PIPELINE_DEPTH)]
 
 
 def consumer_properties(configuration: Configuration) -> ClientProperties:
@@ -88,7 +84,7 @@ def statistics_properties(configuration: Configuration) -> ClientProperties:
     """
     own = confluent_properties(
         configuration,
-        group_id=f"{consumer_group_id(configuration)}.statistics",
+        group_id=statistics_group_id(configuration),
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,

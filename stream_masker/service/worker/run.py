@@ -21,6 +21,7 @@ from stream_masker.service.kafka.transactional_producer import TransactionalProd
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, OutputTopics, never_hold
 from stream_masker.service.worker.batcher import SizeTimeBatcher
@@ -42,6 +43,7 @@ from stream_masker.service.worker.topic_checks import METADATA_TIMEOUT_SECONDS, 
 from stream_masker.service.worker.topic_settings import check_topic_settings
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 BROKER_RETRY_PAUSE = 2.0
 """Seconds between two attempts to reach a broker."""

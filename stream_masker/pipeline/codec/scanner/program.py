@@ -8,7 +8,6 @@ up in arrays.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -22,7 +21,8 @@ from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, Role, role_trie, roles_of
 from stream_masker.pipeline.codec.scanner.policy_states import PolicyState, policy_state
-from stream_masker.pipeline.codec.scanner.tokens import PADDING, hash_of
+from stream_masker.pipeline.codec.scanner.text_hash import HashKey, hash_of, random_key
+from stream_masker.pipeline.codec.scanner.tokens import PADDING
 from stream_masker.pipeline.fields import Action, policy_trie
 from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import FilterStep
@@ -37,10 +37,6 @@ ALPHA_FLAG: Final = 2
 
 MAX_STATES: Final = 20_000
 MAX_FILTERS: Final = 6
-
-SEED: Final = np.uint64(secrets.randbits(64))
-"""The seed of all hashes, so that nobody can search for texts that collide. Kernels need it as an
-argument: compiled kernels are kept for other processes."""
 
 _ACTIONS: Final = {
     Action.KEEP: KEEP_VALUE,
@@ -95,7 +91,7 @@ class Program(NamedTuple):
     number) of ``field_texts``, (start, size); ``filter_values``, (start, size, quoted). All texts are in ``texts``.
     Roles: ``role_kinds``, ``role_attributes``, ``role_in_list``. Attributes, the nominal ones first:
     ``keeps_missing``; for the nominal ones ``is_array``; for the numeric ones ``number_bounds``, (q, 3): lower, upper,
-    and whether only whole numbers are admitted. ``seed``: of all hashes.
+    and whether only whole numbers are admitted. ``hash_key``: of all hashes, drawn for each program.
     """
 
     states: Int32Matrix
@@ -115,7 +111,7 @@ class Program(NamedTuple):
     keeps_missing: Int32Array
     is_array: Int32Array
     number_bounds: Float64Matrix
-    seed: np.uint64
+    hash_key: HashKey
 
 
 def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
@@ -265,7 +261,8 @@ class _Texts:
 
 def _program(table: _StateTable, plan: Plan) -> Program:
     states, texts, roles, filters = table.states, _Texts(), table.roles, table.filters
-    hashes, names = _name_table(states, texts)
+    key = random_key()
+    hashes, names = _name_table(states, texts, key)
     return Program(
         states=_rows(states),
         positions=_ints([position for state in states for position in state.positions]),
@@ -284,7 +281,7 @@ def _program(table: _StateTable, plan: Plan) -> Program:
         keeps_missing=_ints([missing == "keep" for missing in _missing(plan)]),
         is_array=_ints([attribute.is_array for attribute in plan.attributes]),
         number_bounds=_bounds(plan),
-        seed=SEED,
+        hash_key=key,
     )
 
 
@@ -310,14 +307,14 @@ def _rows(states: Sequence[_State]) -> Int32Array:
     return rows
 
 
-def _name_table(states: Sequence[_State], texts: _Texts) -> tuple[NDArray[np.uint64], Int32Array]:
+def _name_table(states: Sequence[_State], texts: _Texts, hash_key: HashKey) -> tuple[NDArray[np.uint64], Int32Array]:
     """An open hash table of (state, member's name), at most a quarter full: hashes, and rows of ``Program.names``."""
     entries = [(owner, name, child) for owner, state in enumerate(states) for name, child in state.names.items()]
     slots = 1 << (4 * len(entries) + 4).bit_length()
     hashes, names = np.zeros(slots, np.uint64), np.full((slots, 4), -1, np.int32)
     for owner, name, child in entries:
         start, size = texts.add(name)
-        key = int(hash_of(texts.array()[start:], size, SEED))
+        key = int(hash_of(texts.array()[start:], size, hash_key))
         slot = (key ^ owner) & (slots - 1)
         while names[slot, NAME_OWNER] >= 0:
             slot = (slot + 1) & (slots - 1)

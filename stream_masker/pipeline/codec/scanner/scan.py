@@ -64,6 +64,7 @@ from stream_masker.pipeline.codec.scanner.program import (
     UNSUPPORTED,
     Program,
 )
+from stream_masker.pipeline.codec.scanner.text_hash import scan_text_hash
 from stream_masker.pipeline.codec.scanner.tokens import (
     REWRITTEN,
     UNESCAPED,
@@ -71,7 +72,6 @@ from stream_masker.pipeline.codec.scanner.tokens import (
     copy_bytes,
     number_end,
     put_string,
-    scan_text_hash,
     string_end,
     word_end,
 )
@@ -205,7 +205,7 @@ def scan_record(
             stop, escapes = string_end(data, at + 1, end)
             if stop < 0 or escapes != UNESCAPED:
                 return UNDECIDED
-            found = scan_text_hash(data, at + 1, stop - at - 1, program.seed)
+            found = scan_text_hash(data, at + 1, stop - at - 1, program.hash_key)
             if not is_new_key(work.keys, work.key_owners, slots, found, number, first):
                 return UNDECIDED
             child = int64(member_state(program, state, found, data, at + 1, stop - at - 1))

@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import UInt8Array
 from stream_masker.core.kernels.intrinsics import lowest_bit, put_word, word_at
-from stream_masker.core.kernels.jit import inlined, int64, kernel
+from stream_masker.core.kernels.jit import inlined, int64
 
 NOT: Final = -1
 
@@ -54,9 +54,6 @@ MAX_LEADING_ZEROS: Final = 3
 
 TENS: Final = 10.0 ** np.arange(23)
 """The powers of ten that are exact 64-bit floats."""
-
-PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
-HASH_ROTATION: Final = np.uint64(29)
 
 
 @inlined
@@ -216,25 +213,6 @@ def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
 def first_word(data: UInt8Array, start: int, size: int) -> np.uint64:
     """The first eight bytes of a text as one integer; a shorter text is followed by zeros."""
     return word_at(data, start) & (ENDS[size] if size < 8 else ALL)
-
-
-@inlined
-def scan_text_hash(data: UInt8Array, start: int, size: int, seed: np.uint64) -> np.uint64:
-    """The hash of ``size`` bytes."""
-    found = seed ^ np.uint64(size)
-    for at in range(0, size, 8):
-        word = word_at(data, start + at)
-        if size - at < 8:
-            word &= ENDS[size - at]
-        found = (found ^ word) * PRIME
-        found ^= found >> HASH_ROTATION
-    return found
-
-
-@kernel
-def hash_of(data: UInt8Array, size: int, seed: np.uint64) -> np.uint64:
-    """``scan_text_hash`` of the first ``size`` bytes, for Python. ``PADDING`` more bytes must follow."""
-    return scan_text_hash(data, 0, size, seed)
 
 
 @inlined

@@ -1,7 +1,8 @@
 """The definitions of all metrics of the service: name, kind, labels and help text.
 
 Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions are
-those assigned to the worker. A value of a record is never a label.
+those assigned to the worker. A value of a record is never a label. The one concept that is a label is sMean, which is a
+statistic of the whole window, and only if at least ``publication.min_records`` records are in its class.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
 
 STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
+    gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("partition",)),
     gauge("consumer_lag_assigned", "Uncommitted records of all assigned partitions."),
@@ -106,6 +108,11 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
         (),
         CALIBRATOR_ONLY,
         SECOND_BUCKETS,
+    ),
+    calibrator_gauge(
+        "smean",
+        "1 for the concept that is the semantic mean (sMean), with its label; left out below publication.min_records.",
+        ("attribute", *DATA_LABEL, "concept", "label"),
     ),
     calibrator_counter("calibration_processor_seconds_total", "Processor time of computing statistics, in seconds."),
     calibrator_counter(

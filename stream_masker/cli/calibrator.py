@@ -42,7 +42,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator.process import run_calibrator
-    from stream_masker.service.configuration.defaults import mechanism_line
+    from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.configuration.reload import ConfigurationFile
 
     configure_logs(log_level)

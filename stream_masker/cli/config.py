@@ -65,7 +65,7 @@ def check(config: Path, events: str) -> None:
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.configuration.build import build_mechanism, build_plan
-    from stream_masker.service.configuration.defaults import mechanism_line
+    from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.failures import check_properties
 

@@ -13,7 +13,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.defaults import mechanism_line
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files.lines import WriteLine
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file

@@ -15,7 +15,7 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.configuration.defaults import mechanism_line
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 from stream_masker.service.runtime.shutdown import exit_within

@@ -35,7 +35,7 @@ from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.fields.transforms import build_transforms
 from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.pairing import configured_pairs
+from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism

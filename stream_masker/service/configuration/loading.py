@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.checks import consistency_problems
-from stream_masker.service.configuration.defaults import with_default_mechanism
 from stream_masker.service.configuration.environment import apply_overrides
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.parameters.defaults import with_default_mechanism
 from stream_masker.service.configuration.problems import model_problems, problem_report, schema_problems
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.configuration.wording import ConfigurationLocation

@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import NameText, NonEmptyText, PositiveInt, Section
-from stream_masker.service.configuration.matrices import read_matrix
+from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 StatisticsDistance: TypeAlias = Annotated[

@@ -8,7 +8,7 @@ from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_plan
 from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
-from stream_masker.service.configuration.pairing import configured_pairs
+from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
 
 def attribute(path="x", ontology="icd", **more):

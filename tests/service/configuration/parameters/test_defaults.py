@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stream_masker.service.configuration import load_configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, mechanism_parameters
-from stream_masker.service.configuration.defaults import mechanism_line
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
 
 SECRET = bytes(range(32))
 ONTOLOGIES = {

@@ -5,8 +5,9 @@ overrides, the JSON Schema (``schema``) and the model (``model``, ``attributes``
 validate each value, and ``checks`` (with ``field_paths``) validates the values against each other.
 ``problems`` and ``wording`` write the error messages.
 
-``parameters`` chooses the mechanism of a configuration that names none, and handles parameters of mechanisms that depend
-on more than their own value. ``build`` makes the pipeline's objects from a configuration, with ``secret`` for its secrets. ``mutable_settings`` is the part that can change while the service runs and ``reload`` watches the file for it.
+``parameters`` chooses the mechanism of a configuration that names none, and handles parameters of mechanisms that
+depend on more than their own value. ``build`` makes the pipeline's objects from a configuration, with ``secret`` for
+its secrets. ``mutable_settings`` is the part that can change while the service runs and ``reload`` watches the file.
 ``display`` prints a configuration without its secrets. To add a key, add a field to its section
 and regenerate the schema: ``python -m stream_masker.service.configuration > schemas/configuration.schema.json``.
 """

@@ -35,7 +35,7 @@ from stream_masker.service.configuration.base import (
 from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 
-MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
+MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
@@ -233,6 +233,21 @@ class RiskSection(Section):
         description="The minimum share of values that masking changes, as a multiple of the share that independent "
         "draws from the window would change; from 0 to 1.",
     )
+    min_variance: float = Field(
+        default=0.001,
+        ge=0,
+        le=1,
+        description="The least variance sVar of an attribute; from 0 to 1. Statistics below it are never published, "
+        "and no process masks with them: noise of a tiny variance leaves values as they are.",
+    )
+    min_variance_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="The least variance sVar of an attribute, as a share of that of the baseline "
+        "(`calibration.baseline`); from 0 to 1. Statistics below it are never published: a window that is full of one "
+        "event would take the noise from all others.",
+    )
     action: Literal["alert", "hold"] = Field(
         default="alert",
         description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
@@ -358,13 +373,19 @@ class Configuration(Section):
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
-        description="The key that determines the noise of a value together with the value itself: `position` (topic, "
-        "partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a "
-        "field such as `patient.id` (equal codes of a patient have the same noise). Required.",
+        description="The key that determines the noise of a value together with the value itself: `position` (the id "
+        "of the topic, partition and offset; fresh noise for each record, so repeated records can be averaged), or "
+        "the path of a field such as `patient.id` (equal codes of a patient have the same noise). Required.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
+    )
+    linkage: Literal["topic", "shared"] = Field(
+        default="topic",
+        description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "
+        "topic learn nothing by sending records of their own, or the same for all deployments with this secret "
+        "(`shared`), so that a person has one pseudonym in all topics.",
     )
     encryption_secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
@@ -423,6 +444,8 @@ class Configuration(Section):
         Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
+        if data["linkage"] == "topic":
+            del data["linkage"]
         data["fields"] = {k: v for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         attributes = [

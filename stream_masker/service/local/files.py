@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, cast
 
 from stream_masker.core.batch import Distortion
@@ -26,13 +29,16 @@ from stream_masker.pipeline.wire.messages import (
     fingerprints,
 )
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 
 FILE_BATCH_RECORDS = 5_000
+
+CONTENT_ID_BYTES = 16
+"""The size of the digest that tells files of the same name apart."""
 
 
 @dataclass(slots=True)
@@ -90,6 +96,17 @@ def _share(part: int, whole: int) -> str:
     return f"{part / max(whole, 1):.1%}"
 
 
+def content_id(name: str) -> str:
+    """Return a digest of a file's content, or a random id for standard input or a pipe. Raises ServiceError."""
+    if not Path(name).is_file():
+        return secrets.token_hex(CONTENT_ID_BYTES)
+    try:
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+
+
 class FileMasking:
     """Masks files, calibrated on their own records or with a snapshot."""
 
@@ -97,6 +114,11 @@ class FileMasking:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration)
+
+    @property
+    def needs_run_id(self) -> bool:
+        """Whether noise depends on the position of a record."""
+        return self._masking.needs_identity
 
     @property
     def plan(self) -> Plan:
@@ -144,10 +166,11 @@ class FileMasking:
         )
         return message, window.counts
 
-    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str) -> Iterator[str]:
+    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
 
-        Raises ServiceError if there is no event of this number, and like ``calibrate_on_first_window``.
+        ``run_id``: as for ``mask``. Raises ServiceError if there is no event of this number, and like
+        ``calibrate_on_first_window``.
         """
         rest = iter(lines)
         buffered = list(islice(rest, self._configuration.calibration.window_records))
@@ -159,11 +182,11 @@ class FileMasking:
         explainer = Explainer(
             self.plan,
             cast(WindowedMechanism[Any], self._masking.mechanism),
-            read_secret(self._configuration),
+            masking_secret(self._configuration),
             dict(message.styles),
             counts,
         )
-        yield from explainer.explain(found, source=source, version=version)
+        yield from explainer.explain(found, source=source, version=version, run_id=run_id)
 
     def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration
@@ -177,10 +200,21 @@ class FileMasking:
         return counted
 
     def mask(
-        self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
+        self,
+        lines: Iterable[NumberedLine],
+        *,
+        source: str,
+        version: int,
+        write: WriteLine,
+        reject: WriteLine,
+        run_id: str = "",
     ) -> FileTotals:
-        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0."""
+        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0.
+
+        ``run_id``: tells the file from others of the same name, for noise by position.
+        """
         totals, attributes = FileTotals(), self._masking.mechanism.attributes
+        self._masking.identify(source, run_id)
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:

@@ -216,7 +216,9 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("risk_record_unchanged_share", "Share of records of which masking changes no value."),
     calibrator_gauge("risk_bound", "The risk of records differs by no more from its true value, with 95 % confidence."),
     calibrator_gauge("risk_limits_crossed", "Number of limits of the section risk that the last version crosses."),
-    calibrator_counter("statistics_withheld_total", "Statistics versions withheld because of their risk."),
+    calibrator_counter(
+        "statistics_withheld_total", "Statistics versions not published: withheld because of their risk, or refused."
+    ),
 )
 
 METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (

@@ -20,7 +20,7 @@ from stream_masker.core.statistics.window_statistics import IncrementalStatistic
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
-from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, unknown_risk
+from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
@@ -309,7 +309,12 @@ class VersionPlanner:
         return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
 
     def _compute(self, counts: Counts) -> Statistics:
-        return self._mechanism.compute(counts, version=self.history.newest + 1)
+        """The statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
+        statistics = self._mechanism.compute(counts, version=self.history.newest + 1)
+        if self._risk_limits is not None:
+            baseline = self.history.baseline
+            check_floor(statistics, None if baseline is None else baseline.statistics, self._risk_limits)
+        return statistics
 
     def _masked(self, counts: Counts) -> Statistics | None:
         """The statistics after masking; None if an attribute has no masked value."""

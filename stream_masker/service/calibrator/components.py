@@ -88,7 +88,11 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
     """Return the limits of the disclosure risk of a version."""
     section = configuration.risk
     return RiskLimits(
-        max_vulnerability=section.max_vulnerability, min_changed=section.min_changed, hold=section.action == "hold"
+        max_vulnerability=section.max_vulnerability,
+        min_changed=section.min_changed,
+        min_variance=section.min_variance,
+        min_variance_share=section.min_variance_share,
+        hold=section.action == "hold",
     )
 
 

@@ -187,6 +187,7 @@ class CalibrationSession:
         except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
             text = describe(error)
             log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, text)
+            self._metrics.add("statistics_withheld_total")
             self.crossed = (text,)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)

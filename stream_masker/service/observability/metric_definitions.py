@@ -61,6 +61,8 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
     counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
     counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("values_total", "Masked values, also those that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("records_unchanged_total", "Masked records with at least one value, none of which masking changed."),
     counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
@@ -214,7 +216,9 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("risk_record_unchanged_share", "Share of records of which masking changes no value."),
     calibrator_gauge("risk_bound", "The risk of records differs by no more from its true value, with 95 % confidence."),
     calibrator_gauge("risk_limits_crossed", "Number of limits of the section risk that the last version crosses."),
-    calibrator_counter("statistics_withheld_total", "Statistics versions withheld because of their risk."),
+    calibrator_counter(
+        "statistics_withheld_total", "Statistics versions not published: withheld because of their risk, or refused."
+    ),
 )
 
 METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
@@ -302,13 +302,25 @@ class RecordMasker:
             decoded.lost,
             decoded.styles,
         )
+        unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
-            self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
+            self._result(
+                run,
+                values[start:end],
+                keys[start:end],
+                slice_counted(counted, start, end),
+                int(np.diff(np.searchsorted(unchanged, (start, end)))[0]),
+            )
             for run, (start, end) in _spans(runs)
         ]
 
     def _result(
-        self, run: _Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
+        self,
+        run: _Run,
+        values: list[bytes | None],
+        keys: Sequence[bytes | None],
+        counted: CountedRecords,
+        unchanged: int,
     ) -> Result:
         return Result(
             offsets=run.records.offsets,
@@ -318,6 +330,7 @@ class RecordMasker:
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=self._blocks(run, counted),
+            unchanged=unchanged,
         )
 
     def _mask_batch(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> MaskedBatch:

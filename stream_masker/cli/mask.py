@@ -13,6 +13,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import WriteLine
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
@@ -103,6 +104,8 @@ def command(
         start = time.perf_counter()
         totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject, run_id=run_id)
     _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
+    click.echo(totals.unchanged_shares, err=True)
+    click.echo(mechanism_line(configuration), err=True)
     totals.check_share(configuration.limits.rejected_share)
 
 
@@ -153,6 +156,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
         message = masking.snapshot(lines)
+    click.echo(mechanism_line(configuration), err=True)
     if publish:
         _publish(configuration, message)
     if output or not publish:

@@ -139,9 +139,27 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
     done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))
     assert len(done.stdout.splitlines()) == 120
-    rejection, summary = done.stderr.splitlines()
+    rejection, summary, unchanged, mechanism = done.stderr.decode().splitlines()
     assert orjson.loads(rejection)["reason"] == "not_an_object"
-    assert summary.startswith(b"masked 120, rejected 1")
+    assert summary.startswith("masked 120, rejected 1")
+    assert unchanged == "unchanged: a 0.0%, b 0.0%, whole records 0.0%"
+    assert mechanism.startswith("mechanism: semantic_noise (correlated, reference pair, ")
+    assert mechanism.endswith("; the default, because only semantic_noise has rounding")
+
+
+def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
+    content = yaml.safe_load(config.read_text())
+    del content["mechanism"]
+    config.write_text(yaml.safe_dump(content))
+    masked = tmp_path / "out.jsonl"
+    done = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked)
+    pairs = list(zip([event(k) for k in range(120)], read(masked), strict=True))
+    same = {name: sum(before[name] == after[name] for before, after in pairs) / 120 for name in "ab"}
+    both = sum(before["a"] == after["a"] and before["b"] == after["b"] for before, after in pairs) / 120
+    assert 0 < both <= min(same.values()) < 1
+    shares = f"unchanged: a {same['a']:.1%}, b {same['b']:.1%}, whole records {both:.1%}"
+    default = "mechanism: semantic_transport (target alpha 0.3 of a, 0.3 of b); the default"
+    assert done.stderr.splitlines()[-2:] == [shares, default]
 
 
 def masked_lines(config, folder, lines, *options):
@@ -213,7 +231,7 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
     config.write_text(yaml.safe_dump(content))
     arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl", write(tmp_path / "in.jsonl", LINES)]
     done = run(*arguments, tmp_path / "out.jsonl", code=1)
-    assert done.stderr.splitlines()[1] == (
+    assert done.stderr.splitlines()[-1] == (
         "Error: 120 of 120 records were rejected: missing_noise_key at patient.idd 120. Check these paths in the "
         "configuration, or raise limits.rejected_share (0.1)"
     )

@@ -33,7 +33,7 @@ from stream_masker.service.configuration.base import (
     TopicName,
 )
 from stream_masker.service.configuration.fields.sections import FieldsSection
-from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
+from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 
 MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
@@ -345,6 +345,11 @@ class LimitsSection(Section):
     )
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """Remove the default from the schema of the mechanism, because it depends on the attributes (``defaults``)."""
+    del schema["default"]
+
+
 class Configuration(Section):
     """The configuration of stream-masker: one YAML file."""
 
@@ -359,7 +364,11 @@ class Configuration(Section):
     fields: FieldsSection
     message: MessageSection = Field(default=MessageSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticNoiseSection(), description="The masking mechanism: its name and its parameters."
+        default=SemanticTransportSection(),
+        json_schema_extra=_without_default,
+        description="The masking mechanism: its name and its parameters. Default: `semantic_transport`; "
+        "`semantic_noise` if an attribute is numeric, if records bring their own `alpha`, or if only that mechanism "
+        "has the given parameters",
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
@@ -392,12 +401,18 @@ class Configuration(Section):
     limits: LimitsSection = Field(default=LimitsSection())
 
     _folder: Path = PrivateAttr(default_factory=Path)
+    _default_reason: str | None = PrivateAttr(default=None)
 
-    def with_folder(self, folder: Path) -> Configuration:
-        """Return a copy that resolves relative file names against another folder."""
+    def loaded(self, folder: Path, default_reason: str | None) -> Configuration:
+        """Return a copy that resolves relative file names against a folder; see ``default_reason``."""
         copy = self.model_copy()
-        copy._folder = folder
+        copy._folder, copy._default_reason = folder, default_reason
         return copy
+
+    @property
+    def default_reason(self) -> str | None:
+        """Why the default mechanism is not semantic transport; empty if it is, None if the mechanism is no default."""
+        return self._default_reason
 
     @property
     def folder(self) -> Path:

@@ -6,12 +6,13 @@ import hashlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
+from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StatisticsError
@@ -42,20 +43,29 @@ CONTENT_ID_BYTES = 16
 
 @dataclass(slots=True)
 class FileTotals:
-    """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path."""
+    """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
+
+    ``unchanged``: the masked records of which masking changed no value. ``distortions``: by attribute.
+    """
 
     masked: int = 0
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
+    unchanged: int = 0
+    distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
         """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
-    def add(self, result: Result) -> None:
-        """Add the outcomes of a batch."""
+    def add(self, result: Result, attributes: Sequence[str] = ()) -> None:
+        """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
+        self.unchanged += result.unchanged
+        for block in result.blocks:
+            for name, distortion in zip(attributes, block.distortions, strict=True):
+                self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"
@@ -66,6 +76,12 @@ class FileTotals:
         causes = causes_text(self.rejected)
         return f"rejected {self.rejected.total():,}" + (f" ({causes})" if causes else "")
 
+    @property
+    def unchanged_shares(self) -> str:
+        """The share of each attribute's values, and of records, that masking left as they are, as text."""
+        shares = [f"{name} {_share(one.unchanged, one.values)}" for name, one in self.distortions.items()]
+        return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.masked)}'])}"
+
     def check_share(self, limit: float) -> None:
         """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""
         if self.rejected.total() > limit * self.records:
@@ -74,6 +90,10 @@ class FileTotals:
                 f"{causes_text(self.rejected, most=3)}. Check these paths in the configuration, or raise "
                 f"limits.rejected_share ({limit:g})"
             )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.1%}"
 
 
 def content_id(name: str) -> str:
@@ -193,7 +213,7 @@ class FileMasking:
 
         ``run_id``: tells the file from others of the same name, for noise by position.
         """
-        totals = FileTotals()
+        totals, attributes = FileTotals(), self._masking.mechanism.attributes
         self._masking.identify(source, run_id)
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
@@ -201,7 +221,7 @@ class FileMasking:
                     reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            totals.add(result)
+            totals.add(result, attributes)
         return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:

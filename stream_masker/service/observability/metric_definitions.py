@@ -61,6 +61,8 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
     counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
     counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("values_total", "Masked values, also those that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("records_unchanged_total", "Masked records with at least one value, none of which masking changed."),
     counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),

@@ -98,6 +98,10 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
 CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("window_records", "Records in the calibration window."),
     calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
+    calibrator_gauge("window_span_seconds", "Time between the oldest and the latest sampled block, in seconds."),
+    calibrator_gauge("window_sampling_rate", "Share of the records that the window samples, in (0, 1]; 1 for all."),
+    calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
+    calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
     calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),

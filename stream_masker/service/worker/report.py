@@ -50,6 +50,7 @@ class WorkerReport:
         for attribute, level in active.masking.alpha.items():
             self._metrics.set("alpha", level, attribute=attribute)
         self._metrics.set("held", held)
+        self._metrics.set("scanner_in_use", active.masking.masker.is_compiled)
         self._metrics.set("statistics_version", active.version)
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)

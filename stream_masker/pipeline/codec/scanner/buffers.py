@@ -30,14 +30,17 @@ NULL_GROWTH: Final = 3
 
 SLACK: Final = 64
 
+REWRITTEN_USE: Final = -(1 << 60)
+"""``REWRITTEN_USE - start`` is the use of a placeholder for a number of the input that the encoder writes otherwise."""
+
 
 class ScanBuffers(NamedTuple):
     """All arrays of a batch.
 
     Of all decoded records together: ``out``, the bytes of their JSON without the placeholders' texts. Of each
     placeholder: ``placeholder_starts``, its place in ``out``; ``placeholder_uses``, what it stands for
-    (``codec.attributes``), or -1 - start for a text of the input to pseudonymize; ``placeholder_sizes``, the size of
-    that text in bytes, undefined for others.
+    (``codec.attributes``), -1 - start for a text of the input to pseudonymize, or REWRITTEN_USE - start for a number of
+    the input; ``placeholder_sizes``, the size of that text or number in bytes, undefined for others.
 
     Of each decoded record: ``ends``, of its bytes and its placeholders, after a leading row of zeros; ``key_starts``
     and ``key_sizes``, its noise key in the input, -1 for none; ``alphas``, the bits of a float, 0 for none;

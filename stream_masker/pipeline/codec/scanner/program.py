@@ -66,8 +66,9 @@ class NotCompilableError(StreamMaskerError):
     FILTER_COUNT,
     FIRST_ENTERED,
     ENTERED_COUNT,
+    HIDES_NAMES,
     FIRST_ELEMENT,
-) = range(17)
+) = range(18)
 """Columns of ``Program.states``."""
 
 NAME_OWNER, NAME_STATE, NAME_START, NAME_SIZE = range(4)
@@ -81,16 +82,18 @@ class Program(NamedTuple):
     if such a value leaves the record undecided; SCALAR_ACTION and NULL_ACTION, what happens to such a value;
     MASKED_ROLE, the role of the masked value here, -1 for none; CONTROL_FLAGS; IS_DROPPED, whether nothing of the value
     is written; OTHER_MEMBER, the state of members that no path names; NULLS_DROPPED, whether null takes the place of a
-    dropped element; OBJECTS_ONLY, whether elements must be objects or null. The next pairs of columns locate slices: of
-    ``positions``, of ``filters``, and of ``entered``, the roles whose paths continue into every element. From
-    FIRST_ELEMENT on, ``elements`` has the (positions + 1) · 2^filters states of elements.
+    dropped element; OBJECTS_ONLY, whether elements must be objects or null; HIDES_NAMES, whether pseudonyms replace the
+    names of members that the field policy does not name. The other columns locate slices: of ``positions``, of
+    ``filters``, and of ``entered``, the roles whose paths continue into every element. From FIRST_ELEMENT on,
+    ``elements`` has the (positions + 1) · 2^filters states of elements.
 
     Names of members: an open hash table of ``name_hashes`` and ``names`` (NAME_OWNER: the state of the object, -1 for
-    an empty slot; NAME_STATE: that of the member; NAME_START and NAME_SIZE). Filters: ``filter_fields``, (first,
-    number) of ``field_texts``, (start, size); ``filter_values``, (start, size, quoted). All texts are in ``texts``.
-    Roles: ``role_kinds``, ``role_attributes``, ``role_in_list``. Attributes, the nominal ones first:
-    ``keeps_missing``; for the nominal ones ``is_array``; for the numeric ones ``number_bounds``, (q, 3): lower, upper,
-    and whether only whole numbers are admitted. ``hash_key``: of all hashes, drawn for each program.
+    an empty slot; NAME_STATE: that of the member, or -1 - state if the field policy does not name it; NAME_START and
+    NAME_SIZE). Filters: ``filter_fields``, (first, number) of ``field_texts``, (start, size); ``filter_values``,
+    (start, size, quoted). All texts are in ``texts``. Roles: ``role_kinds``, ``role_attributes``, ``role_in_list``.
+    Attributes, the nominal ones first: ``keeps_missing``; for the nominal ones ``is_array``; for the numeric ones
+    ``number_bounds``, (q, 3): lower, upper, and whether only whole numbers are admitted. ``hash_key``: of all hashes,
+    drawn for each program.
     """
 
     states: Int32Matrix
@@ -130,10 +133,12 @@ StateKey: TypeAlias = tuple[PolicyState, RoleNodes]
 
 @dataclass(slots=True)
 class _State:
-    """One state. ``row``: the fields of ``Program.states``, without those that locate slices."""
+    """One state. ``row``: the fields of ``Program.states``, without those that locate slices; ``names``: the states of
+    members; ``listed``: the names that the field policy has."""
 
     row: dict[int, int]
     names: dict[str, int]
+    listed: set[str]
     positions: list[int]
     filters: list[int]
     entered: list[int]
@@ -171,6 +176,7 @@ class _StateTable:
         return _State(
             row=self._row(policy, nodes),
             names={name: self._member(policy, nodes, name) for name in sorted(_names(policy, nodes))},
+            listed=policy.members,
             positions=positions,
             filters=[self._filter(step) for step in filters],
             entered=[role for node in nodes if node.each for role in node.each.all_items()],
@@ -192,6 +198,7 @@ class _StateTable:
             OTHER_MEMBER: self.number(policy_state((), policy.own), ()),
             NULLS_DROPPED: int(policy.nulls_dropped),
             OBJECTS_ONLY: int(any(node.filters for node in nodes)),
+            HIDES_NAMES: int(policy.own is Action.PSEUDONYMIZE),
         }
 
     def _masked_role(self, policy: PolicyState, ending: Sequence[int]) -> int:
@@ -306,7 +313,11 @@ def _rows(states: Sequence[_State]) -> Int32Array:
 
 def _name_table(states: Sequence[_State], texts: _Texts, hash_key: HashKey) -> tuple[NDArray[np.uint64], Int32Array]:
     """An open hash table of (state, member's name), at most a quarter full: hashes, and rows of ``Program.names``."""
-    entries = [(owner, name, child) for owner, state in enumerate(states) for name, child in state.names.items()]
+    entries = [
+        (owner, name, child if name in state.listed else -1 - child)
+        for owner, state in enumerate(states)
+        for name, child in state.names.items()
+    ]
     slots = 1 << (4 * len(entries) + 4).bit_length()
     hashes, names = np.zeros(slots, np.uint64), np.full((slots, 4), -1, np.int32)
     for owner, name, child in entries:

@@ -20,9 +20,24 @@ settings.load_profile("compiled")
 """No deadline: the first call of a compiled kernel compiles it."""
 
 
-def pytest_configure() -> None:
-    """Keep compiled kernels in one folder for all tests, those with a cache folder of their own included."""
+QUICK = "not kafka and not exhaustive"
+"""The tests that ``pytest`` runs if it is given neither a path nor a marker."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Select the quick tests by default.
+
+    Compiled kernels are kept in one folder for all tests, those with a cache folder of their own included.
+    """
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "kernels"))
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.markexpr:
+        config.option.markexpr = QUICK
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say which groups of tests are left out by default."""
+    quick = config.option.markexpr == QUICK
+    return ["groups left out: kafka, exhaustive (pytest tests runs them too)"] if quick else []
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,15 +6,19 @@ holds the options that several commands share.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import click
 
 from stream_masker import __version__
-from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, StreamMaskerError
+from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StreamMaskerError
+from stream_masker.service.runtime.protection import protect_process
 
 COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),
@@ -30,6 +34,7 @@ COMMANDS = {
     "produce": ("stream_masker.cli.produce:command", "Publish events from a file."),
     "simulate": ("stream_masker.cli.simulate:command", "Publish synthetic events."),
     "audit": ("stream_masker.cli.audit:command", "Verify the masks of single records."),
+    "reveal": ("stream_masker.cli.reveal:command", "Decrypt encrypted fields of masked events."),
     "config": ("stream_masker.cli.config:command", "Check and show the configuration."),
     "ontology": ("stream_masker.cli.ontology:command", "Inspect an ontology."),
 }
@@ -39,6 +44,10 @@ USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
 """Usage errors, which end with exit code 2. Other errors end with 1."""
 
 INTERRUPTED_EXIT_CODE = 130
+
+
+WRITE_ERRORS = {errno.ENOSPC, errno.EPIPE, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EROFS}
+"""The numbers of the operating system's errors for an output that cannot be written."""
 
 
 class CommandFailure(click.ClickException):
@@ -75,6 +84,14 @@ class CommandGroup(click.Group):
         with errors_reported():
             return super().invoke(ctx)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line; help that cannot be written ends it with one line and exit code 1."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            CommandFailure(unwritten_output(error)).show()
+            sys.exit(1)
+
 
 @contextmanager
 def errors_reported() -> Iterator[None]:
@@ -82,9 +99,47 @@ def errors_reported() -> Iterator[None]:
     try:
         yield
     except StreamMaskerError as error:
+        discard_unwritten_output()
         raise CommandFailure(error) from None
+    except OSError as error:
+        raise CommandFailure(unwritten_output(error)) from None
+    except Exception as error:  # noqa: BLE001 - raised again unless it is of a Kafka client
+        raise CommandFailure(kafka_failure(error)) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED_EXIT_CODE) from None
+
+
+def kafka_failure(error: Exception) -> ServiceError:
+    """The error of a Kafka client as a message with its remedy; other exceptions are raised again."""
+    package = type(error).__module__.partition(".")[0]
+    if package in {"cimpl", "confluent_kafka"}:
+        from stream_masker.service.observability.logs import describe
+
+        return ServiceError(describe(error))
+    if package in {"kafka", "aiokafka"}:
+        return ServiceError(f"Kafka: {type(error).__name__}: {error}")
+    raise error
+
+
+def unwritten_output(error: OSError) -> ServiceError:
+    """The error of an output that cannot be written; other operating system errors are raised again."""
+    if error.errno not in WRITE_ERRORS:
+        raise error
+    discard_unwritten_output()
+    why = "its reader has closed it" if error.errno == errno.EPIPE else error.strerror
+    return ServiceError(f"{error.filename or 'standard output'} cannot be written: {why}")
+
+
+def discard_unwritten_output() -> None:
+    """If standard output cannot be written, let it lead nowhere: Python would fail again when it flushes it at exit."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -102,3 +157,4 @@ def main() -> None:
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       STREAM_MASKER__HTTP__PORT=9465 stream-masker worker --config discharges.yaml
     """
+    protect_process()

@@ -32,7 +32,8 @@ def command() -> None:
 def check(config: Path) -> None:
     """Check the configuration.
 
-    Checks the file, the environment's overrides, ontologies, roots, mapping files and the mechanism's parameters.
+    Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
+    names and values of librdkafka's properties.
     Prints the ids of the keys of the internal topics, which are the same for all processes.
     Exits with 0 if the configuration is valid, otherwise with 2 and one line per problem. A missing secret is only a
     warning, because the machine that runs the check need not be the one that masks.
@@ -43,8 +44,11 @@ def check(config: Path) -> None:
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.kafka.clients import confluent_properties
+    from stream_masker.service.kafka.failures import check_properties
 
     configuration = load_configuration(config)
+    check_properties(confluent_properties(configuration))
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
     for attribute in plan.attributes:
         click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")

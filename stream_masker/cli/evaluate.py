@@ -19,7 +19,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.local import files
+from stream_masker.service.files import outputs
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import task_progress
 
@@ -40,7 +40,7 @@ from stream_masker.service.observability.progress import task_progress
     "--confidential",
     default="",
     metavar="ATTRIBUTE",
-    help="Attribute that the intruder of 2012 wants to know; default: the last nominal one.",
+    help="Confidential attribute of the measures of 2012; default: the last nominal one.",
 )
 @click.option(
     "-o",
@@ -58,7 +58,7 @@ from stream_masker.service.observability.progress import task_progress
 @records_option
 @repeats_option
 @processes_option
-@click.argument("source", default=files.STANDARD_STREAM, metavar="[FILE]")
+@click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 def command(
     config: Path,
     mechanisms: tuple[str, ...],
@@ -72,9 +72,9 @@ def command(
     processes: int,
     source: str,
 ) -> None:
-    """Measure what masking preserves of the events of FILE and what it tells an attacker, for many methods.
+    """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
-    FILE is a file of JSON lines or CSV (both can be gzipped), or Parquet. The report is one HTML page without links to
+    FILE has JSON lines, a JSON array, CSV or Parquet, as for `mask`. The report is one HTML page without links to
     other files: utility against risk in one picture, the tables and figures of the five papers on these data, and
     models that learn from masked records. The same measures are written as JSON and CSV. Equal input, configuration and
     secret give equal bytes. No masked record is written.
@@ -86,6 +86,10 @@ def command(
       stream-masker evaluate --config discharges.yaml --records 0 --output report.html events.jsonl.gz
     """
     configure_logs("warning")
+    json_file, csv_file = json_file or str(output.with_suffix(".json")), csv_file or str(output.with_suffix(".csv"))
+    outputs.refuse_same_file(
+        {"FILE": source, "--config": str(config)}, {"--output": str(output), "--json": json_file, "--csv": csv_file}
+    )
     configuration = load_configuration(config)
     data = read_dataset(configuration, source, records)
     if confidential and confidential not in data.attributes:
@@ -104,8 +108,8 @@ def command(
 
 
 def _write(evaluation: Evaluation, output: Path, json_file: str, csv_file: str) -> None:
-    files.write_text(str(output), report_html(evaluation))
-    files.write_text(json_file or str(output.with_suffix(".json")), report_json(evaluation))
-    files.write_text(csv_file or str(output.with_suffix(".csv")), report_csv(evaluation))
+    outputs.write_text(str(output), report_html(evaluation))
+    outputs.write_text(json_file, report_json(evaluation))
+    outputs.write_text(csv_file, report_csv(evaluation))
     rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
     click.echo(f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}", err=True)

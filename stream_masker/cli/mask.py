@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.files.lines import WriteLine
+from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
 from stream_masker.service.local.tables import open_lines, open_writer
 from stream_masker.service.observability.logs import configure_logs
@@ -31,19 +34,22 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
 @click.option(
     "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
-@click.argument("source", default=local.STANDARD_STREAM, metavar="[IN]")
-@click.argument("target", default=local.STANDARD_STREAM, metavar="[OUT]")
+@click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
+@click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
 def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
-    IN is a file of JSON lines, or a table: CSV (.csv; both can be gzipped) or Parquet (.parquet, which needs the extra
-    `parquet`). The section `produce` of the configuration says which column is which field. A table is written as JSON
-    lines, or as a table of the same kind, without the columns that the configuration drops.
+    IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
+    needs the extra `parquet`); its content decides which. The section `produce` of the configuration says which column
+    of a table is which field. OUT has JSON lines; of a table, if its name ends in .csv or .parquet, it is a table of
+    the same kind, without the columns that the configuration drops. A name that ends in .gz or .zst is compressed. OUT
+    appears when it is complete: after an error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
-    values. A summary is written to standard error. If noise_key is position, a record's noise depends on the file's
-    name and the line number.
+    values. A summary is written to standard error. If more than limits.rejected_share of the records are rejected, the
+    exit code is 1 and the message names the reasons and the configured paths. If noise_key is position, a record's
+    noise depends on the file's name and the line number.
 
     \b
     Examples:
@@ -54,6 +60,10 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
       stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
     configure_logs("warning")
+    refuse_same_file(
+        {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
+        {"OUT": target, "--rejected": rejected},
+    )
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
@@ -64,14 +74,17 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
             lines, version = masking.calibrate_on_first_window(lines)
         writer = open_writer(target, table, masking.plan, read_secret(configuration))
         write = files.enter_context(writer)
-        reject = (
-            files.enter_context(local.open_output(rejected)).write
-            if rejected
-            else click.get_binary_stream("stderr").write
-        )
+        reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
         totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
     _summarise(totals, version, time.perf_counter() - start)
+    totals.check_share(configuration.limits.rejected_share)
+
+
+def _standard_error() -> WriteLine:
+    if sys.stderr is None:
+        raise ServiceError("standard error is closed: use --rejected FILE for rejections")
+    return CheckedStream(click.get_binary_stream("stderr"), "standard error").write
 
 
 def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
@@ -89,9 +102,9 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
     help="File for the snapshot; default: standard output, or none with --publish.",
 )
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
-@click.argument("source", default=local.STANDARD_STREAM, metavar="[FILE]")
+@click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events (JSON lines or CSV, optionally gzipped, or Parquet).
+    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV or Parquet, see `mask`).
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
     --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
@@ -103,6 +116,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish
     """
     configure_logs("warning")
+    refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
@@ -110,7 +124,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     if publish:
         _publish(configuration, message)
     if output or not publish:
-        with local.open_output(output or local.STANDARD_STREAM) as file:
+        with open_output(output or STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
 
 

@@ -21,11 +21,12 @@ from stream_masker.service.observability.logs import configure_logs
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def command(ctx: click.Context, config: Path, rate: float | None, limit: int | None, strict: bool, file: Path) -> None:
-    """Publish the discharge events of FILE (.csv or .jsonl, optionally with .gz) on the input topic.
+    """Publish the discharge events of FILE on the input topic.
 
-    JSON lines are published unchanged. The columns of a CSV file become fields according to produce.columns, by default
-    fields of the same names. Malformed lines are reported by number and skipped. Exits with 1 if Kafka did not accept
-    every record.
+    FILE has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file; its
+    content decides which. JSON events are published unchanged. The columns of a table become fields according to
+    produce.columns, by default fields of the same names. Malformed lines are reported by number and skipped. Exits with
+    1 if Kafka did not accept every record.
 
     \b
     Examples:

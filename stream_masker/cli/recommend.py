@@ -31,7 +31,7 @@ from stream_masker.evaluation.recommendation import (
 from stream_masker.service.configuration import load_configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism
 from stream_masker.service.configuration.strict_yaml import parse_yaml
-from stream_masker.service.local import files
+from stream_masker.service.files import outputs
 from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import task_progress
@@ -65,7 +65,7 @@ FRACTION = click.FloatRange(0, 1)
 @records_option
 @repeats_option
 @processes_option
-@click.argument("source", default=files.STANDARD_STREAM, metavar="[FILE]")
+@click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 @click.pass_context
 def command(
     context: click.Context,
@@ -93,17 +93,18 @@ def command(
       stream-masker recommend --config discharges.yaml --max-rmse 0.2 --min-correlation 0.9 -o best.yaml events.csv
     """
     configure_logs("warning")
+    outputs.refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": str(output), "--report": report})
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
     data = read_dataset(load_configuration(config), source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
     chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, config.parent)]
     measured = _measured(data, chosen, repeats, processes).measurements
     found = recommend(measured, limits, data)
-    files.write_text(report, recommendation_html(found, data))
+    outputs.write_text(report, recommendation_html(found, data))
     click.echo(textwrap.fill(found.text(data), 100))
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
-    files.write_text(str(output), _configuration(raw, found))
+    outputs.write_text(str(output), _configuration(raw, found))
     click.echo(f"the configuration is {output}, the plot is {report}", err=True)
 
 

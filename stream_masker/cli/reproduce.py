@@ -8,7 +8,7 @@ import click
 
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
 from stream_masker.evaluation.report.page import ReportSection, ReportTable, html_page
-from stream_masker.service.local import files
+from stream_masker.service.files import outputs
 
 
 @click.command()
@@ -32,7 +32,7 @@ def command(data: Path | None, output: str, paper: str) -> None:
     """
     sections = reproduction(paper, data)
     if output:
-        files.write_text(output, html_page(f"Reproduction of {paper}", (), sections))
+        outputs.write_text(output, html_page(f"Reproduction of {paper}", (), sections))
     else:
         click.echo("\n\n".join(map(_markdown, sections)))
 

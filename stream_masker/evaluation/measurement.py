@@ -1,4 +1,4 @@
-"""All measures of one candidate on a data set: what it preserves, and what it tells an attacker."""
+"""All measures of one candidate on a data set: utility and disclosure risk."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Measurement:
       equal masked records.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``predictions``: the accuracy of models that learn from masked records.
-    * ``unmasked``: the share of each attribute's values for which the mechanism found no replacement as it should be.
+    * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
     """
 
     candidate: Candidate

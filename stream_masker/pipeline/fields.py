@@ -1,4 +1,4 @@
-"""The field policy, compiled to functions: keep, drop or pseudonymize every value that is not an attribute.
+"""The field policy, compiled to functions: keep, drop, transform or pseudonymize every value of no attribute.
 
 The paths of the policy form a trie. The trie nodes that select a value, together with the action inherited from the
 value around it, determine what happens to the value. Each such pair is compiled once, to a function from a value to
@@ -7,19 +7,20 @@ its treated form. ``codec.scanner.policy_states`` expresses the same policy as s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
+from stream_masker.pipeline.codec.reference.controls import noise_key_reader
 from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import FilterStep, JsonValue, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
 
 FieldTreatment: TypeAlias = Callable[[JsonValue], Any]
 """A function from a value to its treated form; ``DROPPED`` if the value is dropped."""
-
-DROPPED: Final = object()
 
 
 class Action(IntEnum):
@@ -27,8 +28,10 @@ class Action(IntEnum):
 
     KEEP = 1
     PSEUDONYMIZE = 2
-    DROP = 3
-    MASKED = 4
+    TRANSFORM = 3
+    """The transform of the path replaces the value. What only stands around or beside such a path is dropped."""
+    DROP = 4
+    MASKED = 5
     """The value is a code, label, copy or number of an attribute: it is kept, because masking has replaced it."""
 
 
@@ -48,7 +51,30 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
     together with the values that the filter's path keeps.
     """
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-    return _Compiler(pseudonyms).treat_object((policy_trie(plan),), inherited, _drop)
+    trie, context = policy_trie(plan), TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
+    transforms = {path: transform.prepared() for path, transform in plan.fields.transformed.items()}
+    treat = _Compiler(pseudonyms, trie, transforms, context).treat_object((trie,), inherited, _drop)
+    keys = {key: noise_key_reader(key) for transform in transforms.values() if (key := transform.key) is not None}
+    return _with_keys(treat, keys, context) if keys else treat
+
+
+def _with_keys(
+    treat: FieldTreatment, keys: Mapping[Path, Callable[[dict[str, Any]], bytes]], context: TransformContext
+) -> FieldTreatment:
+    """Reads the keys of a record, which transforms need, before anything of it is replaced."""
+
+    def treat_with_keys(record: dict[str, Any]) -> Any:
+        context.keys = {path: _key_or_none(read, record) for path, read in keys.items()}
+        return treat(record)
+
+    return treat_with_keys
+
+
+def _key_or_none(read: Callable[[dict[str, Any]], bytes], record: dict[str, Any]) -> bytes | None:
+    try:
+        return read(record)
+    except RecordRejectedError:
+        return None
 
 
 def policy_trie(plan: Plan) -> PolicyTrie:
@@ -59,6 +85,7 @@ def policy_trie(plan: Plan) -> PolicyTrie:
 def _policy_paths(plan: Plan) -> Iterator[tuple[Path, Action]]:
     yield from ((path, Action.MASKED) for _, path in plan.written)
     yield from ((path, Action.DROP) for path in plan.fields.drop)
+    yield from ((path, Action.TRANSFORM) for path in plan.fields.transformed)
     yield from ((path, Action.PSEUDONYMIZE) for path in plan.fields.pseudonymize)
     yield from ((path, Action.KEEP) for path in plan.fields.keep)
 
@@ -81,11 +108,23 @@ def strongest_action(node: PolicyTrie) -> Action:
     return max((Action.KEEP if own is Action.MASKED else own, *map(strongest_action, node.children())))
 
 
+_INNER_ACTIONS: Final = {Action.MASKED: Action.KEEP, Action.TRANSFORM: Action.DROP}
+"""What applies to the other parts of a value that longer paths continue into."""
+
+
 class _Compiler:
     """Creates the functions and keeps them, one for each pair of nodes and inherited action."""
 
-    def __init__(self, pseudonyms: Pseudonyms) -> None:
+    def __init__(
+        self,
+        pseudonyms: Pseudonyms,
+        trie: PolicyTrie,
+        transforms: Mapping[Path, FieldTransform],
+        context: TransformContext,
+    ) -> None:
         self._pseudonyms = pseudonyms
+        self._transforms = {id(trie.at(path)): transform for path, transform in transforms.items()}
+        self._context = context
         self._treatments: dict[tuple[PolicyNodes, Action], FieldTreatment] = {}
 
     def treat(self, nodes: PolicyNodes, inherited: Action) -> FieldTreatment:
@@ -115,8 +154,16 @@ class _Compiler:
     def _compile(self, nodes: PolicyNodes, inherited: Action) -> FieldTreatment:
         own = max((action for node in nodes if (action := action_of(node))), default=inherited)
         if not any(True for node in nodes for _ in node.children()):
-            return self._leaf(own)
-        return self._inner(nodes, Action.KEEP if own is Action.MASKED else own)
+            return self._transform(nodes) if own is Action.TRANSFORM else self._leaf(own)
+        return self._inner(nodes, _INNER_ACTIONS.get(own, own))
+
+    def _transform(self, nodes: PolicyNodes) -> FieldTreatment:
+        """The transform of the only path that has one here; a value that several paths transform is dropped."""
+        found = [self._transforms[id(node)] for node in nodes if id(node) in self._transforms]
+        if len(found) != 1:
+            return _drop
+        transform, context = found[0], self._context
+        return lambda value: transform.of_value(value, context)
 
     def _inner(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
         misshapen = self._leaf(max(own, *map(strongest_action, nodes)))
@@ -142,7 +189,7 @@ class _Compiler:
     def _leaf(self, action: Action) -> FieldTreatment:
         if action is Action.PSEUDONYMIZE:
             return self._pseudonyms.of_value
-        return _drop if action is Action.DROP else _keep
+        return _keep if action in {Action.KEEP, Action.MASKED} else _drop
 
 
 def _is_single_filter(node: PolicyTrie) -> bool:

@@ -15,7 +15,8 @@ PolicyEntry: TypeAlias = tuple[Path, Action]
 def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
     """Yield the keys of ``fields`` by which ``other`` lets more through than ``own``.
 
-    A change that cannot be compared, for example between a filter and an index of one list, counts as looser.
+    A change that cannot be compared, for example between a filter and an index of one list, counts as looser, and so
+    does every change of a transform.
 
     The longest path that selects a value decides. It suffices to compare both policies at the paths that only one of
     them has: of two paths that decide for one value, the longer one is compared with the strictest (or loosest) action
@@ -23,6 +24,8 @@ def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
     """
     if (own.unlisted, other.unlisted) == ("drop", "keep"):
         yield "fields.unlisted"
+    if own.transforms != other.transforms:
+        yield "fields." + ", ".join(sorted({*own.transforms, *other.transforms}))
     before, after = set(_entries(own)), set(_entries(other))
     added = after - before
     if any(action < _bound(before, own.unlisted, path, max) or _adds_shape(before, path) for path, action in added):
@@ -36,6 +39,7 @@ def _entries(fields: FieldPolicy) -> Iterator[PolicyEntry]:
     listed = (
         (fields.keep, Action.KEEP),
         (fields.pseudonymize, Action.PSEUDONYMIZE),
+        (fields.transformed, Action.TRANSFORM),
         (fields.drop, Action.DROP),
     )
     for paths, action in listed:

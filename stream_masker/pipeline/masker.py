@@ -29,7 +29,7 @@ from stream_masker.pipeline.groups import GroupTooSmallError, group_header, mask
 from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses, by_reason
 from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
 from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 
@@ -47,19 +47,25 @@ _log = logging.getLogger(__name__)
 class SampleCounts:
     """The counts of a sample.
 
-    rejected: the number of records that are not counted, by reason; styles: those of the codes of each attribute.
+    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
+    each attribute.
     """
 
     counts: Counts
-    rejected: Mapping[str, int]
+    causes: RejectionCauses
     styles: tuple[StyleCounts, ...]
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """The number of records that are not counted, by reason."""
+        return by_reason(self.causes)
 
     @classmethod
     def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
         """The counts of all parts, at least one."""
-        rejected = sum((Counter(part.rejected) for part in parts), Counter[str]())
+        causes = sum((Counter(part.causes) for part in parts), Counter[RejectionCause]())
         styles = add_styles(part.styles for part in parts)
-        return cls(merge(part.counts for part in parts), dict(rejected), styles)
+        return cls(merge(part.counts for part in parts), dict(causes), styles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,8 @@ class RecordMasker:
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
         counts = count_batch(decoded.batch, self._sizes, decoded.unknown, decoded.lost)
-        return SampleCounts(counts, _by_reason(decoded.rejected.values()), tuple(decoded.styles))
+        causes = Counter((one.reason, one.field) for one in decoded.rejected.values())
+        return SampleCounts(counts, dict(causes), tuple(decoded.styles))
 
     def _mask_runs(self, runs: Sequence[_Run]) -> Sequence[Result]:
         """Masks runs together; if that fails, one by one."""

@@ -34,11 +34,15 @@ class PathTrie(Generic[ItemT]):
         """The trie of paths, each with an item; a path may occur several times."""
         root = cls()
         for path, item in entries:
-            node = root
-            for step in path.steps:
-                node = node.child(step)
-            node.items.append(item)
+            root.at(path).items.append(item)
         return root
+
+    def at(self, path: Path) -> PathTrie[ItemT]:
+        """The node at the end of a path; it is created if there is none."""
+        node = self
+        for step in path.steps:
+            node = node.child(step)
+        return node
 
     @property
     def enters_lists(self) -> bool:

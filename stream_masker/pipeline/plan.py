@@ -14,6 +14,7 @@ from stream_masker.pipeline.style import CANONICAL, Style
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
+    from stream_masker.pipeline.transforms import FieldTransform
 
 MAX_DEPTH: Final = 250
 """The greatest depth that may be configured: the JSON encoder can write no deeper value."""
@@ -107,15 +108,22 @@ class NumericPlan:
 class FieldPolicy:
     """What happens to every value that is not an attribute. The longest path that selects the value decides.
 
-    Among paths of equal length, drop takes precedence over pseudonymize, and pseudonymize over keep. Paths may have any
-    number of ``[*]``, and a filter selects every element that matches. unlisted: for values that no path selects.
-    Codes, labels, copies and numbers of attributes are always kept, because they are masked.
+    Among paths of equal length, drop takes precedence over a transform, a transform over pseudonymize, and pseudonymize
+    over keep. Paths may have any number of ``[*]``, and a filter selects every element that matches. unlisted: for
+    values that no path selects. transforms: a transform for each path, by its key in the configuration. Codes, labels,
+    copies and numbers of attributes are always kept, because they are masked.
     """
 
     unlisted: Keeping
     keep: tuple[Path, ...] = ()
     drop: tuple[Path, ...] = ()
     pseudonymize: tuple[Path, ...] = ()
+    transforms: Mapping[str, Mapping[Path, FieldTransform]] = field(default_factory=dict)
+
+    @property
+    def transformed(self) -> dict[Path, FieldTransform]:
+        """The transform of each path."""
+        return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
 
     def __post_init__(self) -> None:
         _allowed("fields.unlisted", self.unlisted, ("keep", "drop"))
@@ -126,7 +134,8 @@ class FieldPolicy:
                 )
 
     def _lists(self) -> dict[str, tuple[Path, ...]]:
-        return {"keep": self.keep, "drop": self.drop, "pseudonymize": self.pseudonymize}
+        transformed = {key: tuple(paths) for key, paths in self.transforms.items()}
+        return {"keep": self.keep, "drop": self.drop, "pseudonymize": self.pseudonymize, **transformed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +234,10 @@ class Plan:
 
     def _check_fields(self) -> None:
         written = {path.steps for _, path in self.written}
-        for path in (*self.fields.drop, *self.fields.pseudonymize):
+        for path in (*self.fields.drop, *self.fields.pseudonymize, *self.fields.transformed):
             if path.steps in written:
                 raise ConfigurationError(f"fields: path {path.text!r} belongs to an attribute, which is masked instead")
-        for path in (*self.fields.keep, *self.fields.drop, *self.fields.pseudonymize):
+        for path in (*self.fields.keep, *self.fields.drop, *self.fields.pseudonymize, *self.fields.transformed):
             if any(path.steps[:end] in written for end in range(1, len(path.steps))):
                 raise ConfigurationError(
                     f"fields: path {path.text!r} continues inside an attribute's code, label or copy"

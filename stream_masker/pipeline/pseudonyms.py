@@ -18,6 +18,7 @@ from stream_masker.pipeline.codec.scanner.tokens import PADDING
 
 PSEUDONYM_BYTES: Final = 16
 PERSON: Final = b"masker-pseudonym"
+OFFSET_PERSON: Final = b"masker-offset"
 
 
 class Pseudonyms:
@@ -31,6 +32,7 @@ class Pseudonyms:
     def __init__(self, secret: bytes) -> None:
         key = checked_secret(secret)
         self._start = hashlib.blake2b(digest_size=PSEUDONYM_BYTES, key=key, person=PERSON).copy
+        self._offsets = hashlib.blake2b(digest_size=PSEUDONYM_BYTES, key=key, person=OFFSET_PERSON).copy
         self._state = keyed_state(key, PERSON, PSEUDONYM_BYTES)
         self._empty = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
 
@@ -39,6 +41,12 @@ class Pseudonyms:
         state = self._start()
         state.update(value)
         return state.hexdigest()
+
+    def offset_hash(self, key: bytes) -> bytes:
+        """16 bytes for the key of a record's dates, independent of its pseudonym."""
+        state = self._offsets()
+        state.update(key)
+        return state.digest()
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """The pseudonyms of texts in UTF-8, as ASCII. None stays None."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeAlias
 
 from stream_masker.errors import StreamMaskerError
 
@@ -46,6 +49,32 @@ class Reason(StrEnum):
     """The record's group did not have enough records in time, and the policy is to suppress such groups."""
     INTERNAL_ERROR = "internal_error"
     """Masking the record failed unexpectedly, by a defect of stream-masker. The log has the exception's type."""
+
+
+RejectionCause: TypeAlias = tuple[str, str | None]
+"""A reason for rejection, and the configured path that is to blame, if there is one."""
+
+RejectionCauses: TypeAlias = Mapping[RejectionCause, int]
+"""Numbers of rejected records by cause."""
+
+
+def by_reason(causes: RejectionCauses) -> dict[str, int]:
+    """Numbers of rejected records by reason."""
+    totals: Counter[str] = Counter()
+    for (reason, _), count in causes.items():
+        totals[reason] += count
+    return dict(totals)
+
+
+def causes_text(causes: RejectionCauses, most: int | None = None) -> str:
+    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path.
+
+    most: the number of causes to name, the most frequent ones first; None: all of them, in alphabetic order.
+    """
+    ordered = sorted(causes.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+    if most is not None:
+        ordered = sorted(ordered, key=lambda item: -item[1])[:most]
+    return ", ".join(f"{reason}{f' at {path}' if path else ''} {count:,}" for (reason, path), count in ordered)
 
 
 class RecordRejectedError(StreamMaskerError):

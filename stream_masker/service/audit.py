@@ -23,8 +23,16 @@ from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_rejec
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION, connect_reader, read_to_end
+from stream_masker.service.kafka.topic_reader import (
+    POLL_TIMEOUT_SECONDS,
+    SINGLE_PARTITION,
+    connect_reader,
+    read_to_end,
+    require_topics_of,
+)
 from stream_masker.service.masking import Masking
 
 
@@ -183,6 +191,9 @@ class Auditor:
 
 def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> Iterator[Finding]:
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
+    topics = configuration.topics
+    require_broker(confluent_properties(configuration))
+    require_topics_of(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
         yield from map(auditor.audit, locations)

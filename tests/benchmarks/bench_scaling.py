@@ -36,9 +36,9 @@ from kafka_broker import running
 from measuring import table
 
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.runtime.warmup import warm_up
-from stream_masker.service.worker.client_properties import consumer_group_id
 
 WARM = 20_000
 """The number of records for warming up."""

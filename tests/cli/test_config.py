@@ -59,6 +59,13 @@ class TestCheck:
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 
+    @pytest.mark.usefixtures("secret")
+    def test_a_typo_in_a_property_of_librdkafka_is_named(self, config):
+        config.write_text(config.read_text() + "kafka: {properties: {sasl.usernme: ada}}\n")
+        result = run("check")
+        assert result.exit_code == 2
+        assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
+
     @pytest.mark.parametrize("option", ["-c", "--config"])
     @pytest.mark.usefixtures("secret")
     def test_file_can_be_given_as_an_option(self, config, option):
@@ -74,6 +81,7 @@ class TestCheck:
     @pytest.mark.usefixtures("secret")
     def test_all_keys_of_a_rotation_are_printed(self, config):
         (config.parent / "old").write_bytes(b"an earlier secret")
+        (config.parent / "old").chmod(0o600)
         config.write_text(config.read_text() + "internal_topics: {previous_secrets: [{file: old}]}\n")
         line = run("check").stdout.splitlines()[-2]
         assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}, also read: [0-9a-f]{16}", line)

@@ -19,7 +19,10 @@ def test_every_line_is_masked_or_rejected(tmp_path, config):
     source = write(tmp_path / "in.jsonl", [*LINES[:60], *bad, *LINES[60:]])
     masked, rejected = tmp_path / "out.jsonl", tmp_path / "rejected.jsonl"
     done = run("mask", "-c", config, "--rejected", rejected, source, masked)
-    assert "masked 120, rejected 3 (missing 1, not_json 1, unknown_code 1), by statistics version 1" in done.stderr
+    assert (
+        "masked 120, rejected 3 (missing at b 1, not_json 1, unknown_code at b 1), by statistics version 1"
+        in done.stderr
+    )
     assert [(r["offset"], r["reason"], r.get("field")) for r in read(rejected)] == [
         (62, "not_json", None),
         (63, "missing", "b"),
@@ -145,7 +148,9 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     [
         (["mask", "few.jsonl"], 1, "5 records are usable for statistics (rejected 1 (not_json 1)), but"),
         (["mask", "none.jsonl"], 1, "none.jsonl cannot be read: No such file"),
-        (["mask", "torn.jsonl.gz"], 1, "not a complete gzip file"),
+        (["mask", "torn.jsonl.gz"], 1, "torn.jsonl.gz cannot be read to its end: it is not a complete gzip file"),
+        (["mask", "same.jsonl", "./same.jsonl"], 1, "IN and OUT are the same file, same.jsonl: use another name"),
+        (["calibrate", "same.jsonl", "-o", "same.jsonl"], 1, "FILE and --output are the same file, same.jsonl"),
         (["mask", "--statistics", "none.json", "few.jsonl"], 1, "none.json cannot be read"),
         (["mask", "--statistics", "few.jsonl", "few.jsonl"], 1, "statistics"),
         (["mask", "few.jsonl", "no/such/folder"], 1, "few.jsonl"),
@@ -157,6 +162,7 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "few.jsonl", [*LINES[:5], b"?"])
     write(tmp_path / "empty.jsonl", [])
+    write(tmp_path / "same.jsonl", LINES)
     write(tmp_path / "constant.jsonl", [b'{"id":1,"a":"A1","b":"%s"}' % code.encode() for code in CODES * 2])
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:-20])
     if "no/such/folder" in arguments:
@@ -165,6 +171,36 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
     done = run(*arguments, code=code)
     assert message in done.stderr
     assert "Traceback" not in done.output
+    assert done.stderr.count("\n") == 1
+    assert (tmp_path / "same.jsonl").read_bytes().splitlines() == LINES
+
+
+def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, config):
+    content = yaml.safe_load(config.read_text()) | {"noise_key": "patient.idd"}
+    config.write_text(yaml.safe_dump(content))
+    arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl", write(tmp_path / "in.jsonl", LINES)]
+    done = run(*arguments, tmp_path / "out.jsonl", code=1)
+    assert done.stderr.splitlines()[1] == (
+        "Error: 120 of 120 records were rejected: missing_noise_key at patient.idd 120. Check these paths in the "
+        "configuration, or raise limits.rejected_share (0.1)"
+    )
+    config.write_text(yaml.safe_dump(content | {"limits": {"rejected_share": 1}}))
+    run(*arguments, tmp_path / "out.jsonl")
+
+
+@pytest.mark.parametrize("command", [["mask", "in.jsonl"], ["config", "schema"], ["--help"], ["calibrate", "in.jsonl"]])
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [(">/dev/full", "standard output cannot be written: No space left"), (">&-", "standard output is closed")],
+)
+def test_output_that_cannot_be_written_is_one_line(tmp_path, config, command, redirection, message):
+    if redirection == ">&-" and command[0] not in {"mask", "calibrate"}:
+        pytest.skip("click prints nothing to a closed standard output")
+    write(tmp_path / "in.jsonl", LINES)
+    shell = f"exec {sys.executable} -P -m stream_masker {' '.join(command)} {redirection}"
+    done = subprocess.run(shell, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {message}")
     assert done.stderr.count("\n") == 1
 
 

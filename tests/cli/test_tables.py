@@ -12,6 +12,8 @@ import pytest
 import yaml
 from support.file_commands import CODES, event, read, run
 
+from stream_masker.service.files.inputs import open_input
+
 HEADER = ["id", "patient", "a", "b", "name"]
 
 
@@ -31,7 +33,7 @@ def test_a_csv_file_is_masked_as_a_csv_file_without_dropped_columns(tmp_path, co
     source, target, rejected = tmp_path / "in.csv", tmp_path / "out.csv", tmp_path / "rejected.jsonl"
     source.write_text(csv_text([*ROWS[:60], "1,2", "x,p,secret code,A1,Ada", *ROWS[60:]]))
     done = run("mask", "-c", config, "--rejected", rejected, source, target)
-    assert "masked 120, rejected 2 (not_json 1, unknown_code 1)" in done.stderr
+    assert "masked 120, rejected 2 (not_json 1, unknown_code at a 1)" in done.stderr
     assert [line["offset"] for line in read(rejected)] == [61, 62]
     assert "secret code" not in rejected.read_text()
     masked = csv_rows(target)
@@ -88,6 +90,19 @@ def test_a_parquet_file_keeps_the_types_of_kept_columns(tmp_path, config):
     assert all(a != b for a, b in zip(after["a"].to_pylist(), before["a"].to_pylist(), strict=True))
 
 
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_table_without_a_suffix_is_masked_with_its_delimiter(tmp_path, config, packed, delimiter):
+    (tmp_path / "table").write_text(csv_text(ROWS).replace(",", delimiter))
+    run("mask", "-c", config, tmp_path / "table", tmp_path / f"out.csv{packed}")
+    run("mask", "-c", config, tmp_path / "table", tmp_path / "out.jsonl")
+    with open_input(str(tmp_path / f"out.csv{packed}")) as file:
+        rows = list(csv.DictReader(file.stream.read().decode().splitlines(), delimiter=delimiter))
+    assert rows == read(tmp_path / "out.jsonl")
+    assert list(rows[0]) == ["id", "patient", "a", "b"]
+    assert rows[-1]["id"] == "119"
+
+
 def test_calibrate_reads_tables(tmp_path, config):
     (tmp_path / "in.csv").write_text(csv_text(ROWS))
     done = run("calibrate", "-c", config, tmp_path / "in.csv")
@@ -99,14 +114,15 @@ def test_calibrate_reads_tables(tmp_path, config):
     [
         ("in.jsonl", "out.csv", "a table is written from a table of the same kind"),
         ("in.csv", "out.parquet", "a table is written from a table of the same kind"),
-        ("in.csv", "out.csv.gz", "not compressed by gzip"),
-        ("bad.parquet", "out.parquet", "cannot be read as Parquet"),
-        ("none.parquet", "out.parquet", "cannot be read as Parquet"),
+        ("bad.parquet", "out.parquet", "cannot be read as Parquet: it does not start like a Parquet file"),
+        ("torn.parquet", "out.parquet", "cannot be read as Parquet"),
+        ("none.parquet", "out.parquet", "none.parquet cannot be read: No such file"),
     ],
 )
 def test_errors(tmp_path, config, source, target, message):
     (tmp_path / "in.csv").write_text(csv_text(ROWS))
     (tmp_path / "bad.parquet").write_text("no table")
+    (tmp_path / "torn.parquet").write_text("PAR1, but no more")
     (tmp_path / "in.jsonl").write_text(
         "".join(f'{{"a":"{CODES[k % 8]}","b":"{CODES[k * 3 % 8]}"}}\n' for k in range(40))
     )

@@ -46,10 +46,10 @@ def window(tau) -> list[dict[str, str | None]]:
 def calibrated(request):
     name, which = request.param
     tau = TAXONOMIES[which]
-    made = mechanism(name)({"a": tau, "b": tau}, seed=SEED)
-    made.learn_many(window(tau))
-    made.calibrate()
-    return made
+    instance = mechanism(name)({"a": tau, "b": tau}, seed=SEED)
+    instance.learn_many(window(tau))
+    instance.calibrate()
+    return instance
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +65,21 @@ def risk(calibrated) -> Risk:
 def masks_of(calibrated, records, value) -> list[str]:
     """The masks of a value, in records that are drawn from those of the window that have it."""
     rng = np.random.default_rng(7)
-    those = [record for record in records if record["a"] == value]
+    holders = [record for record in records if record["a"] == value]
     if not calibrated.needs_group:
-        drawn = [those[k] for k in rng.integers(0, len(those), DRAWS)]
+        drawn = [holders[k] for k in rng.integers(0, len(holders), DRAWS)]
         return [m["a"] for m in calibrated.mask_many(drawn, keys=[b"%d" % k for k in range(DRAWS)])]
     masked = []
     for group in range(GROUPS_DRAWN):
         others = [records[k] for k in rng.integers(0, len(records), max(calibrated.group_minimum, GROUP_RECORDS) - 1)]
-        drawn = [those[rng.integers(len(those))], *others]
+        drawn = [holders[rng.integers(len(holders))], *others]
         keys = [b"%d %d" % (group, k) for k in range(len(drawn))]
         masked.append(calibrated.mask_many(drawn, keys=keys)[0]["a"])
     return masked
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("a", VALUE), ("b", "c15")])
-def test_a_channel_is_a_law_that_includes_the_value(calibrated, tau, attribute, value):
+def test_channel_probabilities_sum_to_one_and_include_the_value(calibrated, tau, attribute, value):
     channel = calibrated.channel(attribute, value)
     assert value in channel
     assert set(channel) <= set(tau.ids)
@@ -87,7 +87,7 @@ def test_a_channel_is_a_law_that_includes_the_value(calibrated, tau, attribute, 
     assert sum(channel.values()) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_channel_agrees_with_what_is_drawn(calibrated, tau):
+def test_channel_agrees_with_drawn_masks(calibrated, tau):
     channel = calibrated.channel("a", VALUE)
     drawn = masks_of(calibrated, window(tau), VALUE)
     if not calibrated.needs_group:
@@ -98,14 +98,14 @@ def test_a_channel_agrees_with_what_is_drawn(calibrated, tau):
         assert drawn.count(concept) / len(drawn) == pytest.approx(channel.get(concept, 0.0), abs=tolerance)
 
 
-def test_a_channel_of_something_unknown_is_an_error(calibrated):
+def test_channel_rejects_unknown_attributes_and_concepts(calibrated):
     with pytest.raises(ParameterError, match="not an attribute"):
         calibrated.channel("c", VALUE)
     with pytest.raises(UnknownConceptError):
         calibrated.channel("a", "no concept")
 
 
-def test_masks_help_an_attacker_but_never_make_him_certain_of_all(calibrated, risk):
+def test_risk_measures_are_within_their_ranges(calibrated, risk):
     for name in calibrated.attributes:
         assert risk.prior[name] - 1e-9 <= risk.vulnerability[name] < 1.0
         assert 0.0 <= risk.certain[name] <= risk.likely[name] <= 1.0
@@ -116,7 +116,7 @@ def test_masks_help_an_attacker_but_never_make_him_certain_of_all(calibrated, ri
         assert risk.entropy[name] > 0.0
 
 
-def test_the_risk_agrees_with_the_channels(calibrated, risk, tau):
+def test_risk_agrees_with_the_channels(calibrated, risk, tau):
     if calibrated.needs_group:
         pytest.skip(f"{calibrated.name} masks groups: its channels of one and of all values are separate estimates")
     records = window(tau)
@@ -131,7 +131,7 @@ def test_the_risk_agrees_with_the_channels(calibrated, risk, tau):
     assert risk.rmse["a"] ** 2 == pytest.approx(sum(squares))
 
 
-def test_the_masks_of_a_whole_record_tell_no_less(calibrated, risk):
+def test_masks_of_a_whole_record_disclose_at_least_as_much_as_one(calibrated, risk):
     if calibrated.needs_group:
         assert risk.vulnerability_of_record is None
         return
@@ -141,7 +141,7 @@ def test_the_masks_of_a_whole_record_tell_no_less(calibrated, risk):
     assert risk.vulnerability_of_record >= risk.prior_of_record - risk.bound_of_record
 
 
-def test_repeated_masks_tell_more(calibrated, risk):
+def test_repeated_masks_disclose_at_least_as_much_as_one(calibrated, risk):
     if calibrated.needs_group:
         pytest.skip(f"{calibrated.name} masks groups: the masks of whole records have no known law")
     repeated = calibrated.risk(draws=200, repeats=8)
@@ -149,7 +149,7 @@ def test_repeated_masks_tell_more(calibrated, risk):
         assert repeated.given_record[name] >= risk.given_record[name] - 2 * risk.bound_of_record
 
 
-def test_a_restored_mechanism_has_no_risk(calibrated, tau):
+def test_a_restored_mechanism_without_counts_refuses_to_assess_risk(calibrated, tau):
     restored = mechanism(calibrated.name)({"a": tau, "b": tau}, seed=SEED)
     with pytest.raises(StatisticsError):
         restored.channel("a", VALUE)
@@ -158,12 +158,12 @@ def test_a_restored_mechanism_has_no_risk(calibrated, tau):
         restored.risk()
 
 
-def test_other_statistics_can_be_assessed(calibrated, risk, tau):
+def test_statistics_can_be_assessed_before_they_are_in_force(calibrated, risk, tau):
     from stream_masker.core.statistics import count_batch
 
-    made = mechanism(calibrated.name)({"a": tau, "b": tau}, seed=SEED)
-    counts = count_batch(made.encode(window(tau)), [len(tau)] * 2)
-    other = made.with_statistics(made.compute(counts, version=4), counts)
+    instance = mechanism(calibrated.name)({"a": tau, "b": tau}, seed=SEED)
+    counts = count_batch(instance.encode(window(tau)), [len(tau)] * 2)
+    other = instance.with_statistics(instance.compute(counts, version=4), counts)
     assert other.risk(draws=200) == risk
     with pytest.raises(StatisticsError):
-        _ = made.statistics
+        _ = instance.statistics

@@ -35,7 +35,7 @@ CHOICES = {
 }
 
 helm = shutil.which("helm")
-pytestmark = pytest.mark.skipif(helm is None, reason="helm is not installed")
+pytestmark = pytest.mark.skipif(helm is None, reason="install Helm (https://helm.sh): no helm")
 
 
 def rendered(values, *, example=True, arguments=()):

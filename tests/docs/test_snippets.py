@@ -118,7 +118,7 @@ def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
 @pytest.mark.parametrize("kind", ["config", "rules"])
 def test_prometheus_accepts_them(kind, tmp_path):
     if shutil.which("promtool") is None:
-        pytest.skip("no promtool on this machine")
+        pytest.skip("install Prometheus (Debian package prometheus): no promtool")
     path = tmp_path / "file.yml"
     path.write_text(yaml.safe_dump(OTHER[{"config": "prometheus.yml", "rules": "alerts.yml"}[kind]]))
     done = subprocess.run(["promtool", "check", kind, str(path)], capture_output=True, text=True, check=False)

@@ -12,6 +12,8 @@ from golden.cases import CASES
 from golden.ontologies import write_files
 from golden.running import NAMES, run
 
+pytestmark = pytest.mark.exhaustive
+
 EXPECTED = digests.expected()
 
 

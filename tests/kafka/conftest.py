@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 from kafka_broker import Cluster, KafkaUnavailableError, running
 from kafka_records import Topics
+from secured_kafka import SecuredKafka
+from secured_kafka import secured_kafka as running_secured
 
 clusters = pytest.StashKey[list[Cluster]]()
 
@@ -20,7 +22,7 @@ clusters = pytest.StashKey[list[Cluster]]()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a broker."""
     for item in items:
-        if {"kafka", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
+        if {"kafka", "kafka_cluster", "one_broker", "secured_kafka"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
 
 
@@ -35,18 +37,31 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The bootstrap address of a broker: the named one, or one that runs during the session."""
+def one_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of one broker that runs during the session."""
+    yield from own_cluster(request, tmp_path_factory, brokers=1, heap="512m")
+
+
+@pytest.fixture(scope="session")
+def kafka(request: pytest.FixtureRequest) -> str:
+    """The bootstrap address of a broker: the named one, or that of ``one_broker``."""
     given = os.environ.get("STREAM_MASKER_TEST_BOOTSTRAP")
-    if given:
-        yield given
-        return
-    yield from (cluster.bootstrap for cluster in own_cluster(request, tmp_path_factory, brokers=1, heap="512m"))
+    return given or str(request.getfixturevalue("one_broker").bootstrap)
 
 
 @pytest.fixture(scope="session")
 def three_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     yield from own_cluster(request, tmp_path_factory, brokers=3, heap="384m")
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """A broker that authenticates its clients and authorises every request."""
+    try:
+        with running_secured(tmp_path_factory.mktemp("secured")) as broker:
+            yield broker
+    except KafkaUnavailableError as error:
+        unavailable(str(error))
 
 
 @pytest.fixture

@@ -186,6 +186,7 @@ def changed(path: Path, name: str, changes: dict[str, dict[str, Any]]) -> Path:
 def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> Path:
     (folder / "ontology.csv").write_text(ONTOLOGY)
     (folder / "secret").write_bytes(b"a secret of the calibrator's tests")
+    (folder / "secret").chmod(0o600)
     content = {
         "kafka": {"bootstrap_servers": bootstrap},
         "topics": names,
@@ -195,7 +196,7 @@ def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> 
         "noise_key": "position",
         "internal_topics": {"secret": {"file": "secret"}},
         "calibration": {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
-        | {"keep_versions": 3},
+        | {"keep_versions": 3, "core_share": 1},
     }
     path = folder / "stream-masker.yaml"
     path.write_text(yaml.safe_dump(content))
@@ -356,7 +357,7 @@ def test_missing_topic_exits_with_1(setting: Setting, topics: Topics) -> None:
     missing = topics.name("missing")
     path = changed(setting.path, "other", {"topics": {"calibration": missing}, "http": {"port": 0}})
     done = setting.processes.run("calibrator", "--config", str(path), code=1)
-    assert f"missing topics: {missing}: `stream-masker topics`" in done.stderr
+    assert f"topics do not exist: {missing}: `stream-masker topics`" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -373,7 +374,7 @@ def test_port_in_use_exits_with_2(setting: Setting) -> None:
 def test_unreachable_broker_is_retried(setting: Setting) -> None:
     path = changed(setting.path, "alone", {"kafka": {"bootstrap_servers": f"127.0.0.1:{free_port()}"}})
     alone = Setting(path, setting.bootstrap, setting.processes).start("alone")
-    setting.wait(lambda: "no broker is reachable" in alone.get("/readyz")[1], "message about the broker")
+    setting.wait(lambda: "no broker answers" in alone.get("/readyz")[1], "message about the broker")
     assert terminate(alone.process) == 0
     assert "Traceback" not in setting.processes.log("alone")
 

@@ -105,5 +105,5 @@ def test_missing_topic_is_an_error(kafka: str, topics: Topics, tmp_path: Path, m
     topic = topics.name("absent")
     result = runner(kafka, topic, tmp_path)("simulate", "--records", 1)
     assert result.exit_code == 1
-    assert f"missing topic: {topic}" in result.output
+    assert f"topics do not exist: {topic}" in result.output
     assert "stream-masker topics" in result.output

@@ -33,6 +33,7 @@ HUGE = 999_999_999_999_999_999
 def configuration(tmp_path: Path) -> Configuration:
     (tmp_path / "ontology.csv").write_text(ONTOLOGY)
     (tmp_path / "secret").write_bytes(SECRET)
+    (tmp_path / "secret").chmod(0o600)
     content = {
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},

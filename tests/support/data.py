@@ -18,7 +18,7 @@ def data_file(name: str) -> Path:
     """The path of a data file. Skips the test if it does not exist."""
     path = FOLDER / name
     if not path.exists():
-        pytest.skip(f"needs the data file {name}")
+        pytest.skip(f"the file {name} is not part of the project: put it into {FOLDER}")
     return path
 
 

@@ -82,7 +82,7 @@ def worker_metrics() -> RecordingMetrics:
     counts = TransactionCounts(
         masked=8,
         tombstones=1,
-        rejected=Counter({Reason.UNKNOWN_CODE.value: 1}),
+        causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         blocks=2,
         blocks_left_out=1,
         distortions=dict.fromkeys(NOMINAL, Distortion(8, 1.0, 1.0, truncated=2, unsigned=1, unchanged=3)),

@@ -25,8 +25,8 @@ from workers import CODES
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.client_properties import consumer_group_id
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 
 CONCEPTS = {"root", *CODES, *(code[:2] for code in CODES)}

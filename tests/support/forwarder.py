@@ -83,10 +83,16 @@ class Forwarder:
             except OSError:
                 return writer.transport.abort()
             self._writers.add(back)
-            await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+            await asyncio.gather(self._send_requests(reader, back, writer, target), self._pump(there, writer))
             return None
 
         return forward
+
+    async def _send_requests(
+        self, reader: asyncio.StreamReader, there: asyncio.StreamWriter, client: asyncio.StreamWriter, target: int
+    ) -> None:
+        """Forward what a client sends to ``there``, the connection to the port ``target``."""
+        await self._pump(reader, there)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -68,7 +68,7 @@ def find(program: str) -> str:
     inside = Path(home, "bin", program) if home else None
     found = str(inside) if inside is not None and inside.is_file() else shutil.which(program)
     if found is None:
-        raise KafkaUnavailableError(f"{program} is not installed: Apache Kafka needs it (openjdk 17 or later, maven)")
+        raise KafkaUnavailableError(f"install Java 17 or newer and Maven: no {program}")
     return found
 
 
@@ -300,8 +300,14 @@ def joined(admin: AdminClient) -> set[int]:
         return set()
 
 
-def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
-    """Build a cluster of brokers, which are also controllers, under ``folder``, without starting it."""
+MoreSettings = Callable[[Ports], Mapping[str, object]]
+
+
+def build(folder: Path, *, brokers: int, heap: str, more: MoreSettings) -> Cluster:
+    """Build a cluster of brokers, which are also controllers, under ``folder``, without starting it.
+
+    ``more``: further settings of a broker.
+    """
     free = iter(free_ports(4 * brokers))
     ports = [Ports(*islice(free, 4)) for _ in range(brokers)]
     voters = ",".join(f"{number}@{LOOPBACK}:{port.controller}" for number, port in enumerate(ports, 1))
@@ -311,7 +317,7 @@ def build(folder: Path, *, brokers: int, heap: str) -> Cluster:
                 id=number,
                 folder=folder / f"broker-{number}",
                 ports=port,
-                properties=settings(number, folder, port, voters, brokers),
+                properties={**settings(number, folder, port, voters, brokers), **more(port)},
                 heap=heap,
             )
             for number, port in enumerate(ports, 1)
@@ -361,11 +367,13 @@ def replication(factor: int) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, brokers: int = 1, heap: str = "512m") -> Iterator[Cluster]:
-    """Run a cluster until the block ends, also by an exception."""
+def running(
+    folder: Path, *, brokers: int = 1, heap: str = "512m", more: MoreSettings = lambda _: {}
+) -> Iterator[Cluster]:
+    """Run a cluster until the block ends, also by an exception. ``more``: further settings of a broker."""
     find("java")
     jars()
-    cluster = build(folder, brokers=brokers, heap=heap)
+    cluster = build(folder, brokers=brokers, heap=heap, more=more)
     try:
         cluster.create()
         yield cluster

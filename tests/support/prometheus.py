@@ -32,7 +32,7 @@ def required() -> None:
         return
     if os.environ.get("STREAM_MASKER_REQUIRE_PROMETHEUS") == "1":
         pytest.fail(f"Prometheus is required, not installed: {', '.join(missing)}", pytrace=False)
-    pytest.skip(f"not installed: {', '.join(missing)}")
+    pytest.skip(f"install Prometheus (Debian package prometheus): no {' and no '.join(missing)}")
 
 
 def fetch(url: str) -> bytes:

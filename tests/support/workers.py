@@ -32,7 +32,7 @@ from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
-from stream_masker.service.worker.client_properties import producer_properties
+from stream_masker.service.worker.client_properties import producer_properties, retry_delay
 from stream_masker.service.worker.run import run_worker
 
 SECRET = b"a secret of the worker's tests"
@@ -164,7 +164,11 @@ def producer_of(here: Setting) -> TransactionalProducer:
     identity = here.topics["input"]
     properties = producer_properties(here.configuration(), identity)
     created = TransactionalProducer(
-        connect=lambda: connect_producer(properties), transactional_id=identity, running=lambda: True, expiry=20
+        connect=lambda: connect_producer(properties),
+        transactional_id=identity,
+        running=lambda: True,
+        expiry=20,
+        retry_delay=retry_delay(properties),
     )
     assert created.open()
     return created

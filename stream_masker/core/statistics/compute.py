@@ -135,7 +135,8 @@ def _column(j: int, name: str, window: WindowStatistics, previous: Statistics | 
 
 
 def _share(part: int, whole: int) -> float:
-    return part / whole if part else 0.0
+    """Unknown values may be counted in another block than the values given, so a window can have more of them."""
+    return min(1.0, part / max(whole, 1))
 
 
 def _mean_before(previous: Statistics | None, name: str, tau: Taxonomy) -> int:

@@ -41,11 +41,10 @@ SECTIONS = (
 def report_html(evaluation: Evaluation) -> str:
     """The report as an HTML page without links to other files."""
     introduction = (
-        "What masking preserves of these records, and what it tells an attacker, for every method and parameter "
-        "measured. The tables and figures are those of five papers: Giggins and Brankovic 2012 (VICUS), "
-        "Domingo-Ferrer, Sánchez and Rufian-Torrell 2013 (marginality), Rodriguez-Garcia, Batet and Sánchez 2016, "
-        "2017 (semantic noise) and 2019 (rank swapping). sd is the semantic distance of two concepts: 0 for equal "
-        "ones, at most 1.",
+        "The utility of the masked records and the risk of disclosure, for every method and parameter measured. The "
+        "tables and figures are those of five papers: Giggins and Brankovic 2012 (VICUS), Domingo-Ferrer, Sánchez and "
+        "Rufian-Torrell 2013 (marginality), Rodriguez-Garcia, Batet and Sánchez 2016, 2017 (semantic noise) and 2019 "
+        "(rank swapping). sd is the semantic distance of two concepts: 0 for equal ones, at most 1.",
     )
     return html_page("Utility and risk of masking", introduction, [make(evaluation) for make in SECTIONS])
 

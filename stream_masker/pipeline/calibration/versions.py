@@ -198,10 +198,22 @@ class VersionPlanner:
         self.settings = settings
         self._mechanism = mechanism
         self._incremental = IncrementalStatistics(self._distances)
-        try:
-            self._restore()
-        except StatisticsError:
+        if not self._is_usable(history.baseline):
+            history.baseline = None
+        if not self._is_usable(history.latest):
             history.refuse_latest()
+        self._restore()
+
+    def _is_usable(self, message: StatisticsMessage | None) -> bool:
+        """Whether the mechanism and the drift can use a version; one with a defect must not end every calibrator."""
+        if message is None:
+            return True
+        try:
+            self._mechanism.restore(message.snapshot)
+            self._drift(self.shown(message.statistics), message)
+        except Exception:  # noqa: BLE001 - of any defect
+            return False
+        return True
 
     def on_window(self, window: Window, now: int) -> Publish:
         """The next version, from a window of blocks. now: milliseconds since the epoch.

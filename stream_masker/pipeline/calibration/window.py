@@ -29,8 +29,9 @@ class CalibrationSettings:
 
     min_new_records: the new records that a version needs, so that two versions never differ by fewer; window_records,
     every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
-    seconds, above 0; baseline: the version that drift is measured against. None stands for the first version that was
-    not computed from a bootstrap sample.
+    seconds, above 0; core_share: the share of a core that computing may take; urgent_divergence: the drift from which
+    it need not wait (``calibration.pace``); both above 0, at most 1; baseline: the version that drift is measured
+    against. None stands for the first version that was not computed from a bootstrap sample.
     """
 
     window_records: int = 100_000
@@ -41,6 +42,8 @@ class CalibrationSettings:
     rollup_depth: int = 2
     keep_versions: int = 1_000
     min_new_records: int = 1
+    core_share: float = 0.1
+    urgent_divergence: float = 0.05
     baseline: int | None = None
 
     def __post_init__(self) -> None:

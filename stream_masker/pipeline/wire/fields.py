@@ -16,6 +16,8 @@ from stream_masker.errors import StatisticsError
 MESSAGE_FORMAT = 1
 """The format of all JSON messages of stream-masker. Readers refuse any other."""
 
+LARGEST_INTEGER = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class MessageReader:
@@ -45,9 +47,9 @@ class MessageReader:
         return self.data.get(key)
 
     def integer(self, key: str, *, least: int = 0) -> int:
-        """An integer of at least ``least``."""
+        """An integer of at least ``least`` that fits into 64 bits."""
         value = self.data.get(key)
-        if type(value) is not int or value < least:
+        if type(value) is not int or not least <= value <= LARGEST_INTEGER:
             self.fail(key, f"an integer of at least {least}")
         return value
 

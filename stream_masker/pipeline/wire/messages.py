@@ -24,6 +24,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError, UnknownConceptError
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import COUNTED_TRAITS, STYLE_CHOICES, Style, StyleCounts
+from stream_masker.pipeline.wire.consistency import check_block
 from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
@@ -124,8 +125,14 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()
     """The inverse of ``encode_block``.
 
     Raises StatisticsError, with the name of the field, unless the message is a block of this format over these
-    attributes, and all its concepts are in their taxonomies.
+    attributes, all its concepts are in their taxonomies, and records can have its counts (``wire.consistency``).
     """
+    block = _read_block(raw, taxonomies, numeric)
+    check_block(block, tuple(map(len, taxonomies.values())))
+    return block
+
+
+def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> Block:
     reader = MessageReader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
     original, masked = (

@@ -26,13 +26,21 @@ from stream_masker.service.calibrator.components import (
 from stream_masker.service.calibrator.recovery import read_history
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, missing_topics
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.failures import NoBrokerError, require_broker
+from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, require_topics_of
 from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
 
 SAMPLE_BATCH_RECORDS = 1_000
 SAMPLE_RETRY_SECONDS = 5.0
+
+SAMPLE_READ_SECONDS = 0.5
+"""The maximum time that one read of a sample waits."""
+
+SAMPLE_SECONDS = 2.0
+"""The maximum time that a sample of at least ``min_records`` records still grows."""
 
 
 def publish_snapshot(
@@ -67,25 +75,23 @@ def read_published_history(components: CalibratorComponents) -> History:
         raise ServiceError(f"{components.configuration.topics.statistics} cannot be read: {describe(error)}") from error
 
 
-class NoBrokerError(ServiceError):
-    """No Kafka broker is reachable."""
-
-
 def require_topics(configuration: Configuration) -> None:
-    """Raise NoBrokerError if no broker is reachable, ServiceError if a topic that the calibrator needs is missing."""
+    """Raise NoBrokerError if no broker is reachable.
+
+    Raises ServiceError if it refuses the credentials, or a topic that the calibrator needs is missing or not allowed.
+    """
     topics = configuration.topics
+    require_broker(confluent_properties(configuration))
     try:
-        missing = missing_topics(configuration, [topics.calibration, topics.statistics, topics.drift])
+        require_topics_of(configuration, [topics.calibration, topics.statistics, topics.drift])
     except KafkaException as error:
-        servers = configuration.kafka.bootstrap_servers
-        raise NoBrokerError(f"no broker is reachable at {servers}: {describe(error)}") from error
-    if missing:
-        raise ServiceError(f"missing topics: {', '.join(missing)}: `stream-masker topics` creates them")
+        raise NoBrokerError(describe(error)) from error
 
 
 class InputSample:
-    """The counts of a sample, which is complete with ``window_records`` records, or ``every_seconds`` seconds after it
-    reached ``min_records``.
+    """The counts of a sample, which is complete with ``window_records`` records.
+
+    With ``min_records`` records it is complete as soon as no further record is there, or ``SAMPLE_SECONDS`` later.
     """
 
     def __init__(self, settings: CalibrationSettings) -> None:
@@ -106,10 +112,11 @@ class InputSample:
         if self._min_records_at is None and self.records >= self._settings.min_records:
             self._min_records_at = now
 
-    def is_complete(self, now: float) -> bool:
-        return self.remaining <= 0 or (
-            self._min_records_at is not None and now - self._min_records_at >= self._settings.every_seconds
-        )
+    def is_complete(self, now: float, *, at_end: bool) -> bool:
+        """Whether the sample is complete; ``at_end``: the last read found fewer records than it asked for."""
+        if self._min_records_at is None:
+            return self.remaining <= 0
+        return self.remaining <= 0 or at_end or now - self._min_records_at >= SAMPLE_SECONDS
 
     def counts(self) -> SampleCounts:
         return SampleCounts.joined(self._parts)
@@ -167,9 +174,10 @@ class Sampler:
         with connect_reader(self._configuration) as consumer:
             assign_all(consumer, self._configuration.topics.input)
             while not self._stopping.is_set():
-                messages = consumer.consume(min(SAMPLE_BATCH_RECORDS, self._sample.remaining), timeout=0.5)
+                wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
+                messages = consumer.consume(wanted, SAMPLE_READ_SECONDS)
                 self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
-                if self._sample.is_complete(time.monotonic()):
+                if self._sample.is_complete(time.monotonic(), at_end=len(messages) < wanted):
                     return self._sample.counts()
         return None
 

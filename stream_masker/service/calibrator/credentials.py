@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping
 
-from faust.auth import SASLCredentials, SSLCredentials
+from aiokafka.abc import AbstractTokenProvider
+from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 from faust.types.auth import CredentialsT
 
-from stream_masker.errors import ConfigurationError
+from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.kafka.clients import PropertyValue
+from stream_masker.service.kafka.oauth import ClientTokens
+from stream_masker.service.kafka.tls import ssl_context
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 KafkaProperties = Mapping[str, PropertyValue]
 
@@ -32,38 +36,35 @@ def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
 
 
 def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
-    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    mechanism = _one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS)
+    if mechanism == "OAUTHBEARER":
+        return OAuthCredentials(oauth_cb=_Tokens(properties), ssl_context=context)
     return SASLCredentials(
         username=str(properties.get("sasl.username", "")),
         password=str(properties.get("sasl.password", "")),
         ssl_context=context,
-        mechanism=_one_of("sasl.mechanism", str(mechanism).upper(), SASL_MECHANISMS),
+        mechanism=mechanism,
     )
 
 
-def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:
-    """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
-    try:
-        context = ssl.create_default_context(cafile=_text(properties, "ssl.ca.location"))
-        if (certificate := _text(properties, "ssl.certificate.location")) is not None:
-            key, password = _text(properties, "ssl.key.location"), _text(properties, "ssl.key.password")
-            context.load_cert_chain(certificate, key, password)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigurationError(f"kafka.properties: a file of ssl.* cannot be used: {reason}") from None
-    _apply_verification(context, properties)
-    return context
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """The tokens of OAUTHBEARER in the form that aiokafka takes.
 
+    Its client tries to connect again after an OSError.
+    """
 
-def _apply_verification(context: ssl.SSLContext, properties: KafkaProperties) -> None:
-    verify_certificates = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
-    verify_names = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
-    context.check_hostname = verify_certificates and verify_names
-    context.verify_mode = ssl.CERT_REQUIRED if verify_certificates else ssl.CERT_NONE
+    def __init__(self, properties: KafkaProperties) -> None:
+        self._tokens = ClientTokens(properties)
 
+    async def token(self) -> str:
+        try:
+            return await asyncio.to_thread(self._tokens.token)
+        except ServiceError as error:
+            raise ConnectionError(str(error)) from None
 
-def _text(properties: KafkaProperties, name: str) -> str | None:
-    return None if (value := properties.get(name)) is None else str(value)
+    def extensions(self) -> dict[str, str]:
+        return self._tokens.extensions
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -11,12 +11,14 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.calibration.pace import Pace
 from stream_masker.service.calibrator.bootstrap import Sampler
 from stream_masker.service.calibrator.components import CalibratorComponents, reconfigure
 from stream_masker.service.calibrator.session import CalibrationSession
@@ -54,7 +56,7 @@ class DeliveredBlock:
 
 
 class CalibratorEngine:
-    """Runs sessions in its own thread, between ``start`` and ``stop``.
+    """Runs sessions in its own thread, between ``start`` and ``stop``. The pace of computing outlives the sessions.
 
     The event loop drives it through ``assigned``, ``revoked``, ``deliver``, ``tick`` and ``pulse``, which return
     immediately. ``on_failure`` is called with the exception that ended the thread early.
@@ -70,6 +72,8 @@ class CalibratorEngine:
     ) -> None:
         """``file``: the watched configuration file, whose changed settings are applied."""
         self._components = components
+        self._pace = Pace(components.settings.core_share)
+        self._has_computed = False
         self._file = file
         self._reload_due = False
         self._reload_requested = False
@@ -209,9 +213,9 @@ class CalibratorEngine:
                 self._session.deliver(delivery.offset, delivery.timestamp, delivery.key, delivery.value)
 
     def _queued_blocks(self) -> list[DeliveredBlock]:
-        idle = self._session is None or not self._session.pending_windows
+        computes = self._session is not None and self._session.pending_windows and self._pace.is_open(time.monotonic())
         try:
-            first = self._deliveries.get(timeout=POLL_BLOCK_SECONDS if idle else 0.001)
+            first = self._deliveries.get(timeout=0.001 if computes else POLL_BLOCK_SECONDS)
         except queue.Empty:
             return []
         return [first, *(self._deliveries.get_nowait() for _ in range(self._deliveries.qsize()))]
@@ -224,11 +228,38 @@ class CalibratorEngine:
             self._tick_due = False
             self._session.tick(time.time())
         if self._session.settings_differ:
-            self._session.publish_settings()
+            with self._charged():
+                self._session.publish_settings()
         if self._session.pending_windows:
-            self._session.publish_next()
+            self._compute_statistics(self._session)
         self._bootstrap(self._session)
         self._show_risk(self._session)
+
+    def _compute_statistics(self, session: CalibrationSession) -> None:
+        """Compute and publish a version, if the pace allows it or drift makes it urgent."""
+        waits = not self._pace.is_open(time.monotonic())
+        if waits:
+            session.skip_windows(keep=1)
+            if not session.is_urgent:
+                return
+        self._metrics.add("calibration_windows_total", outcome="urgent" if waits else "computed")
+        with self._charged():
+            session.publish_next()
+
+    @contextmanager
+    def _charged(self) -> Iterator[None]:
+        """Charge the processor time of the block to the pace, except that of the first computation.
+
+        That one loads the kernels, and the version after it replaces a small sample.
+        """
+        start, first, self._has_computed = time.process_time(), not self._has_computed, True
+        try:
+            yield
+        finally:
+            seconds = time.process_time() - start
+            if not first:
+                self._pace.charge(seconds, time.monotonic())
+            self._metrics.add("calibration_processor_seconds_total", seconds)
 
     def _show_risk(self, session: CalibrationSession) -> None:
         """Report limits of the risk that the last version crosses; a version that is withheld makes it not ready."""
@@ -247,7 +278,7 @@ class CalibratorEngine:
             self._await_sample(session, self._sampler)
 
     def _start_sampling(self) -> None:
-        if time.monotonic() >= self._next_sample_at:
+        if time.monotonic() >= self._next_sample_at and self._pace.is_open(time.monotonic()):
             self._sampler = Sampler(self._components.configuration)
             self._sampler.start()
 
@@ -258,7 +289,8 @@ class CalibratorEngine:
         if sample is None:
             return
         try:
-            session.publish_sample(sample)
+            with self._charged():
+                session.publish_sample(sample)
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()

@@ -23,6 +23,7 @@ from yarl import URL
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.calibrator.credentials import faust_credentials
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.names import calibrator_group
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION
 
 TICK_SECONDS = 1.0
@@ -146,11 +147,6 @@ class CalibratorApp(faust.App):  # type: ignore[misc]
 
     def _create_directories(self) -> None:
         """Create no directories: there are no tables."""
-
-
-def calibrator_group(configuration: Configuration) -> str:
-    """Return the consumer group of all calibrators of a calibration topic; one member is active."""
-    return f"{configuration.topics.calibration}.calibrator"
 
 
 def build_app(configuration: Configuration, listener: BlockListener) -> faust.App:

@@ -111,6 +111,9 @@ def initialise_counters(metrics: Metrics) -> None:
     """Initialise the calibrator's counters to 0, so that they are exported from the start."""
     for outcome in ("merged", "refused"):
         metrics.add("blocks_read_total", 0, outcome=outcome)
+    for outcome in ("computed", "urgent", "skipped"):
+        metrics.add("calibration_windows_total", 0, outcome=outcome)
+    metrics.add("calibration_processor_seconds_total", 0)
     metrics.add("configuration_refused_total", 0)
     metrics.add("statistics_withheld_total", 0)
     for topic in ("calibration", "statistics"):

@@ -14,7 +14,7 @@ import faust
 from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.service.calibrator.bootstrap import NoBrokerError, require_topics
+from stream_masker.service.calibrator.bootstrap import require_topics
 from stream_masker.service.calibrator.client_logs import limit_client_logs
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
@@ -23,6 +23,7 @@ from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
+from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics

@@ -19,6 +19,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.connections import log as client_log
+from stream_masker.service.kafka.names import publisher_id
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
@@ -96,7 +97,7 @@ class StatisticsPublisher:
 
     def _publisher_properties(self, largest: int) -> dict[str, str | int]:
         return {
-            "transactional.id": f"{self._topics.statistics}.publisher",
+            "transactional.id": publisher_id(self._topics),
             "transaction.timeout.ms": PUBLISH_TRANSACTION_MS,
             "message.max.bytes": MAX_SUMMARY_BYTES,
             "batch.size": largest,

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from confluent_kafka import Consumer
 
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.pace import divergence
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
 from stream_masker.pipeline.masker import SampleCounts
-from stream_masker.pipeline.wire.messages import decode_block
+from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_block
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
@@ -24,12 +25,13 @@ from stream_masker.service.calibrator.metrics import (
 )
 from stream_masker.service.calibrator.recovery import read_history, resume_from
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
+from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 MAX_PENDING_WINDOWS = 8
-"""The maximum number of windows that wait for computation; beyond it the oldest one is skipped."""
+"""The maximum number of windows that wait to be computed; beyond it the oldest one is skipped."""
 
 MAX_LOGGED_BLOCKS = 10
 """The number of refused blocks that are logged individually; further ones are only counted."""
@@ -50,7 +52,7 @@ class CalibrationSession:
         self._window_log = window_log
         self._pending: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
         self._refused_blocks = 0
-        self._skipped = 0
+        self._urgency: tuple[Window | None, bool] = None, False
         self._withheld_settings = ""
         self.crossed: tuple[str, ...] = ()
 
@@ -121,21 +123,23 @@ class CalibrationSession:
         try:
             opened = self._components.blocks.open(key, value)
             block = decode_block(opened, subject.taxonomies, subject.numeric)
+            window = self._window_log.on_block(offset, timestamp, block)
         except SealError as error:
             self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
             self._metrics.add("blocks_read_total", outcome="refused")
-        except StatisticsError as error:
+        except Exception as error:  # noqa: BLE001 - one block must not end the calibrator at every restart
             self._refuse_block(offset, error)
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
-            self._enqueue(self._window_log.on_block(offset, timestamp, block))
+            self._enqueue(window)
 
-    def _refuse_block(self, offset: int, error: StatisticsError) -> None:
+    def _refuse_block(self, offset: int, error: Exception) -> None:
         self._refused_blocks += 1
         self._metrics.add("blocks_read_total", outcome="refused")
         if self._refused_blocks <= MAX_LOGGED_BLOCKS:
             topic = self._components.configuration.topics.calibration
-            log.warning("refused the block at %s, partition %d, offset %d: %s", topic, SINGLE_PARTITION, offset, error)
+            place = f"{topic}, partition {SINGLE_PARTITION}, offset {offset}"
+            log.warning("refused the block at %s: %s", place, describe(error))
 
     def tick(self, now: float) -> None:
         """Advance the time; ``now`` in seconds since the epoch."""
@@ -148,25 +152,37 @@ class CalibrationSession:
 
     def _enqueue(self, window: Window | None) -> None:
         if window is not None:
-            self._skipped += len(self._pending) == MAX_PENDING_WINDOWS
+            self.skip_windows(keep=MAX_PENDING_WINDOWS - 1)
             self._pending.append(window)
 
-    def _log_skipped(self) -> None:
-        if self._skipped:
-            what = "the computation of statistics cannot keep up with calibration.every_records"
-            log.warning("%s; skipped versions: %d", what, self._skipped)
-        self._skipped = 0
+    def skip_windows(self, *, keep: int) -> None:
+        """Skip waiting windows except the latest ``keep``: later statistics include their records."""
+        while len(self._pending) > keep:
+            self._pending.popleft()
+            self._metrics.add("calibration_windows_total", outcome="skipped")
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the latest waiting window differs so much from the published statistics that it may not wait."""
+        latest, window = self.history.latest, self._pending[-1] if self._pending else None
+        if window is not self._urgency[0]:
+            self._urgency = window, latest is not None and window is not None and self._has_drifted(window, latest)
+        return self._urgency[1]
+
+    def _has_drifted(self, window: Window, latest: StatisticsMessage) -> bool:
+        settings, taxonomies = self._components.settings, self._components.subject.taxonomies
+        return divergence(window, latest.statistics, taxonomies, settings.rollup_depth) >= settings.urgent_divergence
 
     def publish_next(self) -> None:
         """Compute and publish the version of the oldest waiting window."""
-        self._log_skipped()
         window = self._pending.popleft()
         start = time.perf_counter()
         try:
             publish = self._planner.on_window(window, now_milliseconds())
-        except StatisticsError as error:
-            log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, error)
-            self.crossed = (str(error),)
+        except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
+            text = describe(error)
+            log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, text)
+            self.crossed = (text,)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
         self._publish(publish)

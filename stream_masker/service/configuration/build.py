@@ -32,6 +32,7 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.field_paths import POSITION
+from stream_masker.service.configuration.fields.transforms import build_transforms
 from stream_masker.service.configuration.mechanisms import takes_alpha
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.pairing import configured_pairs
@@ -221,6 +222,7 @@ def field_policy(configuration: Configuration) -> FieldPolicy:
         keep=_paths(fields.keep),
         drop=_paths(fields.drop),
         pseudonymize=_paths(fields.pseudonymize),
+        transforms=build_transforms(configuration),
     )
 
 

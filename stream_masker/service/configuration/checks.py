@@ -13,6 +13,7 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.field_paths import path_problems
+from stream_masker.service.configuration.fields.transforms import transform_problems
 from stream_masker.service.configuration.mechanisms import TransportTarget, takes_alpha
 from stream_masker.service.configuration.model import Configuration, SecretSource
 from stream_masker.service.configuration.pairing import pairing_problems
@@ -185,6 +186,7 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     same_alpha_source,
     one_target,
     path_problems,
+    transform_problems,
     unreserved_headers,
     pairing_problems,
     sufficient_window,

@@ -18,7 +18,8 @@ LocatedPaths: TypeAlias = Mapping[ConfigurationLocation, Path]
 POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
-FIELD_LISTS = ("keep", "drop", "pseudonymize")
+FIELD_LISTS = ("keep", "drop", "pseudonymize", "encrypt")
+FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
 
 
 def path_problems(configuration: Configuration) -> list[LocatedProblem]:
@@ -51,6 +52,9 @@ def _path_texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLoc
     for kind in FIELD_LISTS:
         for i, text in enumerate(getattr(configuration.fields, kind)):
             yield ("fields", kind, i), text
+    for kind in FIELD_MAPPINGS:
+        for text in getattr(configuration.fields, kind):
+            yield ("fields", kind, text), text
     if configuration.noise_key != POSITION:
         yield ("noise_key",), configuration.noise_key
     if configuration.groups.unit is not None:

@@ -32,10 +32,15 @@ from stream_masker.service.configuration.base import (
     Section,
     TopicName,
 )
+from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
 
 MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
+
+
+ADDED_FIELD_KEYS = ("pseudonyms", "generalize", "shift", "constant", "encrypt")
+"""The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
 
 
 class KafkaSection(Section):
@@ -72,19 +77,6 @@ class TopicsSection(Section):
     )
 
 
-class FieldsSection(Section):
-    """The treatment of fields that are not attributes."""
-
-    keep: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to copy unchanged.")
-    drop: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to remove.")
-    pseudonymize: tuple[FieldPath, ...] = Field(
-        default=(), description="The paths of fields whose values are replaced by keyed hashes."
-    )
-    unlisted: Literal["keep", "drop"] = Field(
-        description="The treatment of fields that the configuration does not name. Required; it has no default."
-    )
-
-
 class MessageSection(Section):
     """The treatment of the message key and the message headers."""
 
@@ -118,6 +110,22 @@ class CalibrationSection(Section):
     )
     min_records: PositiveInt = Field(
         default=1_000, description="The number of records that the first statistics require; at least 1."
+    )
+    core_share: float = Field(
+        default=0.1,
+        gt=0,
+        le=1,
+        description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
+        "· (1/share - 1) seconds, except the first ones and those that `urgent_divergence` makes urgent; above 0, at "
+        "most 1, which is no limit.",
+    )
+    urgent_divergence: float = Field(
+        default=0.05,
+        gt=0,
+        le=1,
+        description="The Jensen-Shannon divergence between the window and the published statistics, of an attribute's "
+        "values rolled up to `rollup_depth`, from which new statistics do not wait for `core_share`; above 0, at most "
+        "1, which is almost never.",
     )
     rollup_depth: PositiveInt = Field(
         default=2,
@@ -305,13 +313,20 @@ class ProduceSection(Section):
 
 
 class LimitsSection(Section):
-    """The limits of an input record; larger records are rejected."""
+    """The limits of input records: larger ones are rejected, and too many rejections are an error."""
 
     record_bytes: PositiveInt = Field(
         default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
     )
     depth: int = Field(
         default=64, ge=1, le=250, description="The maximum nesting depth of a record's JSON; from 1 to 250."
+    )
+    rejected_share: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker "
+        "is not ready, because the configuration probably does not fit the records; from 0 to 1, which is no limit.",
     )
 
 
@@ -341,6 +356,11 @@ class Configuration(Section):
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
+    )
+    encryption_secret: SecretSource | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The source of the secret that encrypts the fields of `fields.encrypt`, other than `secret`. Who "
+        "holds it can reveal them.",
     )
     internal_topics: InternalTopicsSection = Field(default=InternalTopicsSection())
     publication: PublicationSection = Field(default=PublicationSection())
@@ -388,6 +408,7 @@ class Configuration(Section):
         Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
+        data["fields"] = {k: v for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         attributes = [
             (name, {k: v for k, v in attribute.items() if (k, v) != ("style", "learned")})

@@ -1,17 +1,13 @@
-"""Events from files: CSV rows mapped to fields, or JSON lines as they are; malformed lines are reported by number."""
+"""Events from files: CSV rows mapped to fields, or JSON as it is; malformed lines are reported by number."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path as File
-from types import TracebackType
-from typing import Any, BinaryIO, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -19,9 +15,10 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.service.configuration.model import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
+from stream_masker.service.files.inputs import InputFile, read_errors
+from stream_masker.service.files.lines import numbered_lines
 
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
-EVENT_SUFFIXES = (".csv", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +42,31 @@ class MalformedError(Exception):
 
 
 class EventFile:
-    """A file of events, ``.csv`` or ``.jsonl``, optionally with ``.gz``; iterates over its events and malformed lines.
+    """A file of events: JSON lines, a JSON array or CSV; iterates over its events and malformed lines.
 
-    Raises ServiceError if it cannot be read, ConfigurationError if the settings of ``produce`` do not fit it.
+    ``header``: the names of the columns of a CSV file. Raises ServiceError if it cannot be read, ConfigurationError if
+    the settings of ``produce`` do not fit it.
     """
 
-    def __init__(self, file: File, *, settings: ProduceSection) -> None:
-        self.kind = _kind(file)
+    def __init__(self, file: InputFile, *, settings: ProduceSection) -> None:
         self.name = file.name
-        self._path = file
+        self._file = file
         self._settings = settings
         self._key = key_getter(settings.key)
-        self._raw = _open(file)
-        self._file = gzip.GzipFile(fileobj=self._raw) if file.suffix == ".gz" else self._raw
-        self.size = file.stat().st_size
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._raw.close()
+        if file.kind == "csv":
+            text = io.TextIOWrapper(file.stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            self._reader = csv.reader(text, strict=True, delimiter=file.delimiter)
+            with read_errors(self.name):
+                self.header = _header(self._reader, self.name)
 
     def __iter__(self) -> Iterator[FileEvent | MalformedLine]:
-        try:
-            yield from self._rows() if self.kind == ".csv" else self._lines()
-        except (OSError, EOFError, zlib.error) as error:
-            raise ServiceError(f"{self.name} cannot be read to its end: {error}") from error
-
-    @property
-    def position(self) -> int:
-        """The number of bytes read from the file on disk."""
-        return self._raw.tell()
+        with read_errors(self.name):
+            yield from self._rows() if self._file.kind == "csv" else self._lines()
 
     def _lines(self) -> Iterator[FileEvent | MalformedLine]:
-        for number, line in enumerate(self._file, 1):
-            if text := line.strip():
-                yield self._line(number, text)
+        for number, text in numbered_lines(self._file):
+            if stripped := text.strip():
+                yield self._line(number, stripped)
 
     def _line(self, number: int, text: bytes) -> FileEvent | MalformedLine:
         try:
@@ -93,18 +77,9 @@ class EventFile:
             return MalformedLine(number, "not a JSON object")
         return FileEvent(text, self._key(event))
 
-    def header(self) -> list[str]:
-        """Return the names of the columns of a CSV file. Raises ServiceError."""
-        with EventFile(self._path, settings=self._settings) as file:
-            return _header(file._reader(), self.name)
-
-    def _reader(self) -> Any:
-        text = io.TextIOWrapper(self._file, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        return csv.reader(text, strict=True)
-
     def _rows(self) -> Iterator[FileEvent | MalformedLine]:
-        reader = self._reader()
-        rows = EventRows(_header(reader, self.name), self._settings)
+        reader = self._reader
+        rows = EventRows(self.header, self._settings)
         while (row := _next_row(reader)) is not None:
             if row:
                 yield self._row(rows, row, reader.line_num)
@@ -164,20 +139,6 @@ def _plain(step: object, path: str) -> str | int:
     if isinstance(step, IndexStep):
         return step.position
     raise ConfigurationError(f"produce.key: {path!r} selects several values: use only names and indices")
-
-
-def _kind(file: File) -> str:
-    suffix = File(file.stem).suffix if file.suffix == ".gz" else file.suffix
-    if suffix not in EVENT_SUFFIXES:
-        raise ServiceError(f"{file.name}: events are read from .csv and .jsonl files, optionally with .gz")
-    return suffix
-
-
-def _open(file: File) -> BinaryIO:
-    try:
-        return file.open("rb")
-    except OSError as error:
-        raise ServiceError(f"{file.name} cannot be opened: {error.strerror}") from error
 
 
 def _header(reader: Iterator[list[str]], name: str) -> list[str]:

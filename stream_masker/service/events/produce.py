@@ -9,8 +9,9 @@ from typing import TextIO
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine
+from stream_masker.service.events.files import FileEvent, MalformedLine
 from stream_masker.service.events.publishing import PublishingSummary, publish
+from stream_masker.service.local.tables import open_events
 from stream_masker.service.observability.progress import progress
 
 MAX_REPORTED_LINES = 10
@@ -57,13 +58,13 @@ def produce(
     Raises ServiceError for a file or broker that cannot be used, and with ``strict`` for a malformed line;
     ConfigurationError if the settings of ``produce`` do not fit the file.
     """
-    with EventFile(file, settings=configuration.produce) as source:
+    with open_events(str(file), configuration.produce) as (source, lines):
         line_filter = MalformedLineFilter(
-            name=source.name, strict=strict, report=lambda line: print(line, file=stream, flush=True)
+            name=file.name, strict=strict, report=lambda line: print(line, file=stream, flush=True)
         )
         with progress("produced", done=lambda _: source.position / max(source.size, 1), stream=stream) as show:
             return publish(
-                islice(line_filter.events(source), limit),
+                islice(line_filter.events(lines), limit),
                 configuration=configuration,
                 rate=rate,
                 show=show,

@@ -11,12 +11,14 @@ from threading import Lock
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError
 
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent
 from stream_masker.service.kafka.clients import kafka_python_producer
+from stream_masker.service.kafka.failures import missing_topics_text
+from stream_masker.service.kafka.topic_reader import require_topics_of
 from stream_masker.service.observability.progress import ReportProgress
 
 PRODUCER_DEFAULTS = {
@@ -104,19 +106,21 @@ def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
     """
     producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
     try:
-        _require_topic(producer, configuration.topics.input)
+        _require_topic(producer, configuration)
         yield EventPublisher(producer, configuration.topics.input)
     finally:
         producer.close(timeout=10)
 
 
-def _require_topic(producer: KafkaProducer, topic: str) -> None:
+def _require_topic(producer: KafkaProducer, configuration: Configuration) -> None:
+    topic = configuration.topics.input
     try:
         known = producer.partitions_for(topic)
-    except KafkaTimeoutError:
+    except (KafkaTimeoutError, AuthorizationError):
         known = None
     if not known:
-        raise ServiceError(f"missing topic: {topic}: `stream-masker topics` creates it")
+        require_topics_of(configuration, [topic])
+        raise ServiceError(missing_topics_text([topic]))
 
 
 @dataclass(frozen=True, slots=True)

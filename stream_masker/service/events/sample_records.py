@@ -45,7 +45,7 @@ def _path_values(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]
         yield numeric.path, [_number(numeric.kind, k)]
     if plan.alpha is not None and plan.alpha.path is not None:
         yield plan.alpha.path, [1.0]
-    fields = (*plan.fields.pseudonymize, *plan.fields.keep, *plan.fields.drop)
+    fields = (*plan.fields.pseudonymize, *plan.fields.transformed, *plan.fields.keep, *plan.fields.drop)
     named = fields if plan.noise_key is None else (plan.noise_key, *fields)
     yield from ((path, [f"{k}"] * SAMPLE_ELEMENTS) for path in named)
 

@@ -14,7 +14,7 @@ from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent, key_getter
 from stream_masker.service.events.publishing import PublishingSummary, RateLimiter, publish
 from stream_masker.service.events.synthetic import PATIENT_PATH, synthetic_discharges
-from stream_masker.service.local.files import open_output
+from stream_masker.service.files.outputs import open_output
 from stream_masker.service.observability.progress import ReportProgress, progress
 
 

@@ -14,9 +14,13 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration, KafkaSection
+from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.oauth import ClientTokens
+from stream_masker.service.kafka.tls import has_inline_certificates, ssl_context
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
+    from kafka.sasl.oauth import AbstractTokenProvider
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +77,33 @@ def kafka_python_arguments(kafka: KafkaSection, known: Mapping[str, Any]) -> dic
     Properties without a counterpart are ignored and named in a debug log. Raises ConfigurationError for a value that
     cannot be parsed.
     """
-    arguments = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
+    arguments: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers.split(",")}
     for name, value in kafka.properties.items():
         argument, parse = PROPERTY_TRANSLATIONS.get(name, ("", _text))
         if argument in known:
             arguments[argument] = _parsed(name, value, parse)
         else:
             log.debug("ignoring kafka.properties.%s: kafka-python's client has no counterpart", name)
+    if has_inline_certificates(kafka.properties):
+        arguments["ssl_context"] = ssl_context(kafka.properties)
+    if arguments.get("sasl_mechanism") == "OAUTHBEARER":
+        arguments["sasl_oauth_token_provider"] = _token_provider(kafka)
     return arguments
+
+
+def _token_provider(kafka: KafkaSection) -> AbstractTokenProvider:
+    from kafka.sasl.oauth import AbstractTokenProvider
+
+    tokens = ClientTokens(kafka.properties)
+
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return tokens.token()
+
+        def extensions(self) -> dict[str, str]:
+            return tokens.extensions
+
+    return Provider()
 
 
 def kafka_python_producer(configuration: Configuration, **defaults: Any) -> KafkaProducer:
@@ -104,6 +127,7 @@ def _connected(client: Callable[..., AnyClient], kafka: KafkaSection, defaults: 
     from kafka.errors import KafkaConfigurationError, KafkaError
 
     arguments = kafka_python_arguments(kafka, client.DEFAULT_CONFIG)  # type: ignore[attr-defined]
+    require_broker({**kafka.properties, "bootstrap.servers": kafka.bootstrap_servers})
     try:
         with _silenced("kafka"):  # kafka-python logs every failed attempt as an error, even if a later one succeeds
             return client(**{"api_version_auto_timeout_ms": BROKER_PROBE_MS, **defaults, **arguments})

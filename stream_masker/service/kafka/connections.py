@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.service.kafka.failures import explained
 from stream_masker.service.observability.repeats import RepeatFilter
 
 log = logging.getLogger("stream_masker.kafka")
@@ -40,4 +41,4 @@ def _client(kind: type[Any], properties: ClientProperties) -> Any:
 
 
 def _log_error(error: KafkaError) -> None:
-    log.warning("%s", error.str())
+    log.warning("%s", explained(error))

@@ -13,6 +13,8 @@ from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer
+from stream_masker.service.kafka.failures import check_topics
+from stream_masker.service.kafka.names import READER_GROUP
 
 SINGLE_PARTITION = 0
 """The only partition of the calibration, statistics and drift topics; any further partitions are unused."""
@@ -38,7 +40,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
     Raises ConfigurationError for properties that librdkafka rejects.
     """
     overrides = {
-        "group.id": "stream-masker-reader",
+        "group.id": READER_GROUP,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -112,11 +114,8 @@ def _is_end(message: Message, end: float) -> bool:
     return error is not None or message.offset() >= end
 
 
-def missing_topics(configuration: Configuration, names: list[str]) -> list[str]:
-    """Return the topics that do not exist. Raises KafkaException if no broker is reachable."""
+def require_topics_of(configuration: Configuration, names: list[str]) -> None:
+    """Raise ServiceError if a topic does not exist or may not be described, and KafkaException if no broker answers."""
     with connect_reader(configuration) as consumer:
-        return [
-            name
-            for name in names
-            if consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error is not None
-        ]
+        found = {name: consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error for name in names}
+    check_topics(found, str(configuration.kafka.properties.get("sasl.username", "")))

@@ -115,7 +115,7 @@ def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_P
 
     The output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
     has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
-    The statistics topic is compacted.
+    The statistics topic is compacted. The output may be compacted unless its records have no keys.
     """
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
@@ -123,10 +123,11 @@ def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_P
     kept = round(2_000 * configuration.calibration.window_age)
     large_messages = {TOPIC_LIMIT_PROPERTY: str(MAX_SUMMARY_BYTES)}
     counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **large_messages}
+    uncompacted = "delete" if configuration.message.key == "drop" else None
     masked = {TOPIC_LIMIT_PROPERTY: str(max_masked_bytes(configuration))}
     return (
         RequiredTopic("input", names.input, partitions, {}),
-        RequiredTopic("output", names.output, partitions, masked, at_least=partitions),
+        RequiredTopic("output", names.output, partitions, masked, at_least=partitions, cleanup=uncompacted),
         RequiredTopic("rejected", names.rejected, partitions, {}),
         RequiredTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
         RequiredTopic(

@@ -1,9 +1,16 @@
 """A producer that writes each batch in one transaction and recovers from failed ones.
 
-librdkafka flags each error: retry the step, abort the transaction, or replace the producer. librdkafka does not
-implement KIP-890, so a producer whose commit ends without a known result cannot be trusted. It is replaced by a new one
-with the same transactional id, whose initialisation makes the coordinator complete or abort the old transaction. The
-committed offsets then show which of the two happened.
+librdkafka flags each error: retry the step, abort the transaction, or replace the producer. A producer whose commit
+ends without a known result is replaced by a new one with the same transactional id, whose initialisation makes the
+coordinator complete or abort the old transaction. The committed offsets then show which of the two happened.
+
+librdkafka does not implement KIP-890: all transactions of a client have one epoch. If a connection breaks after a
+request and the client sends the request again, the first one may reach the broker later, in the next transaction: a
+late EndTxn commits or aborts that transaction early, and a late TxnOffsetCommit replaces its offsets. The client that
+may have sent a request twice is therefore replaced before its next transaction; the new epoch makes the brokers refuse
+the late request. Such a request is recognised by its time: librdkafka waits before it sends a request again
+(``retry_delay``), so a step that succeeds sooner at its first attempt has sent each request once. Produce requests need
+no such care, because their sequence numbers identify them.
 
 A producer has one transaction at a time. ``worker.commit_pipeline`` alternates two producers to hide the round trip of
 a commit.
@@ -23,6 +30,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.clients import fatal_errors
+from stream_masker.service.kafka.failures import explained
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +117,7 @@ class TransactionalProducer:
 
     The steps of a transaction may run on different threads, one after the other. ``connect`` makes a new client.
     ``running`` returns False when the process stops. ``expiry``: seconds after which the brokers abort an open
-    transaction.
+    transaction. ``retry_delay``: the least seconds that the client waits before it sends a request again.
     """
 
     def __init__(
@@ -119,13 +127,16 @@ class TransactionalProducer:
         transactional_id: str,
         running: Callable[[], bool],
         expiry: float,
+        retry_delay: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
         self._id = transactional_id
         self._running = running
         self._expiry = expiry
+        self._retry_delay = retry_delay
         self._clock = clock
+        self._request_in_doubt = False
         self._client: ProducerClient | None = None
         self._in_transaction = False
         self._expedited = False
@@ -145,6 +156,7 @@ class TransactionalProducer:
             transactional_id=self._id,
             running=self._running,
             expiry=self._expiry,
+            retry_delay=self._retry_delay,
             clock=self._clock,
         )
 
@@ -161,15 +173,20 @@ class TransactionalProducer:
             except KafkaException as failure:
                 self._check_retriable(failure.args[0])
             else:
-                self._client = client
+                self._client, self._request_in_doubt = client, False
                 return True
         return False
 
     def begin(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
         """Begin a transaction with the messages that ``produce`` sends.
 
-        Returns None if the transaction is open, or the outcome of the failed one.
+        If the last transaction may have sent a request twice, the client is replaced first. Returns None if the
+        transaction is open, or the outcome of the failed one. Raises ServiceError as ``open`` does.
         """
+        if self._request_in_doubt:
+            log.info("a request of the last transaction may arrive late: the producer is initialised again")
+            if not self.open():
+                return TransactionOutcome.UNKNOWN
         client = self._connected_client()
         self._expedited, self._attempts_start = False, self._clock()
         self._transaction_start = self._attempts_start
@@ -191,12 +208,12 @@ class TransactionalProducer:
         try:
             self._step("flush", lambda t: _flush(client, t), on_timeout=RecoveryAction.ABORT)
             on_logged()
-            self._step(
+            self._request(
                 "offsets",
                 lambda t: client.send_offsets_to_transaction(offsets, group, t),
                 on_timeout=RecoveryAction.ABORT,
             )
-            self._step("commit", client.commit_transaction, on_timeout=RecoveryAction.RENEW)
+            self._request("commit", client.commit_transaction, on_timeout=RecoveryAction.RENEW)
         except TransactionStepError as failure:
             return self._recover(failure)
         self._in_transaction = False
@@ -250,12 +267,27 @@ class TransactionalProducer:
             raise ServiceError("the producer is not open")
         return self._client
 
-    def _step(self, name: str, attempt: Callable[[float], None], *, on_timeout: RecoveryAction) -> None:
-        """Retry a step until it succeeds. Raises TransactionStepError; ``on_timeout``: its action at the time limit."""
+    def _request(self, name: str, attempt: Callable[[float], None], *, on_timeout: RecoveryAction) -> None:
+        """Do a step whose requests have no sequence numbers; note whether one of them may still be on its way."""
+        start, clean = self._clock(), False
+        try:
+            attempts = self._step(name, attempt, on_timeout=on_timeout)
+            clean = attempts == 1 and self._clock() - start < self._retry_delay
+        finally:
+            self._request_in_doubt |= not clean
+
+    def _step(self, name: str, attempt: Callable[[float], None], *, on_timeout: RecoveryAction) -> int:
+        """Retry a step until it succeeds; return the number of attempts.
+
+        Raises TransactionStepError; ``on_timeout``: its action at the time limit.
+        """
+        attempts = 0
         while True:
+            attempts += 1
             try:
                 with fatal_errors(self._connected_client()):
-                    return attempt(ATTEMPT_SECONDS)
+                    attempt(ATTEMPT_SECONDS)
+                    return attempts
             except KafkaException as failure:
                 error = failure.args[0]
             if (action := recovery_for(error)) is not RecoveryAction.RETRY:
@@ -282,7 +314,7 @@ class TransactionalProducer:
         """Abort the open transaction. Return False if the result is not known."""
         self._attempts_start = self._clock()
         try:
-            self._step("abort", self._connected_client().abort_transaction, on_timeout=RecoveryAction.RENEW)
+            self._request("abort", self._connected_client().abort_transaction, on_timeout=RecoveryAction.RENEW)
         except TransactionStepError as failure:
             log.warning("transaction could not be aborted (%s), recovery: renew", failure)
             self._count_fencing(failure)
@@ -292,8 +324,8 @@ class TransactionalProducer:
 
     def _check_retriable(self, error: KafkaError) -> None:
         if recovery_for(error) is not RecoveryAction.RETRY:
-            raise ServiceError(f"transactional id {self._id!r} cannot be used: {error.str()}")
-        log.warning("waiting for the transaction coordinator: %s", error.str())
+            raise ServiceError(f"transactional id {self._id!r} cannot be used: {explained(error)}")
+        log.warning("waiting for the transaction coordinator: %s", explained(error))
 
     def _count_fencing(self, failure: TransactionStepError) -> None:
         """Count fencings by another process. An expired transaction fences its own producer and is not counted.

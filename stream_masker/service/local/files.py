@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from pathlib import Path
-from typing import BinaryIO, cast
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.reasons import RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.messages import (
@@ -26,22 +22,19 @@ from stream_masker.pipeline.wire.messages import (
     fingerprints,
 )
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 
 FILE_BATCH_RECORDS = 5_000
-STANDARD_STREAM = "-"
-
-NumberedLine = tuple[int, bytes]
-WriteLine = Callable[[bytes], object]
 
 
 @dataclass(slots=True)
 class FileTotals:
-    """The outcomes of a run: the number of masked records, and of rejected ones by reason."""
+    """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path."""
 
     masked: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[RejectionCause] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -51,7 +44,7 @@ class FileTotals:
     def add(self, result: Result) -> None:
         """Add the outcomes of a batch."""
         self.masked += len(result.offsets) - len(result.rejected)
-        self.rejected.update(rejection.reason for rejection in result.rejected.values())
+        self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"
@@ -59,51 +52,17 @@ class FileTotals:
     @property
     def rejections(self) -> str:
         """The number of rejected records and their reasons, as text."""
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.rejected.items()))
-        return f"rejected {self.rejected.total():,}" + (f" ({reasons})" if reasons else "")
+        causes = causes_text(self.rejected)
+        return f"rejected {self.rejected.total():,}" + (f" ({causes})" if causes else "")
 
-
-def open_input(name: str) -> AbstractContextManager[BinaryIO]:
-    """Open a file, decompressed if its name ends in .gz, or standard input for ``-``. Raises ServiceError."""
-    if name == STANDARD_STREAM:
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return cast(BinaryIO, gzip.open(name, "rb")) if name.endswith(".gz") else Path(name).open("rb")
-    except OSError as error:
-        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
-
-
-def open_output(name: str) -> AbstractContextManager[BinaryIO]:
-    """Open a file for writing, or standard output for ``-``. Raises ServiceError."""
-    if name == STANDARD_STREAM:
-        return nullcontext(sys.stdout.buffer)
-    try:
-        return Path(name).open("wb")
-    except OSError as error:
-        raise ServiceError(f"{name} cannot be written: {error.strerror}") from None
-
-
-def write_text(name: str, text: str) -> None:
-    """Write a text to a file, or to standard output for ``-``. Raises ServiceError."""
-    with open_output(name) as stream:
-        stream.write(text.encode())
-
-
-def numbered_lines(stream: BinaryIO) -> Iterator[NumberedLine]:
-    """Yield (line number from 1, line without its end) for non-blank lines. Raises ServiceError for a bad gzip file."""
-    try:
-        for number, line in enumerate(stream, start=1):
-            if stripped := line.strip(b"\r\n"):
-                yield number, stripped
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise ServiceError(f"the input is not a complete gzip file ({type(error).__name__})") from None
-
-
-@contextmanager
-def input_lines(name: str) -> Iterator[Iterator[NumberedLine]]:
-    """Open a file of JSON lines and give its numbered lines. Raises like ``open_input`` and ``numbered_lines``."""
-    with open_input(name) as stream:
-        yield numbered_lines(stream)
+    def check_share(self, limit: float) -> None:
+        """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""
+        if self.rejected.total() > limit * self.records:
+            raise ServiceError(
+                f"{self.rejected.total():,} of {self.records:,} records were rejected: "
+                f"{causes_text(self.rejected, most=3)}. Check these paths in the configuration, or raise "
+                f"limits.rejected_share ({limit:g})"
+            )
 
 
 class FileMasking:
@@ -161,7 +120,7 @@ class FileMasking:
         settings = self._configuration.calibration
         counted = self._masking.masker.count(line for _, line in deque(lines, settings.window_records))
         if counted.counts.records < settings.min_records:
-            rejected = FileTotals(rejected=Counter(counted.rejected)).rejections
+            rejected = FileTotals(rejected=Counter(counted.causes)).rejections
             raise StatisticsError(
                 f"{counted.counts.records:,} records are usable for statistics ({rejected}), but "
                 f"calibration.min_records is {settings.min_records:,}: add records, lower it, or use a snapshot"

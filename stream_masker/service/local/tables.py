@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -20,34 +20,38 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.service.configuration.model import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
-from stream_masker.service.events.files import EventFile, FileEvent
-from stream_masker.service.local.files import NumberedLine, WriteLine, input_lines, open_output
+from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine, key_getter
+from stream_masker.service.files.inputs import InputFile, open_input
+from stream_masker.service.files.lines import NumberedLine, WriteLine, numbered_lines
+from stream_masker.service.files.outputs import open_output, uncompressed_name
 
-TABLE_SUFFIXES = (".csv", ".parquet")
+_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 BAD_ROW = b"not a row"
 """The line of a malformed row, which the masker rejects."""
 
 PROBE = "value"
+TRANSFORMED = "transformed"
+"""Stands for the texts of a transformed column, whose transform may not accept ``PROBE``."""
+
 ROW_GROUP = 50_000
 
 
 class TableSource(Protocol):
     """An open table: its columns, with the path of each in an event, and its rows as events, numbered from 1."""
 
+    kind: str
     columns: Mapping[str, Path]
+
+    def writer(
+        self, stream: Any, columns: Mapping[str, WrittenColumn], plan: Plan
+    ) -> AbstractContextManager[WriteLine]:
+        """Give a function that writes a masked line as a row."""
 
     def probes(self) -> Sequence[JsonValue]:
         """Return a value for each column, of the shape of the column's values."""
 
     def lines(self) -> Iterator[NumberedLine]:
         """Yield the rows as lines of JSON."""
-
-
-def table_suffix(name: str) -> str:
-    """The suffix of a table's name, without that of compression; empty for other files."""
-    file = File(name)
-    suffix = File(file.stem).suffix if file.suffix == ".gz" else file.suffix
-    return suffix if suffix in TABLE_SUFFIXES else ""
 
 
 @contextmanager
@@ -58,12 +62,36 @@ def open_lines(name: str, settings: ProduceSection) -> Iterator[tuple[Iterator[N
     ``stream-masker produce``. Raises ServiceError if the file cannot be read, ConfigurationError if the settings do
     not fit the columns.
     """
-    if not table_suffix(name):
-        with input_lines(name) as lines:
-            yield lines, None
-        return
-    with (_open_csv if table_suffix(name) == ".csv" else _open_parquet)(name, settings) as table:
-        yield table.lines(), table
+    with open_input(name) as file:
+        opened = _opened_table(file, settings)
+        if opened is None:
+            yield numbered_lines(file), None
+            return
+        with opened as table:
+            yield table.lines(), table
+
+
+def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextManager[TableSource] | None:
+    if file.kind == "csv":
+        return _open_csv(file, settings)
+    return _open_parquet(file, settings) if file.kind == "parquet" else None
+
+
+@contextmanager
+def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile, Iterable[FileEvent | MalformedLine]]]:
+    """Open a file of events; give the file, and its events with their message keys. Raises like ``open_lines``."""
+    with open_input(name) as file:
+        if file.kind != "parquet":
+            yield file, EventFile(file, settings=settings)
+            return
+        key = key_getter(settings.key)
+        with _open_parquet(file, settings) as table:
+            yield file, (FileEvent(line, key(orjson.loads(line))) for _, line in table.lines())
+
+
+def written_kind(name: str) -> str:
+    """The kind of table that a name says: ``csv``, ``parquet``, or nothing for JSON."""
+    return _SUFFIXES.get(File(uncompressed_name(name)).suffix, "")
 
 
 @contextmanager
@@ -73,13 +101,13 @@ def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes)
     A table has the columns of ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be
     written, or if the input is no table of this kind.
     """
-    if not table_suffix(name):
+    kind = written_kind(name)
+    if not kind:
         with open_output(name) as stream:
             yield stream.write
         return
-    kind = CsvTable if name.endswith(".csv") else ParquetTable
-    if not isinstance(table, kind) or name.endswith(".gz"):
-        raise ServiceError(f"{name}: a table is written from a table of the same kind, and not compressed by gzip")
+    if table is None or table.kind != kind:
+        raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
     columns = _written_columns(table, plan, secret)
     with open_output(name) as stream, table.writer(stream, columns, plan) as write:
         yield write
@@ -98,7 +126,11 @@ def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str,
     columns = table.columns
     build = row_builder(event_tree(columns), list(columns))
     treated = field_treatment(plan, Pseudonyms(secret))(build(table.probes()))
-    found = {name: WrittenColumn(path, value_at(treated, path)) for name, path in columns.items()}
+    texts = {path.steps for path in plan.fields.transformed}
+    found = {
+        name: WrittenColumn(path, TRANSFORMED if path.steps in texts else value_at(treated, path))
+        for name, path in columns.items()
+    }
     return {name: column for name, column in found.items() if column.treated is not None}
 
 
@@ -128,9 +160,12 @@ def column_paths(header: Sequence[str], settings: ProduceSection) -> dict[str, P
 class CsvTable:
     """A CSV file with a header. A malformed row becomes a line that is rejected."""
 
-    def __init__(self, file: EventFile, columns: Mapping[str, Path]) -> None:
+    kind = "csv"
+
+    def __init__(self, file: EventFile, columns: Mapping[str, Path], delimiter: str) -> None:
         self.columns = columns
         self._file = file
+        self._delimiter = delimiter
 
     def probes(self) -> Sequence[JsonValue]:
         return [PROBE] * len(self.columns)
@@ -143,16 +178,16 @@ class CsvTable:
     def writer(self, stream: Any, columns: Mapping[str, WrittenColumn], plan: Plan) -> Iterator[WriteLine]:
         """Give a function that writes a masked line as a row."""
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-        rows = csv.writer(text, lineterminator="\n")
+        rows = csv.writer(text, lineterminator="\n", delimiter=self._delimiter)
         rows.writerow(columns)
         yield lambda line: rows.writerow([_cell(value_at(orjson.loads(line), c.path)) for c in columns.values()])
         text.detach()
 
 
 @contextmanager
-def _open_csv(name: str, settings: ProduceSection) -> Iterator[CsvTable]:
-    with EventFile(File(name), settings=settings) as file:
-        yield CsvTable(file, column_paths(file.header(), settings))
+def _open_csv(file: InputFile, settings: ProduceSection) -> Iterator[CsvTable]:
+    rows = EventFile(file, settings=settings)
+    yield CsvTable(rows, column_paths(rows.header, settings), file.delimiter)
 
 
 def _cell(value: JsonValue) -> str:
@@ -163,6 +198,8 @@ def _cell(value: JsonValue) -> str:
 
 class ParquetTable:
     """A Parquet file. Values that JSON does not have, such as dates, are texts in events."""
+
+    kind = "parquet"
 
     def __init__(self, arrow: Any, file: Any, columns: Mapping[str, Path]) -> None:
         self.columns = columns
@@ -241,15 +278,15 @@ def _collector(rows: list[JsonValue], write: Callable[[], object]) -> WriteLine:
 
 
 @contextmanager
-def _open_parquet(name: str, settings: ProduceSection) -> Iterator[ParquetTable]:
+def _open_parquet(source: InputFile, settings: ProduceSection) -> Iterator[ParquetTable]:
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
         raise ServiceError("Parquet needs pyarrow: pip install 'stream-masker[parquet]'") from None
     try:
-        opened: AbstractContextManager[Any] = parquet.ParquetFile(name)
+        opened: AbstractContextManager[Any] = parquet.ParquetFile(_seekable(source))
     except (OSError, arrow.ArrowException) as error:
-        raise ServiceError(f"{name} cannot be read as Parquet ({type(error).__name__})") from None
+        raise ServiceError(f"{source.name} cannot be read as Parquet ({type(error).__name__})") from None
     with opened as file:
         header = file.schema_arrow.names
         columns = column_paths(header, settings)
@@ -257,3 +294,9 @@ def _open_parquet(name: str, settings: ProduceSection) -> Iterator[ParquetTable]
         if missing:
             raise ConfigurationError(f"produce names columns that are not in the file: {missing[0]!r}")
         yield ParquetTable(arrow, file, columns)
+
+
+def _seekable(source: InputFile) -> Any:
+    """The file itself if it is one that is not compressed, otherwise its bytes in memory."""
+    plain = source.raw.seekable() and source.raw.seek(0) == 0 and source.raw.read(4) == b"PAR1"
+    return source.raw if plain else io.BytesIO(source.stream.read())

@@ -16,6 +16,7 @@ from typing import TextIO
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import StreamMaskerError
+from stream_masker.service.kafka.failures import explained
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -50,7 +51,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, StreamMaskerError):
         return str(error)
     if isinstance(error, KafkaException):
-        return f"Kafka: {error.args[0].str() if error.args else 'unknown error'}"
+        return f"Kafka: {explained(error.args[0]) if error.args else 'unknown error'}"
     return f"{type(error).__name__} at {_source_locations(error)}"
 
 

@@ -55,6 +55,8 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("records_in_total", "Input records in committed transactions: masked, rejected or tombstones."),
     counter("records_masked_total", "Masked records in committed transactions."),
     counter("records_rejected_total", "Rejected records in committed transactions, by reason.", ("reason",)),
+    gauge("rejected_share", "Share of rejected records among the last 10,000, in [0, 1]; 0 below 100 records."),
+    gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
     counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
     counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
@@ -106,6 +108,13 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
         (),
         CALIBRATOR_ONLY,
         SECOND_BUCKETS,
+    ),
+    calibrator_counter("calibration_processor_seconds_total", "Processor time of computing statistics, in seconds."),
+    calibrator_counter(
+        "calibration_windows_total",
+        "Windows that statistics were due for, by outcome: computed, urgent (computed at once because of drift) or "
+        "skipped (replaced by a later one while calibration.core_share did not allow computing).",
+        ("outcome",),
     ),
     calibrator_gauge("svar", "Semantic variance (sVar), in [0, 1].", ("attribute", *DATA_LABEL)),
     calibrator_gauge("sdvar", "Semantic distance variance (sdVar).", ("attribute", *DATA_LABEL)),

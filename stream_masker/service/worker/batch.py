@@ -16,7 +16,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.groups import GroupTooSmallError
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.messages import block_key, encode_block, encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
@@ -233,18 +233,26 @@ def mask_batch(
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """The numbers of records and blocks in a transaction; ``distortions``: by attribute."""
+    """The numbers of records and blocks in a transaction; ``distortions``: by attribute.
+
+    ``causes``: the numbers of rejected records by reason and configured path.
+    """
 
     masked: int = 0
     tombstones: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
+    causes: Counter[RejectionCause] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
-        return self.masked + self.tombstones + self.rejected.total()
+        return self.masked + self.tombstones + self.causes.total()
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """The numbers of rejected records by reason."""
+        return by_reason(self.causes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +305,7 @@ class TransactionWriter:
         keys = [f"{topic}:{partition}:{one.offset}".encode() for one in rejected]
         messages: list[OutgoingMessage] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
         self._send(self._outputs.rejected, partition % self._outputs.rejected_partitions, messages)
-        self._written.rejected.update(str(one.reason) for one in rejected)
+        self._written.causes.update((str(one.reason), one.field) for one in rejected)
 
     def _write_block(self, block: Block) -> None:
         outputs = self._outputs

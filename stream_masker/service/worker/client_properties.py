@@ -8,6 +8,7 @@ import threading
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import ClientProperties
+from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 
 WORKER_TRANSACTION_MS = 20_000
@@ -20,10 +21,18 @@ FETCH_BACKOFF_MS = 10
 """The default delay before a consumer with a full queue fetches again. A worker empties its queue faster than
 librdkafka's default of one second."""
 
+RETRY_BACKOFF_MS = 500
+"""The producer's default delay before it sends a request again. A commit that takes longer costs a new producer
+(``retry_delay``), so the delay is longer than librdkafka's default of 100 ms."""
 
-def consumer_group_id(configuration: Configuration) -> str:
-    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name with the topic."""
-    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+LONGEST_RETRY_BACKOFF_MS = 1_000
+"""librdkafka's default limit of this delay, which doubles with each failure."""
+
+OFFSETS_RETRY_MS = 500
+"""The fixed delay after which librdkafka sends the offsets of a transaction again."""
+
+RETRY_JITTER = 0.2
+"""The share by which librdkafka varies the delay."""
 
 
 def transactional_ids(configuration: Configuration) -> list[str]:
@@ -34,7 +43,7 @@ def transactional_ids(configuration: Configuration) -> list[str]:
     once. Two workers must never share an id.
     """
     instance = configuration.worker.instance or f"{socket.gethostname()}-{threading.get_native_id()}"
-    return [f"{consumer_group_id(configuration)}.{instance}:{number}" for number in range(PIPELINE_DEPTH)]
+    return [f"{transactional_id_prefix(configuration)}{instance}:{number}" for number in range(PIPELINE_DEPTH)]
 
 
 def consumer_properties(configuration: Configuration) -> ClientProperties:
@@ -75,7 +84,7 @@ def statistics_properties(configuration: Configuration) -> ClientProperties:
     """
     own = confluent_properties(
         configuration,
-        group_id=f"{consumer_group_id(configuration)}.statistics",
+        group_id=statistics_group_id(configuration),
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         enable_partition_eof=True,
@@ -94,6 +103,14 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
         "compression.type": "lz4",
         "linger.ms": LINGER_MS[worker.profile],
+        "retry.backoff.ms": RETRY_BACKOFF_MS,
+        "retry.backoff.max.ms": LONGEST_RETRY_BACKOFF_MS,
     }
     own = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
     return {**defaults, **own}
+
+
+def retry_delay(properties: ClientProperties) -> float:
+    """Return the least seconds that a producer with these properties waits before it sends a request again."""
+    backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
+    return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.kafka.failures import explained
 from stream_masker.service.worker.batch import GroupShortfall, KafkaMessage, MessageBatch
 from stream_masker.service.worker.batcher import Batcher
 
@@ -269,7 +270,7 @@ class PartitionSource:
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         else:
-            log.warning("reading %s: %s", self._topic, error.str())
+            log.warning("reading %s: %s", self._topic, explained(error))
 
     def _count_failure(self, text: str) -> None:
         log.warning("rejoining the group with a new client: %s", text)

@@ -12,6 +12,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.partition_source import PartitionSource
+from stream_masker.service.worker.rejections import RejectionShare
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
 LAG_EVERY_SECONDS = 2.0
@@ -22,13 +23,21 @@ UNREADY_FAILURES = 3
 
 
 class WorkerReport:
-    """Keeps ``metrics`` and ``health`` up to date."""
+    """Keeps ``metrics`` and ``health`` up to date. rejected_share: the share of rejected records that is acceptable."""
 
-    def __init__(self, metrics: Metrics, health: Health, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        health: Health,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        rejected_share: float = 1.0,
+    ) -> None:
         self._metrics = metrics
         self._health = health
         self._clock = clock
         self._lag_updated = -LAG_EVERY_SECONDS
+        self._rejections = RejectionShare(rejected_share)
         self._refusals = 0
         self._unauthentic: RefusalCause | None = None
 
@@ -69,11 +78,19 @@ class WorkerReport:
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
-        self._count_by("records_rejected_total", "reason", written.rejected)
+        self._count_rejected(written)
         self._count_by("unchanged_total", "attribute", {a: t.unchanged for a, t in written.distortions.items()})
         self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.distortions.items()})
         self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.distortions.items()})
         self._metrics.add("records_in_total", written.records)
+
+    def _count_rejected(self, written: TransactionCounts) -> None:
+        """Count rejected records by reason; too large a share of them is a reason against readiness."""
+        self._count_by("records_rejected_total", "reason", written.rejected)
+        self._rejections.add(written)
+        self._metrics.set("rejected_share", self._rejections.share)
+        self._metrics.set("rejected_share_above_limit", self._rejections.above_limit)
+        self._health.reason("rejections", self._rejections.reason)
 
     def failures(self, in_a_row: int) -> None:
         """Report the number of failed transactions in a row."""

@@ -13,7 +13,9 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
+from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
+from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
@@ -26,6 +28,7 @@ from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
+    retry_delay,
     statistics_properties,
     transactional_ids,
 )
@@ -36,7 +39,8 @@ from stream_masker.service.worker.micro_windows import MicroWindowBatcher, Micro
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
-from stream_masker.service.worker.topic_checks import PartitionCounts, find_partitions
+from stream_masker.service.worker.topic_checks import METADATA_TIMEOUT_SECONDS, PartitionCounts, find_partitions
+from stream_masker.service.worker.topic_settings import check_topic_settings
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -58,11 +62,18 @@ def run_worker(
     masking = Masking(configuration)
     warn_about_plain_topics(configuration)
     with _input_consumer(configuration) as consumer:
-        partitions = find_partitions(consumer, configuration.topics, wait=_wait_for_broker(health, liveness))
+        partitions = find_partitions(
+            consumer,
+            configuration.topics,
+            wait=_wait_for_broker(health, liveness),
+            connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
+            user=str(configuration.kafka.properties.get("sasl.username", "")),
+        )
         if partitions is None:
             return
         health.reason("brokers", None)
-        report = WorkerReport(Metrics(registry, "worker"), health)
+        check_topic_settings(configuration)
+        report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         Worker(_components(configuration, masking, partitions, consumer, liveness, health, report)).run()
 
@@ -157,6 +168,7 @@ def _producer(configuration: Configuration, transactional_id: str, liveness: Liv
         transactional_id=transactional_id,
         running=liveness.running,
         expiry=float(properties["transaction.timeout.ms"]) / 1000,
+        retry_delay=retry_delay(properties),
     )
 
 

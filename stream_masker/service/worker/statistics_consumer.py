@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
-from stream_masker.errors import ConfigurationError, StatisticsError, StreamMaskerError
+from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
 from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.masking import Masking
+from stream_masker.service.observability.logs import describe
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +186,7 @@ class ActiveStatistics:
             self._check(candidate, message, newest)
             masking = self._masking_under(message.settings)
             masking.restore(message)
-        except (ConfigurationError, StatisticsError) as error:
+        except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
             return self._refuse(candidate, error)
         self.version, self.published, self.refused = message.version, message.published, None
         self.masking = masking
@@ -196,8 +197,8 @@ class ActiveStatistics:
         """Return the masking for a version's settings: the current object if they are the same."""
         return self.masking.under(settings) if settings is not None else self._own
 
-    def _refuse(self, candidate: PublishedVersion, error: StreamMaskerError) -> bool:
-        self.refused = f"version {candidate.version} was refused: {error}"
+    def _refuse(self, candidate: PublishedVersion, error: Exception) -> bool:
+        self.refused = f"version {candidate.version} was refused: {describe(error)}"
         self.refusals += 1
         log.error("statistics %s", self.refused)
         return False

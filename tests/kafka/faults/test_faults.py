@@ -13,6 +13,14 @@ from fault_checker import leader_of
 from fault_stream import LONG, ON_REQUEST, WINDOW, Stream, detoured, detours, rounds, running_stream
 from forwarder import Forwarder
 from kafka_broker import Cluster
+from late_requests import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+    LateRequests,
+)
 
 pytestmark = [ON_REQUEST, pytest.mark.faults, pytest.mark.timeout(7200 if LONG else 1800)]
 
@@ -152,3 +160,23 @@ def test_a_worker_is_cut_off_and_returns(stream: Stream, kafka_cluster: Cluster,
             stream.wait_for_progress()
         stream.fleet.terminate("far")
     report(stream, f"workers cut off by {how}", len(rounds(2, 12)))
+
+
+LATE = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
+"""The kinds of the late requests, in turn: every second one is the end of a transaction."""
+
+
+def test_requests_of_a_worker_arrive_late_twice_and_in_another_order(stream: Stream, kafka_cluster: Cluster) -> None:
+    """Pairs of requests outlive their connections, every second pair is also delivered at once."""
+    with LateRequests(detours(kafka_cluster)) as way:
+        stream.fleet.worker("far", kafka={"bootstrap_servers": detoured(kafka_cluster)})
+        stream.wait_for_masking("far")
+        for number in rounds(8, 120):
+            for kind in (LATE[number % len(LATE)], END_TXN):
+                way.hold(kind, repeat=number % 4 >= 2)
+                stream.wait(lambda: way.holds(0), "late request")
+            stream.pause(stream.random.uniform(0, WINDOW))
+            way.release()
+        stream.wait_for_progress()
+        stream.fleet.terminate("far")
+    report(stream, "pairs of late requests", len(rounds(8, 120)))

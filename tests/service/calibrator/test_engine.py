@@ -20,6 +20,8 @@ from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 
+CORE_SHARE = 0.01
+
 
 class FakeSession:
     """Records its calls; ``EngineBench`` injects the failures."""
@@ -29,6 +31,8 @@ class FakeSession:
         self.blocks: list[int] = []
         self.ticks = 0
         self.pending_windows = 0
+        self.is_urgent = False
+        self.skipped = 0
         self.published = 0
         self.samples: list[Any] = []
         self.settings_differ = False
@@ -47,7 +51,14 @@ class FakeSession:
     def tick(self, now: float) -> None:
         self.ticks += 1
 
+    def skip_windows(self, *, keep: int) -> None:
+        self.skipped += max(0, self.pending_windows - keep)
+        self.pending_windows = min(self.pending_windows, keep)
+
     def publish_next(self) -> None:
+        end = time.process_time() + self.bench.processor_seconds
+        while time.process_time() < end:
+            hash(())
         self.pending_windows -= 1
         self.published += 1
 
@@ -116,6 +127,7 @@ class EngineBench:
         self.found: Any = None
         self.failures: list[BaseException] = []
         self.closed = 0
+        self.processor_seconds = 0.0
         self.reading = threading.Event()
         self.slow = threading.Event()
         self.health = Health()
@@ -125,7 +137,7 @@ class EngineBench:
         monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
         components: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
-            settings=CalibrationSettings(every_seconds=0.01),
+            settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),
             configuration=None,
         )
         monkeypatch.setattr(engine, "reconfigure", with_configuration)
@@ -148,6 +160,9 @@ class EngineBench:
     def close(self) -> None:
         self.closed += 1
 
+    def windows(self, outcome: str) -> float | None:
+        return self.registry.get_sample_value("stream_masker_calibration_windows_total", {"outcome": outcome})
+
     @property
     def session(self) -> FakeSession:
         return self.sessions[-1]
@@ -161,6 +176,13 @@ class EngineBench:
         while not reached():
             assert time.monotonic() < deadline, f"timeout, failures: {self.failures}"
             time.sleep(0.005)
+
+    def pause_for_longer_than_the_test(self) -> None:
+        """Compute two versions, of which the second one is charged."""
+        self.processor_seconds = 0.2
+        for offset in (1, 2):
+            self.deliver((offset, b"window"))
+            self.wait(lambda offset=offset: self.session.published == offset)
 
     def become_active(self) -> None:
         before = len(self.sessions)
@@ -372,6 +394,42 @@ def test_refused_file_is_counted_and_reported(bench: EngineBench) -> None:
     bench.wait(lambda: note in bench.health.notes)
     assert bench.registry.get_sample_value("stream_masker_configuration_refused_total") == 1
     assert bench.session.components == []
+
+
+def test_computing_pauses_after_the_second_version_and_then_takes_the_latest_window(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.processor_seconds = 0.01
+    bench.deliver((1, b"window"))
+    bench.wait(lambda: bench.session.published == 1)
+    bench.deliver((2, b"window"))
+    bench.wait(lambda: bench.session.published == 2)
+    start = time.monotonic()
+    bench.deliver((3, b"window"), (4, b"window"), (5, b"window"))
+    bench.wait(lambda: bench.session.published == 3)
+    assert time.monotonic() - start >= 0.01 * (1 / CORE_SHARE - 1) - 0.1
+    assert (bench.session.skipped, bench.session.pending_windows) == (2, 0)
+    seconds = bench.registry.get_sample_value("stream_masker_calibration_processor_seconds_total")
+    assert seconds is not None
+    assert seconds >= 0.03
+    assert bench.windows("computed") == 3
+
+
+def test_urgent_window_does_not_wait(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.pause_for_longer_than_the_test()
+    bench.session.is_urgent = True
+    bench.deliver((3, b"window"))
+    bench.wait(lambda: bench.session.published == 3)
+    assert (bench.windows("computed"), bench.windows("urgent")) == (2, 1)
+
+
+def test_pace_outlives_a_session(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.pause_for_longer_than_the_test()
+    bench.become_active()
+    bench.deliver((3, b"window"), (4, b"window"))
+    bench.wait(lambda: bench.session.skipped == 1)
+    assert bench.session.published == 0
 
 
 def test_heartbeat_needs_a_running_event_loop(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:

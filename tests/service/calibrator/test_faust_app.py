@@ -19,9 +19,9 @@ from stream_masker.service.calibrator.faust_app import (
     CommittedThread,
     CommittedTransport,
     build_app,
-    calibrator_group,
 )
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.names import calibrator_group
 
 
 class FakeListener:

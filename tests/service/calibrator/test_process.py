@@ -107,7 +107,8 @@ def test_port_in_use_is_a_configuration_error(configuration: Configuration) -> N
     ("properties", "message"),
     [
         ({"no.such.property": "SECRET"}, r"kafka\.properties cannot be used: No such configuration property"),
-        ({"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_PLAINTEXT"}, r"sasl\.mechanism is not supported"),
+        ({"sasl.mechanism": "GSSAPI", "security.protocol": "SASL_PLAINTEXT"}, r"sasl\.mechanism is not supported"),
+        ({"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_PLAINTEXT"}, r"method must be oidc"),
     ],
 )
 def test_invalid_properties_are_a_configuration_error(

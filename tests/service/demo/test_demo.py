@@ -25,6 +25,7 @@ EVENT = {
 }
 
 
+@pytest.mark.exhaustive
 def test_demo_masks_all_events_recalibrates_and_prints_a_summary():
     """Standard output is not a terminal here, so the output is plain lines."""
     command = [sys.executable, "-P", "-m", "stream_masker", "demo", "--records", "2000", "--rate", "400"]

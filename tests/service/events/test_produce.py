@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
+import cramjam
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kafka_records import mock_broker, read_all
 
@@ -38,6 +43,30 @@ def test_events_of_a_file_are_published_with_keys(tmp_path: Path) -> None:
     assert sorted((r.key, r.value) for r in records) == [(b"1", b'{"id":"1","principal":"A00"}'), (b"3", b'{"id":"3"}')]
     assert (summary.delivered, summary.malformed, summary.complete) == (2, 1, True)
     assert stream.getvalue() == "events.csv, line 3: 1 cells, but the header has 2\n"
+
+
+EVENTS = [{"id": k, "principal": "A00"} for k in range(5)]
+
+
+def array(file: Path) -> None:
+    file.write_bytes(orjson.dumps(EVENTS))
+
+
+def zstd(file: Path) -> None:
+    file.write_bytes(bytes(cramjam.zstd.compress(b"".join(orjson.dumps(e) + b"\n" for e in EVENTS))))
+
+
+def parquet(file: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(EVENTS), file)
+
+
+@pytest.mark.parametrize("write", [array, zstd, parquet])
+def test_other_formats_are_published_too(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    write(tmp_path / "events")
+    with mock_broker() as bootstrap:
+        produce(configured(bootstrap, produce={"key": "id"}), tmp_path / "events", stream=io.StringIO())
+        records = read_all(bootstrap, "discharges")
+    assert sorted((r.key, r.json) for r in records) == [(str(e["id"]).encode(), e) for e in EVENTS]
 
 
 def test_records_with_equal_keys_stay_in_order(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ TOO_LARGE = error(KafkaError.MSG_SIZE_TOO_LARGE)
 
 EXPIRY = 20.0
 
+RETRY_DELAY = 1.5
+"""Seconds after which the fake client would send a request again; a step takes one second."""
+
 
 class Clock:
     def __init__(self) -> None:
@@ -52,10 +55,11 @@ class FakeClient:
         self.full = 0
         self.unsent = 0
         self.crashes = False
+        self.slow: dict[str, float] = {}
 
     def step(self, name: str) -> None:
         self.calls.append(name)
-        self.clock.now += 1
+        self.clock.now += 1 + self.slow.get(name, 0.0)
         if self.failures.get(name):
             raise KafkaException(self.failures[name].pop(0))
 
@@ -107,6 +111,7 @@ class Bench:
             transactional_id="group.one",
             running=lambda: self.running,
             expiry=EXPIRY,
+            retry_delay=RETRY_DELAY,
             clock=self.clock,
         )
 
@@ -188,14 +193,52 @@ def test_a_retriable_step_is_retried(step: str) -> None:
     assert bench.calls.count(step) == 3
 
 
-@pytest.mark.parametrize("step", ["produce", "flush", "offsets", "commit"])
-def test_an_abortable_failure_aborts_and_keeps_the_client(step: str) -> None:
+@pytest.mark.parametrize(("step", "clients"), [("produce", 1), ("flush", 1), ("offsets", 2), ("commit", 2)])
+def test_an_abortable_failure_aborts(step: str, clients: int) -> None:
+    """The client is kept, unless a request without a sequence number has failed."""
     bench = open_bench({step: [ABORT]})
     assert bench.write() is TransactionOutcome.ABORTED
     assert bench.calls[-1] == "abort"
     assert "commit" not in bench.calls[: bench.calls.index(step)]
     assert bench.write() is TransactionOutcome.COMMITTED
+    assert len(bench.clients) == clients
+
+
+@pytest.mark.parametrize("step", ["offsets", "commit"])
+def test_a_step_that_may_have_sent_a_request_twice_replaces_the_client_before_the_next_transaction(step: str) -> None:
+    for failures, slow in (([], RETRY_DELAY), ([RETRY], 0.0)):
+        bench = open_bench({step: failures})
+        bench.clients[0].slow = {step: slow}
+        assert bench.write() is TransactionOutcome.COMMITTED
+        assert len(bench.clients) == 1, "a pause follows this transaction, so the client is replaced when it is needed"
+        assert bench.write() is TransactionOutcome.COMMITTED
+        assert len(bench.clients) == 2
+        assert bench.clients[1].calls[:2] == ["init", "begin"]
+        assert bench.write() is TransactionOutcome.COMMITTED
+        assert len(bench.clients) == 2
+
+
+def test_a_slow_abort_replaces_the_client_before_the_next_transaction() -> None:
+    bench = open_bench({"produce": [ABORT]})
+    bench.clients[0].slow = {"abort": RETRY_DELAY}
+    assert bench.write() is TransactionOutcome.ABORTED
+    assert bench.write() is TransactionOutcome.COMMITTED
+    assert len(bench.clients) == 2
+
+
+def test_a_slow_flush_keeps_the_client() -> None:
+    bench = open_bench()
+    bench.clients[0].slow = {"flush": 10.0}
+    assert [bench.write(), bench.write()] == [TransactionOutcome.COMMITTED] * 2
     assert len(bench.clients) == 1
+
+
+def test_a_client_that_cannot_be_replaced_when_stopping_begins_nothing() -> None:
+    bench = open_bench({"commit": [RETRY]}, {"init": [RETRY] * 100})
+    assert bench.write() is TransactionOutcome.COMMITTED
+    bench.running = False
+    assert bench.producer.begin(one_message) is TransactionOutcome.UNKNOWN
+    assert not bench.producer.ready
 
 
 @pytest.mark.parametrize("failure", [FATAL, FENCED, UNFLAGGED])

@@ -75,10 +75,10 @@ def worker() -> Metrics:
     report.start()
     for name, level in ALPHA.items():
         metrics.set("alpha", level, attribute=name)
-    rejected = Counter({Reason.UNKNOWN_CODE.value: 3, Reason.NOT_JSON.value: 1})
+    causes = Counter({(Reason.UNKNOWN_CODE.value, "p"): 3, (Reason.NOT_JSON.value, None): 1})
     distortions = dict(zip(NAMES, TALLIES, strict=True))
     written = TransactionCounts(
-        masked=990, tombstones=6, rejected=rejected, blocks=2, blocks_left_out=1, distortions=distortions
+        masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1, distortions=distortions
     )
     report.batch(TransactionOutcome.COMMITTED, written, 0.31)
     report.batch(TransactionOutcome.ABORTED, written, 1.2)

@@ -12,10 +12,11 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.model import TopicsSection
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
+from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.worker.client_properties import (
-    consumer_group_id,
     consumer_properties,
     producer_properties,
+    retry_delay,
     statistics_properties,
     transactional_ids,
 )
@@ -50,7 +51,7 @@ def test_missing_topics_are_named_with_the_command_that_creates_them() -> None:
     there = {TOPICS.input: 4, TOPICS.output: 0, TOPICS.calibration: 1, TOPICS.statistics: 1}
     with pytest.raises(
         ServiceError,
-        match=rf"topics do not exist: {TOPICS.output}, {TOPICS.rejected}; stream-masker topics creates them",
+        match=rf"topics do not exist: {TOPICS.output}, {TOPICS.rejected}: `stream-masker topics` creates them",
     ):
         check_partitions(there, TOPICS)
 
@@ -81,7 +82,10 @@ def test_the_worker_waits_for_a_broker() -> None:
     reasons: list[str] = []
     found = find_partitions(FakeClient(2), TOPICS, wait=lambda reason: reasons.append(reason) or True)
     assert found is not None
-    assert reasons == ["no broker answers: connection refused"] * 2
+    assert reasons == [
+        reason for reason in reasons if reason.startswith("no broker answers: connection refused: check that")
+    ]
+    assert len(reasons) == 2
 
 
 def test_waiting_for_a_broker_ends_when_stopping() -> None:
@@ -130,6 +134,20 @@ def test_the_producer_s_queue_holds_a_batch() -> None:
     producer = producer_properties(configuration("worker: {batch_records: 200000, batch_bytes: 200000000}"), "id")
     assert producer["queue.buffering.max.messages"] > 400_000
     assert producer["queue.buffering.max.kbytes"] * 1024 >= 4 * 200_000_000 - 1024
+
+
+@pytest.mark.parametrize(
+    ("properties", "seconds"),
+    [
+        ("", 0.4),
+        ("retry.backoff.ms: 100", 0.08),
+        ("retry.backoff.ms: 1000, retry.backoff.max.ms: 200", 0.2),
+        ("retry.backoff.ms: 5000, retry.backoff.max.ms: 5000", 0.5),
+    ],
+)
+def test_the_retry_delay_is_the_least_time_before_a_request_is_sent_again(properties: str, seconds: float) -> None:
+    given = configuration(f"kafka: {{properties: {{{properties}}}}}")
+    assert retry_delay(producer_properties(given, "id")) == pytest.approx(seconds)
 
 
 def test_the_protocol_of_kip_848_has_no_client_side_assignor() -> None:

@@ -1,4 +1,4 @@
-"""What a transport of pairs tells an attacker, exact.
+"""The disclosure risk of a transport of pairs, exact.
 
 Masked values are values of the window, so the joint law of originals and masks is a finite table: P(s, t) =
 w(s)·K(s, t)·ψ(t) with w = P / Kψ. Sums and maxima over tuples s separate into one over b and one over a, so that each

@@ -187,7 +187,7 @@ def _decoded(values: Values, indices: Int32Array) -> Int32Array:
 def _distortion(
     prepared: PreparedTransport, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
 ) -> Distortion:
-    """Return the distortion of attribute j; distances of codes that are no values are computed one by one."""
+    """Return the distortion of attribute j; distances of codes outside the window are computed one by one."""
     present = int(np.count_nonzero(codes >= 0))
     values = prepared.values[j]
     others = np.flatnonzero((codes >= 0) & (values.positions[before] != codes))

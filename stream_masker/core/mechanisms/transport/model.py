@@ -1,4 +1,4 @@
-"""The model of a window: computed from its counts, JSON-serialisable, and read again by whoever masks.
+"""The model of a window: computed from its counts, and JSON-serialisable for the processes that mask.
 
 It holds for each attribute its values and the transport of the attribute alone; for two attributes their transport as
 pairs; and the edges of the tree if there are arrays or more than two attributes.

@@ -41,6 +41,7 @@ MAX_FILTERS: Final = 6
 _ACTIONS: Final = {
     Action.KEEP: KEEP_VALUE,
     Action.PSEUDONYMIZE: PSEUDONYMIZE_VALUE,
+    Action.TRANSFORM: DROP_VALUE,
     Action.DROP: DROP_VALUE,
 }
 
@@ -118,6 +119,8 @@ class Program(NamedTuple):
 
 def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
     """The tables of a plan; ``controls``: including the noise key and the alpha. Raises NotCompilableError."""
+    if controls and plan.fields.transforms:
+        raise NotCompilableError("its fields have transforms: " + ", ".join(plan.fields.transforms))
     roles = roles_of(plan, controls=controls)
     _check_filters(plan, roles)
     states = _StateTable(roles)

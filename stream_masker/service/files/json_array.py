@@ -1,0 +1,41 @@
+"""The elements of a JSON array as they stand in the file, without line breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import orjson
+
+from stream_masker.errors import ServiceError
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+_LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
+
+
+def array_elements(text: bytes, name: str) -> Iterator[bytes]:
+    """Yield the elements of the array that ``text`` holds, with the numbers and texts that are written there.
+
+    Raises ServiceError if the text is not one JSON array.
+    """
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise ServiceError(f"{name} is not a complete JSON array") from None
+    depth, start = 0, 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if depth == 1 and mark in b",]":
+            yield from _element(text[start : token.start()])
+        if mark in b"[{":
+            depth += 1
+        elif mark in b"]}":
+            depth -= 1
+        if depth == 1 and mark in b",[":
+            start = token.end()
+
+
+def _element(text: bytes) -> Iterator[bytes]:
+    """The element, if it is one: an empty array has none."""
+    if stripped := text.translate(_LINE_BREAKS).strip():
+        yield stripped

@@ -1,0 +1,217 @@
+"""Output files that appear complete or not at all, and outputs that cannot be written as one message.
+
+A file is written under a temporary name in its folder and renamed when it is complete. After an error or an
+interruption the temporary file is removed, and a file that was there before is unchanged. Devices and pipes are written
+directly. The suffix ``.gz`` or ``.zst`` selects compression.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import combinations
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+import cramjam
+
+from stream_masker.errors import ServiceError
+
+STANDARD_STREAM = "-"
+COMPRESSED_SUFFIXES = (".gz", ".zst")
+
+_GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
+_FRAME_BYTES = 1 << 20
+
+
+class ByteWriter(Protocol):
+    """An object to which bytes are written."""
+
+    def write(self, data: Any, /) -> int | None:
+        """Write bytes."""
+
+    def flush(self) -> None:
+        """Hand over buffered bytes."""
+
+
+class CheckedStream(io.RawIOBase):
+    """A writable stream whose failures are ServiceErrors that name the output. It does not own the inner stream."""
+
+    def __init__(self, inner: ByteWriter, name: str) -> None:
+        self._inner = inner
+        self._name = name
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        with write_errors(self._name):
+            self._inner.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        if not self.closed:
+            with write_errors(self._name):
+                self._inner.flush()
+
+
+class ZstdWriter:
+    """Compresses what is written, as zstd frames of ``_FRAME_BYTES`` bytes each."""
+
+    def __init__(self, inner: ByteWriter) -> None:
+        self._inner = inner
+        self._buffer = bytearray()
+
+    def write(self, data: Any, /) -> int:
+        """Compress bytes; they are written when they fill a frame."""
+        self._buffer += data
+        if len(self._buffer) >= _FRAME_BYTES:
+            self.write_frame()
+        return len(data)
+
+    def flush(self) -> None:
+        """Flush the inner stream; the frame that is not full yet stays in memory."""
+        self._inner.flush()
+
+    def write_frame(self) -> None:
+        """Write the bytes in memory as a frame, which may be empty."""
+        self._inner.write(bytes(cramjam.zstd.compress(bytes(self._buffer), _ZSTD_LEVEL)))
+        self._buffer.clear()
+
+
+@contextmanager
+def write_errors(name: str) -> Iterator[None]:
+    """Raise ServiceError for an OSError, with the name of the output."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ServiceError(f"{name} cannot be written: its reader has closed it") from None
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be written: {error.strerror or type(error).__name__}") from None
+
+
+@contextmanager
+def open_output(name: str) -> Iterator[BinaryIO]:
+    """Open a file for writing, or standard output for ``-``; the file appears when the block ends without an error.
+
+    Raises ServiceError if it cannot be written, also when bytes are written to it.
+    """
+    if name == STANDARD_STREAM:
+        yield from _standard_output()
+        return
+    with write_errors(name):
+        path = Path(name).resolve()
+        special = path.exists() and not path.is_file()
+    with _device(path, name) if special else _temporary(path, name) as raw, _compressed(raw, name) as stream:
+        yield stream
+
+
+def _standard_output() -> Iterator[BinaryIO]:
+    if sys.stdout is None:
+        raise ServiceError("standard output is closed: name an output file")
+    stream = CheckedStream(sys.stdout.buffer, "standard output")
+    yield cast(BinaryIO, stream)
+    stream.flush()
+
+
+@contextmanager
+def _device(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a device or a pipe, which cannot be replaced."""
+    with write_errors(name):
+        file = path.open("wb", buffering=0)
+    with file:
+        yield cast(BinaryIO, _buffered(file, name))
+
+
+@contextmanager
+def _temporary(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a temporary file, which takes the place of ``path`` when the block ends without an error."""
+    with write_errors(name):
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+        number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb", buffering=0) as file:
+            stream = _buffered(file, name)
+            yield cast(BinaryIO, stream)
+            stream.flush()
+            with write_errors(name):
+                os.fchmod(number, mode)
+        with write_errors(name):
+            Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _buffered(file: io.RawIOBase | Any, name: str) -> _Buffered:
+    return _Buffered(CheckedStream(file, name))
+
+
+class _Buffered(io.BufferedWriter):
+    """A buffered writer that forgets its buffer when it is closed; ``flush`` comes first if all went well."""
+
+    def close(self) -> None:
+        with suppress(ServiceError):
+            super().close()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """Compress what is written, if the name says so."""
+    if name.endswith(".gz"):
+        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
+            yield cast(BinaryIO, packed)
+    elif name.endswith(".zst"):
+        writer = ZstdWriter(stream)
+        yield cast(BinaryIO, CheckedStream(writer, name))
+        writer.write_frame()
+    else:
+        yield stream
+    stream.flush()
+
+
+def uncompressed_name(name: str) -> str:
+    """The name of a file without the suffix of compression."""
+    return next((name.removesuffix(suffix) for suffix in COMPRESSED_SUFFIXES if name.endswith(suffix)), name)
+
+
+def write_text(name: str, text: str) -> None:
+    """Write a text to a file, or to standard output for ``-``. Raises ServiceError."""
+    with open_output(name) as stream:
+        stream.write(text.encode())
+
+
+def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
+    """Raise ServiceError if an output is the same file as an input or another output.
+
+    Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` the standard stream.
+    """
+    files = [(what, name, _identity(name, 0)) for what, name in inputs.items()]
+    written = [(what, name, _identity(name, 1)) for what, name in outputs.items()]
+    pairs = [(one, other) for one in files for other in written] + list(combinations(written, 2))
+    for (first, name, one), (second, _, other) in pairs:
+        if one is not None and one == other:
+            raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
+
+
+def _identity(name: str, standard: int) -> object:
+    """What equals for two names of the same regular file; None for anything else."""
+    if not name:
+        return None
+    try:
+        found = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)
+    except OSError:
+        return None if name == STANDARD_STREAM else os.path.realpath(name)
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None

@@ -1,0 +1,97 @@
+"""The access control lists of a deployment: the operations that each principal needs, and no others.
+
+Kafka's authorizer implies Describe by Read and Write, and IdempotentWrite by Write on any topic.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.kafka.names import (
+    READER_GROUP,
+    calibrator_group,
+    consumer_group_id,
+    publisher_id,
+    statistics_group_id,
+    transactional_id_prefix,
+)
+
+
+class PrincipalRole(StrEnum):
+    """Who accesses Kafka: the processes of the service, the producer of events, the reader of masked records, and the
+    administrator who runs ``stream-masker topics``."""
+
+    PRODUCER = "producer"
+    WORKER = "worker"
+    CALIBRATOR = "calibrator"
+    READER = "reader"
+    ADMINISTRATOR = "administrator"
+
+
+DEFAULT_PRINCIPALS: Mapping[PrincipalRole, str] = {role: f"User:stream-masker-{role}" for role in PrincipalRole}
+
+
+class Resource(StrEnum):
+    """The kinds of resources, as kafka-acls.sh names their options."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """Operations that a role may perform on a resource, or with ``prefixed`` on all whose names begin with ``name``."""
+
+    role: PrincipalRole
+    resource: Resource
+    name: str
+    operations: tuple[str, ...]
+    prefixed: bool = False
+
+    def command(self, bootstrap_servers: str, principal: str) -> str:
+        """The command that adds the rule, for a shell."""
+        operations = [word for operation in self.operations for word in ("--operation", operation)]
+        pattern = ["--resource-pattern-type", "prefixed"] if self.prefixed else []
+        target = [f"--{self.resource}", self.name, *pattern]
+        server = ["--bootstrap-server", bootstrap_servers]
+        return shlex.join(["kafka-acls.sh", *server, "--add", "--allow-principal", principal, *operations, *target])
+
+
+def required_access(configuration: Configuration) -> list[AccessRule]:
+    """Return all rules of a configuration.
+
+    A reader of masked records also needs Read on its own consumer group.
+    """
+    return list(_rules(configuration))
+
+
+def _rules(configuration: Configuration) -> Iterator[AccessRule]:
+    topics = configuration.topics
+    group, prefix = consumer_group_id(configuration), transactional_id_prefix(configuration)
+    yield _topic(PrincipalRole.PRODUCER, topics.input, "Write")
+    yield _topic(PrincipalRole.WORKER, topics.input, "Read")
+    for name in (topics.output, topics.rejected, topics.calibration):
+        yield _topic(PrincipalRole.WORKER, name, "Write")
+    yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
+    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
+    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
+    yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
+    yield _topic(PrincipalRole.CALIBRATOR, topics.input, "Read")
+    yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")
+    yield _topic(PrincipalRole.CALIBRATOR, topics.statistics, "Read", "Write", "DescribeConfigs")
+    yield _topic(PrincipalRole.CALIBRATOR, topics.drift, "Write")
+    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, calibrator_group(configuration), ("Read",))
+    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, READER_GROUP, ("Describe",))
+    yield AccessRule(PrincipalRole.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
+    yield _topic(PrincipalRole.READER, topics.output, "Read")
+    for name in topics.model_dump().values():
+        yield _topic(PrincipalRole.ADMINISTRATOR, name, "Create", "Describe", "DescribeConfigs")
+
+
+def _topic(role: PrincipalRole, name: str, *operations: str) -> AccessRule:
+    return AccessRule(role, Resource.TOPIC, name, operations)

@@ -1,0 +1,33 @@
+"""The names of consumer groups and transactional ids, which access control lists refer to."""
+
+from __future__ import annotations
+
+from stream_masker.service.configuration.model import Configuration, TopicsSection
+
+READER_GROUP = "stream-masker-reader"
+"""The name that consumers of single partitions give as their group; they join none."""
+
+
+def consumer_group_id(configuration: Configuration) -> str:
+    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name with the topic."""
+    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+
+
+def statistics_group_id(configuration: Configuration) -> str:
+    """Return the name that the statistics topic's consumer gives as its group; it joins none."""
+    return f"{consumer_group_id(configuration)}.statistics"
+
+
+def transactional_id_prefix(configuration: Configuration) -> str:
+    """Return the beginning of the transactional ids of all workers of one input."""
+    return f"{consumer_group_id(configuration)}."
+
+
+def calibrator_group(configuration: Configuration) -> str:
+    """Return the consumer group of all calibrators of a calibration topic; one member is active."""
+    return f"{configuration.topics.calibration}.calibrator"
+
+
+def publisher_id(topics: TopicsSection) -> str:
+    """Return the transactional id that all publishers of a statistics topic share."""
+    return f"{topics.statistics}.publisher"

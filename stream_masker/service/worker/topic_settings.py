@@ -1,0 +1,69 @@
+"""Checks of the settings of the worker's topics: no record that the worker writes may be refused or compacted away."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.failures import explained
+
+log = logging.getLogger(__name__)
+
+PRODUCER_LIMIT_BYTES = 1_000_000
+"""librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
+
+SETTINGS_TIMEOUT_SECONDS = 10.0
+
+
+def check_topic_settings(configuration: Configuration) -> None:
+    """Raise ServiceError if a topic's settings do not fit what the worker writes; each problem with its remedy.
+
+    A broker that does not let the user read the settings is only logged.
+    """
+    names = (configuration.topics.output, configuration.topics.rejected, configuration.topics.calibration)
+    try:
+        found = {name: topic_settings(configuration, name) for name in names}
+    except KafkaException as failure:
+        log.warning("the settings of the topics cannot be read: %s", explained(failure.args[0]))
+        return
+    problems = [*setting_problems(configuration, found)]
+    if problems:
+        raise ServiceError("; ".join(problems))
+
+
+def topic_settings(configuration: Configuration, topic: str) -> Mapping[str, str]:
+    """Read the settings of a topic. Raises KafkaException."""
+    admin = AdminClient(confluent_properties(configuration, log_level=0))
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    answer: Mapping[str, Any] = admin.describe_configs([resource])[resource].result(SETTINGS_TIMEOUT_SECONDS)
+    return {name: entry.value for name, entry in answer.items()}
+
+
+def setting_problems(configuration: Configuration, found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield the problems of topics with these settings, by name."""
+    output = configuration.topics.output
+    policy = found.get(output, {}).get("cleanup.policy", "delete")
+    if configuration.message.key == "drop" and "compact" in policy:
+        yield (
+            f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
+            f"pseudonymize or keep, or {_alter(output, 'cleanup.policy', 'delete')}"
+        )
+    limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
+    for topic, settings in found.items():
+        largest = settings.get("max.message.bytes")
+        if largest is not None and int(largest) < limit:
+            yield (
+                f"topic {topic} has max.message.bytes={largest}, less than the {limit} of the producer: "
+                f"{_alter(topic, 'max.message.bytes', limit)}, or set message.max.bytes in kafka.properties"
+            )
+
+
+def _alter(topic: str, name: str, value: object) -> str:
+    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"

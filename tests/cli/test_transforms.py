@@ -1,0 +1,124 @@
+"""Transformed fields from the configuration to the masked file, and ``reveal``."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+
+import orjson
+import pytest
+import yaml
+from support.file_commands import event, read, run, write
+
+FIELDS = {
+    "keep": ["id", "address"],
+    "unlisted": "drop",
+    "pseudonyms": {"subject.reference": {"prefix": "Patient/", "digits": 20}},
+    "pseudonymize": ["patient"],
+    "generalize": {
+        "age": {"width": 10, "top": 90},
+        "birth": {"date": "year"},
+        "address.postcode": {"characters": 3},
+        "visits[*].age": {"width": 5},
+    },
+    "shift": {"visits[*].date": {"days": 30, "key": "patient"}},
+    "constant": {"hospital": "a hospital"},
+    "encrypt": ["mrn", "contact"],
+}
+
+
+def visit(k):
+    first = datetime.date(2024, 1, 1) + datetime.timedelta(k)
+    return {
+        **event(k),
+        "subject": {"reference": f"Patient/p{k % 7}"},
+        "age": 30 + k,
+        "birth": "1950-02-03",
+        "address": {"postcode": "80331", "city": "Munich"},
+        "visits": [{"date": first.isoformat(), "age": 7}, {"date": (first + datetime.timedelta(5)).isoformat()}],
+        "hospital": f"hospital {k}",
+        "mrn": f"MRN{k % 7}",
+        "contact": {"name": "Ada", "phone": k % 7},
+    }
+
+
+@pytest.fixture
+def masked(tmp_path, config):
+    """The configuration with transforms, the events and the masked file."""
+    (tmp_path / "encryption").write_bytes(b"fedcba9876543210")
+    (tmp_path / "encryption").chmod(0o600)
+    content = yaml.safe_load(config.read_text()) | {"fields": FIELDS, "encryption_secret": {"file": "encryption"}}
+    config.write_text(yaml.safe_dump(content))
+    events = [visit(k) for k in range(60)]
+    run("mask", "-c", config, write(tmp_path / "in.jsonl", map(orjson.dumps, events)), tmp_path / "out.jsonl")
+    return config, events, tmp_path / "out.jsonl"
+
+
+def test_every_transform_applies(masked):
+    _, events, target = masked
+    for before, after in zip(events, read(target), strict=True):
+        assert after["hospital"] == "a hospital"
+        assert after["age"] == ("90+" if before["age"] >= 90 else f"{before['age'] // 10}0-{before['age'] // 10}9")
+        assert after["birth"] == "1950"
+        assert after["address"] == {"postcode": "803", "city": "Munich"}
+        assert after["subject"]["reference"] == "Patient/" + after["patient"][:20]
+        assert after["visits"][0]["age"] == "5-9"
+        days = [datetime.date.fromisoformat(one["date"]) for one in after["visits"]]
+        assert (days[1] - days[0]).days == 5
+        assert days[0].isoformat() != before["visits"][0]["date"]
+    text = target.read_text()
+    assert not any(name in text for name in ("Ada", "MRN", "80331", "1950-02", '"p1"', "hospital 1"))
+
+
+def test_dates_of_a_patient_move_by_the_same_days(masked):
+    _, events, target = masked
+    moves = {}
+    for before, after in zip(events, read(target), strict=True):
+        days = [datetime.date.fromisoformat(one["visits"][0]["date"]) for one in (before, after)]
+        moves.setdefault(before["patient"], set()).add((days[1] - days[0]).days)
+    assert len(moves) == 7
+    assert all(len(days) == 1 for days in moves.values())
+
+
+def test_reveal_restores_encrypted_fields_and_nothing_else(masked, tmp_path):
+    config, events, target = masked
+    content = yaml.safe_load(config.read_text())
+    del content["secret"]
+    config.write_text(yaml.safe_dump(content | {"internal_topics": {"encryption": False}}))
+    packed = tmp_path / "masked.jsonl.gz"
+    packed.write_bytes(gzip.compress(target.read_bytes()))
+    assert "revealed 120 values" in run("reveal", "-c", config, packed, tmp_path / "revealed.jsonl").stderr
+    for before, sealed, after in zip(events, read(target), read(tmp_path / "revealed.jsonl"), strict=True):
+        assert after == {**sealed, "mrn": before["mrn"], "contact": before["contact"]}
+
+
+def test_reveal_needs_the_secret_of_the_values(masked, tmp_path):
+    config, events, target = masked
+    (tmp_path / "encryption").rename(tmp_path / "old")
+    (tmp_path / "encryption").write_bytes(b"another secret of the fields")
+    (tmp_path / "encryption").chmod(0o600)
+    done = run("reveal", "-c", config, target, tmp_path / "revealed.jsonl", code=1)
+    assert "120 values are encrypted with another secret: use --previous-secret" in done.stderr
+    run("reveal", "-c", config, "--previous-secret", tmp_path / "old", target, tmp_path / "revealed.jsonl")
+    assert [one["mrn"] for one in read(tmp_path / "revealed.jsonl")] == [one["mrn"] for one in events]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encryption_secret": None}, "fields.encrypt: needs encryption_secret"),
+        ({"encryption_secret": {"file": "secret"}}, "encryption_secret: is the same as secret: use another one"),
+        ({"fields": {**FIELDS, "shift": {"birth": {"days": 3}}}}, "fields.shift.birth: noise_key is position"),
+        ({"fields": {**FIELDS, "constant": {"age": 1}}}, "'age' is also fields.generalize.age: list it once"),
+        ({"fields": {**FIELDS, "generalize": {"a": {"width": 5}}}}, "'a' contains attributes.a.path, which is masked"),
+        ({"fields": {**FIELDS, "generalize": {"age": {"width": 0}}}}, "fields.generalize.age"),
+        ({"fields": {**FIELDS, "generalize": {"age": {"date": "week"}}}}, "fields.generalize.age"),
+    ],
+)
+def test_configurations_that_are_refused(masked, tmp_path, change, message):
+    config, _, _ = masked
+    content = {k: v for k, v in (yaml.safe_load(config.read_text()) | change).items() if v is not None}
+    config.write_text(yaml.safe_dump(content))
+    done = run("mask", "-c", config, tmp_path / "in.jsonl", tmp_path / "again.jsonl", code=2)
+    assert message in done.stderr
+    assert not (tmp_path / "again.jsonl").exists()

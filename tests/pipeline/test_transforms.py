@@ -1,0 +1,146 @@
+"""Transforms of fields: what they make of good values, and that no value of another kind passes."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.pipeline.encryption import FieldCipher, Revealer
+from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.transforms import (
+    DROPPED,
+    Constant,
+    DateShift,
+    DateUnit,
+    FormattedPseudonym,
+    LeadingCharacters,
+    NumberBands,
+    TransformContext,
+)
+
+KEY = compile_path("patient.id")
+SECRET = b"0123456789abcdef"
+
+
+def keyed(value):
+    return hashlib.blake2b(value, key=SECRET, digest_size=16).digest()
+
+
+def context(key=b"p1"):
+    return TransformContext(lambda value: keyed(value).hex(), keyed, {KEY: key})
+
+
+@pytest.mark.parametrize(
+    ("transform", "value", "expected"),
+    [
+        (NumberBands(10), 47, "40-49"),
+        (NumberBands(10), 40, "40-49"),
+        (NumberBands(5), 4.99, "0-4"),
+        (NumberBands(10), "47", "40-49"),
+        (NumberBands(10, top=90), 90, "90+"),
+        (NumberBands(10, top=90), 104, "90+"),
+        (NumberBands(10, top=85), 84, "80-84"),
+        (NumberBands(10), -1, DROPPED),
+        (NumberBands(10), "old", DROPPED),
+        (NumberBands(10), "nan", DROPPED),
+        (NumberBands(10), True, DROPPED),
+        (DateUnit("month"), "1980-03-14", "1980-03"),
+        (DateUnit("year"), "1980-03-14T10:15:00+02:00", "1980"),
+        (DateUnit("year"), "1980-02-31", DROPPED),
+        (DateUnit("year"), "14.03.1980", DROPPED),
+        (DateUnit("year"), "1980-03-14 Ada", DROPPED),
+        (DateUnit("year"), "1980-03-14TAda", DROPPED),
+        (DateUnit("year"), 1980, DROPPED),
+        (LeadingCharacters(3), "80331", "803"),
+        (LeadingCharacters(3), 80331, "803"),
+        (LeadingCharacters(3), True, DROPPED),
+        (Constant("x"), {"any": "value"}, "x"),
+        (Constant(0), None, 0),
+        (FormattedPseudonym("MRN-", 16), "17", "MRN-" + keyed(b"17").hex()[:16]),
+        (FormattedPseudonym("Patient/", 32), "Patient/17", "Patient/" + keyed(b"17").hex()),
+        (FormattedPseudonym("", 32), 17, keyed(b"17").hex()),
+    ],
+)
+def test_values(transform, value, expected):
+    assert transform.of_value(value, context()) == expected
+
+
+TRANSFORMS = [
+    NumberBands(10),
+    DateUnit("month"),
+    LeadingCharacters(3),
+    FormattedPseudonym("P-", 16),
+    DateShift(30, KEY),
+]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_null_stays_null_and_containers_are_dropped(transform):
+    assert transform.of_value(None, context()) is None
+    assert transform.of_value({"name": "Ada"}, context()) is DROPPED
+    assert transform.of_value(["Ada"], context()) is DROPPED
+
+
+dates = st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1))
+
+
+@given(dates, dates, st.binary(min_size=1, max_size=8), st.integers(1, 1000))
+def test_dates_of_a_key_move_together_by_at_most_the_days(first, second, key, days):
+    shift = DateShift(days, KEY)
+    one, two = (datetime.date.fromisoformat(shift.of_value(d.isoformat(), context(key))) for d in (first, second))
+    assert two - one == second - first
+    assert 1 <= abs((one - first).days) <= days
+
+
+def test_all_offsets_occur_equally_often():
+    offsets = [DateShift(3, KEY).offset(b"%d" % k, keyed) for k in range(6_000)]
+    counts = {offset: offsets.count(offset) for offset in set(offsets)}
+    assert set(counts) == {-3, -2, -1, 1, 2, 3}
+    assert sum((count - 1_000) ** 2 / 1_000 for count in counts.values()) < 30  # chi², 5 degrees of freedom
+
+
+def test_times_keep_what_stands_behind_the_date():
+    before, after = "2024-03-14T10:15:00.5Z", DateShift(30, KEY).of_value("2024-03-14T10:15:00.5Z", context())
+    assert after[10:] == before[10:]
+    assert after[:10] != before[:10]
+
+
+@pytest.mark.parametrize(("value", "key"), [("2024-03-14", None), ("0001-01-01", b"p1"), ("Ada", b"p1")])
+def test_dates_that_cannot_be_shifted_are_dropped(value, key):
+    moves = [DateShift(d, KEY).of_value(value, context(key)) for d in (1, 2, 3, 5, 8, 13)]
+    assert DROPPED in moves
+    assert value not in moves
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(values)
+def test_encrypted_values_are_revealed_by_their_own_secret_alone(value):
+    sealed = orjson.dumps({"mrn": FieldCipher(SECRET).encrypt(orjson.dumps(value)), "age": 7})
+    revealer, other = Revealer([b"f" * 16, SECRET]), Revealer([b"f" * 16])
+    assert orjson.loads(revealer.line(sealed)) == {"mrn": value, "age": 7}
+    assert (revealer.revealed, revealer.unrevealed) == (1, 0)
+    assert other.line(sealed) == sealed
+    assert (other.revealed, other.unrevealed) == (0, 1)
+
+
+def test_equal_values_have_equal_ciphertexts_and_a_changed_one_is_not_revealed():
+    cipher = FieldCipher(SECRET)
+    sealed = cipher.encrypt(b'"17"')
+    assert sealed == FieldCipher(SECRET).encrypt(b'"17"') != cipher.encrypt(b'"18"')
+    assert "17" not in sealed.removeprefix(f"enc:{cipher.id}:")
+    for k in range(len(f"enc:{cipher.id}:"), len(sealed) - 1):
+        forged = sealed[:k] + ("A" if sealed[k] != "A" else "B") + sealed[k + 1 :]
+        revealer = Revealer([SECRET])
+        revealer.line(f'"{forged}"'.encode())
+        assert revealer.revealed == 0

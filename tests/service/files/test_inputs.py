@@ -1,0 +1,121 @@
+"""Input files of events, recognised by their content."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+
+import cramjam
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.files.inputs import kind_of, open_input
+from stream_masker.service.files.json_array import array_elements
+from stream_masker.service.files.lines import numbered_lines
+
+EVENTS = [{"id": k, "text": 'a "quoted" [text], {braces}\n', "list": [[], {}, [1, 2]]} for k in range(3)]
+LINES = b"".join(orjson.dumps(event) + b"\n" for event in EVENTS)
+TABLE = b"id,a,b\n1,x,y\n2,x,z\n"
+
+
+def pack(content, packed):
+    if packed == "gzip":
+        return gzip.compress(content)
+    return bytes(cramjam.zstd.compress(content)) if packed == "zstd" else content
+
+
+@pytest.mark.parametrize("packed", ["", "gzip", "zstd"])
+@pytest.mark.parametrize("name", ["a", "a.jsonl", "a.json", "a.csv", "a.txt", "a.jsonl.gz"])
+@pytest.mark.parametrize(
+    "content",
+    [LINES, b"\xef\xbb\xbf" + LINES, orjson.dumps(EVENTS), json.dumps(EVENTS, indent=2).encode()],
+    ids=["lines", "byte order mark", "array", "indented array"],
+)
+def test_json_is_read_whatever_its_name_and_compression(tmp_path, packed, name, content):
+    (tmp_path / name).write_bytes(pack(content, packed))
+    with open_input(str(tmp_path / name)) as file:
+        found = list(numbered_lines(file))
+    assert [orjson.loads(line) for _, line in found] == EVENTS
+    assert [number for number, _ in found] == [1, 2, 3]
+    assert not any(b"\n" in line for _, line in found)
+
+
+@pytest.mark.parametrize("packed", ["", "gzip", "zstd"])
+@pytest.mark.parametrize(("delimiter", "name"), [(b",", "a.csv"), (b",", "a"), (b";", "a.txt"), (b"\t", "a.tsv")])
+def test_tables_are_recognised_with_their_delimiter(tmp_path, packed, delimiter, name):
+    (tmp_path / name).write_bytes(pack(TABLE.replace(b",", delimiter), packed))
+    with open_input(str(tmp_path / name)) as file:
+        assert (file.kind, file.delimiter) == ("csv", delimiter.decode())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK\x03\x04....", "is a zip archive or an Excel workbook: use JSON lines, a JSON array, CSV or Parquet"),
+        (b"BZh91AY", "is compressed with bzip2"),
+        (b"Obj\x01", "is an Avro file"),
+        (b"<Bundle/>", "is XML or HTML"),
+        ("id;a".encode("utf-16"), "is text in UTF-16"),
+        (json.dumps(EVENTS[0], indent=2).encode(), "is a JSON document over several lines"),
+    ],
+)
+def test_other_kinds_are_named(tmp_path, content, message):
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with pytest.raises(ServiceError, match=message), open_input(str(tmp_path / "a.jsonl")):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(LINES)[:-10], "not a complete gzip file"),
+        (bytes(cramjam.zstd.compress(LINES * 100))[:-10], "not a complete zstd file"),
+        (orjson.dumps(EVENTS)[:-3], "is not a complete JSON array"),
+    ],
+)
+def test_files_that_end_too_early(tmp_path, content, message):
+    (tmp_path / "a.jsonl").write_bytes(content)
+
+    def read():
+        with open_input(str(tmp_path / "a.jsonl")) as file:
+            list(numbered_lines(file))
+
+    with pytest.raises(ServiceError, match=message):
+        read()
+
+
+def test_standard_input_is_recognised_too(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(orjson.dumps(EVENTS)))))
+    with open_input("-") as file:
+        assert [orjson.loads(line) for _, line in numbered_lines(file)] == EVENTS
+
+
+def test_a_text_that_is_nothing_else_is_lines():
+    assert kind_of(b"no event\nnor this\n", "a.jsonl") == "lines"
+    assert kind_of(b"", "a.jsonl") == "lines"
+    assert kind_of(b'not json, at all\n{"id": 1, "a": 2}\n', "a.jsonl") == "lines"
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(values, max_size=5), st.sampled_from([None, 1, "\t"]))
+def test_array_elements_are_those_of_the_array(elements, indent):
+    text = json.dumps(elements, indent=indent).encode()
+    assert [json.loads(element) for element in array_elements(text, "a")] == elements
+
+
+def test_array_elements_keep_their_text():
+    assert list(array_elements(b' [ {"a": 1.50,\r\n "a": 12345678901234567890123} , "\\u00e9" ]\n', "a")) == [
+        b'{"a": 1.50,   "a": 12345678901234567890123}',
+        b'"\\u00e9"',
+    ]

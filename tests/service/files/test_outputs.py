@@ -1,0 +1,139 @@
+"""Output files: complete or not at all, compressed by name, and never the same file as an input."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import cramjam
+import pytest
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.files.outputs import open_output, refuse_same_file, write_text
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+def test_after_an_error_the_old_file_is_unchanged_and_nothing_else_is_there(tmp_path, error):
+    target = tmp_path / "out.jsonl"
+    target.write_text("before")
+
+    def fail():
+        with open_output(str(target)) as stream:
+            stream.write(b"half" * 100_000)
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert target.read_text() == "before"
+    assert names(tmp_path) == ["out.jsonl"]
+
+
+def test_a_file_appears_when_it_is_complete_and_keeps_its_mode(tmp_path):
+    target = tmp_path / "out.jsonl"
+    target.write_text("before")
+    target.chmod(0o640)
+    with open_output(str(target)) as stream:
+        stream.write(b"after")
+        stream.flush()
+        assert target.read_text() == "before"
+    assert target.read_text() == "after"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_mode_of_any_new_file(tmp_path):
+    (tmp_path / "usual").write_text("")
+    write_text(str(tmp_path / "new"), "text")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_link_is_kept_and_its_file_replaced(tmp_path):
+    (tmp_path / "real").write_text("before")
+    (tmp_path / "link").symlink_to("real")
+    write_text(str(tmp_path / "link"), "after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "after"
+
+
+@pytest.mark.parametrize(
+    ("name", "unpack"), [("out.jsonl.gz", gzip.decompress), ("out.jsonl.zst", cramjam.zstd.decompress)]
+)
+@pytest.mark.parametrize("size", [0, 10, 3_000_000])
+def test_the_name_selects_compression(tmp_path, name, unpack, size):
+    data = os.urandom(size)
+    with open_output(str(tmp_path / name)) as stream:
+        for start in range(0, size, 100_000):
+            stream.write(data[start : start + 100_000])
+    assert bytes(unpack((tmp_path / name).read_bytes())) == data
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_a_full_disk_is_one_message(tmp_path, suffix):
+    link = tmp_path / f"out.jsonl{suffix}"
+    link.symlink_to("/dev/full")
+
+    def fill():
+        with open_output(str(link)) as stream:
+            stream.write(os.urandom(4_000_000))
+
+    with pytest.raises(ServiceError, match=f"out.jsonl{suffix} cannot be written: No space left on device"):
+        fill()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ({"IN": "a"}, {"OUT": "./a"}, "IN and OUT are the same file, a"),
+        ({"IN": "a"}, {"OUT": "link"}, "IN and OUT are the same file"),
+        ({"IN": "a"}, {"OUT": "hard"}, "IN and OUT are the same file"),
+        ({"IN": "a"}, {"OUT": "new", "--rejected": "./new"}, "OUT and --rejected are the same file"),
+    ],
+)
+def test_the_same_file_is_refused(tmp_path, monkeypatch, inputs, outputs, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("content")
+    (tmp_path / "link").symlink_to("a")
+    os.link("a", "hard")
+    with pytest.raises(ServiceError, match=message):
+        refuse_same_file(inputs, outputs)
+
+
+def test_different_files_and_devices_are_accepted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_text("content")
+    refuse_same_file({"IN": "a", "--statistics": ""}, {"OUT": "b", "--rejected": ""})
+    refuse_same_file({"IN": "/dev/null"}, {"OUT": "/dev/null", "--rejected": "/dev/null"})
+
+
+SLOW_WRITER = """
+import sys, time
+from stream_masker.service.files.outputs import open_output
+with open_output(sys.argv[1]) as stream:
+    stream.write(b"half")
+    stream.flush()
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "out.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW_WRITER, str(target)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        assert len(names(tmp_path)) == 1
+        process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert names(tmp_path) == []

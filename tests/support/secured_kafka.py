@@ -1,0 +1,255 @@
+"""A real Apache Kafka that authenticates its clients and authorises every request.
+
+Listeners: SASL over plaintext (PLAIN, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens), TLS with certificates of
+clients, and plaintext for administrators, who are anonymous super users.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import json
+import re
+import shlex
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from kafka_broker import LOOPBACK, Cluster, Ports, addresses, free_ports, running
+
+SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
+USERS = (*SERVICE_USERS, "ada", "eve")
+"""The principals of ``topics --acls``, and two users without any access."""
+
+SECURITY = "org.apache.kafka.common.security"
+
+
+def password(user: str) -> str:
+    return f"{user}-password"
+
+
+@dataclass(frozen=True)
+class SecuredKafka:
+    """The addresses of the listeners, and the folder of certificates."""
+
+    bootstrap: str
+    sasl: str
+    tls: str
+    folder: Path
+
+    def scram(self, user: str, secret: str | None = None) -> dict[str, str]:
+        """The properties of a client with SCRAM-SHA-512. ``secret``: another password than the right one."""
+        return {
+            "bootstrap.servers": self.sasl,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": user,
+            "sasl.password": secret or password(user),
+        }
+
+    def oauth(self, user: str, endpoint: str) -> dict[str, str]:
+        """The properties of a client that obtains tokens from an endpoint."""
+        return {
+            "bootstrap.servers": self.sasl,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": user,
+            "sasl.oauthbearer.client.secret": password(user),
+            "sasl.oauthbearer.token.endpoint.url": endpoint,
+        }
+
+    def mutual_tls(self, user: str) -> dict[str, str]:
+        """The properties of a client with a certificate."""
+        return {
+            "bootstrap.servers": self.tls,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.folder / "ca.pem"),
+            "ssl.certificate.location": str(self.folder / f"{user}.pem"),
+            "ssl.key.location": str(self.folder / f"{user}.key"),
+        }
+
+    def allow(self, commands: Iterable[str]) -> None:
+        """Add the access rules of ``kafka-acls.sh`` commands."""
+        bindings = [binding for command in commands for binding in acl_bindings(command)]
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.create_acls(bindings).values():
+            future.result(20)
+
+
+def acl_bindings(command: str) -> Iterator[AclBinding]:
+    """The rules that a ``kafka-acls.sh --add`` command would add."""
+    words = shlex.split(command)
+    values = dict(zip(words, [*words[1:], ""], strict=True))
+    operations = [value for name, value in pairwise(words) if name == "--operation"]
+    (kind,) = {"--topic", "--group", "--transactional-id"} & set(words)
+    prefixed = values.get("--resource-pattern-type") == "prefixed"
+    assert words[0] == "kafka-acls.sh"
+    assert "--add" in words
+    for operation in operations:
+        yield AclBinding(
+            ResourceType[kind.removeprefix("--").replace("-", "_").upper()],
+            values[kind],
+            ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL,
+            values["--allow-principal"],
+            "*",
+            AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper()],
+            AclPermissionType.ALLOW,
+        )
+
+
+@contextmanager
+def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
+    """Run the broker until the block ends."""
+    certificates = folder / "certificates"
+    write_certificates(certificates)
+    sasl, tls = free_ports(2)
+    with running(folder, more=lambda ports: settings(certificates, ports, sasl, tls)) as cluster:
+        add_scram_users(cluster)
+        yield SecuredKafka(cluster.bootstrap, f"{LOOPBACK}:{sasl}", f"{LOOPBACK}:{tls}", certificates)
+
+
+def settings(folder: Path, ports: Ports, sasl: int, tls: int) -> dict[str, object]:
+    """The settings that replace those of a broker without security."""
+    listeners = {"PLAINTEXT": ports.port, "SASL": sasl, "TLS": tls}
+    users = " ".join(f'user_{user}="{password(user)}"' for user in USERS)
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
+        "listeners": addresses(**listeners, CONTROLLER=ports.controller),
+        "advertised.listeners": addresses(**listeners),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.sasl.plain.sasl.jaas.config": f"{SECURITY}.plain.PlainLoginModule required {users};",
+        "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{SECURITY}.scram.ScramLoginModule required;",
+        "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required;",
+        "listener.name.tls.ssl.client.auth": "required",
+        "listener.name.tls.ssl.keystore.type": "PEM",
+        "listener.name.tls.ssl.keystore.location": folder / "broker.both",
+        "listener.name.tls.ssl.truststore.type": "PEM",
+        "listener.name.tls.ssl.truststore.location": folder / "ca.pem",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?)$/$1/",
+    }
+
+
+def add_scram_users(cluster: Cluster) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    changes = [UserScramCredentialUpsertion(user, info, password(user).encode()) for user in USERS]
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in admin.alter_user_scram_credentials(changes).values():
+        future.result(20)
+
+
+def write_certificates(folder: Path) -> None:
+    """Write a certificate authority, and a key and certificate for the broker and for each user."""
+    folder.mkdir(parents=True)
+    authority = ec.generate_private_key(ec.SECP256R1())
+    issuer = name("authority")
+    (folder / "ca.pem").write_bytes(pem(certificate(issuer, issuer, authority.public_key(), authority, authority=True)))
+    for user in ("broker", *USERS):
+        key = ec.generate_private_key(ec.SECP256R1())
+        signed = pem(certificate(name(user), issuer, key.public_key(), authority, authority=False))
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        (folder / f"{user}.key").write_bytes(private)
+        (folder / f"{user}.pem").write_bytes(signed)
+        (folder / f"{user}.both").write_bytes(private + signed)
+
+
+def name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def certificate(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePrivateKey,
+    *,
+    authority: bool,
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    loopback = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(LOOPBACK))])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        .add_extension(loopback, critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+
+
+def pem(signed: x509.Certificate) -> bytes:
+    return signed.public_bytes(serialization.Encoding.PEM)
+
+
+@contextmanager
+def token_endpoint(users: Mapping[str, str]) -> Iterator[str]:
+    """Serve unsigned tokens to clients with these ids and secrets; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            grant = parse_qs(self.rfile.read(length).decode())["grant_type"]
+            scheme, _, credentials = self.headers["Authorization"].partition(" ")
+            user, _, secret = base64.b64decode(credentials).decode().partition(":")
+            if (scheme, grant) != ("Basic", ["client_credentials"]) or users.get(user) != secret:
+                self.answer(401, {"error": "invalid_client"})
+            else:
+                self.answer(200, {"access_token": unsigned_token(user), "expires_in": 300, "token_type": "Bearer"})
+
+        def answer(self, status: int, content: object) -> None:
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write no log."""
+
+    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{LOOPBACK}:{server.server_port}/token"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def unsigned_token(user: str) -> str:
+    """A JSON Web Token without a signature, which the broker of these tests accepts."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + 300})
+    return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), ""])

@@ -121,7 +121,7 @@ def _plan() -> Plan:
             attribute("coded", "coding[?system=own].code", "ancestor", missing="keep"),
         ),
         numeric=(NumericPlan(name="age", path=compile_path("age"), kind=Numeric(integer=True), missing="keep"),),
-        fields=FieldPolicy(unlisted="drop", **paths),
+        fields=FieldPolicy(unlisted="drop", keep=paths["keep"], drop=paths["drop"], pseudonymize=paths["pseudonymize"]),
         noise_key=compile_path("id"),
         alpha=AlphaSource(path=compile_path("alpha"), default=0.5),
         configuration="self-check",

@@ -309,8 +309,8 @@ def is_long(data: UInt8Array, first: int, digits: int, negative: bool) -> bool:
     for k in range(first, first + digits):
         value = value * np.uint64(10) + np.uint64(int64(data[k]) - 48)
     if digits == 20:
-        return not negative and data[first] == 49 and value >= LEAST_OF_20_DIGITS
-    return not negative or value <= HIGH_BIT
+        return bool(not negative and data[first] == 49 and value >= LEAST_OF_20_DIGITS)
+    return bool(not negative or value <= HIGH_BIT)
 
 
 @inlined

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport import disclosure
@@ -33,7 +32,7 @@ from stream_masker.core.mechanisms.transport.tree import (
     sample_joint,
     spanning_tree,
 )
-from stream_masker.core.mechanisms.transport.values import Values, pair_table, single_table
+from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -53,7 +52,7 @@ class TransportSettings:
     """The parameters that a model depends on."""
 
     attributes: tuple[str, ...]
-    distances: tuple[Distance, ...]
+    distances: tuple[SquareDistances, ...]
     target: Target
     least: int
 
@@ -70,8 +69,9 @@ class ModelBuilder:
         self._statistics = statistics
         self._previous = previous
         self._wanted = wanted_squares(settings.target, statistics)
-        self._values = [Values.most_frequent(d, c) for d, c in zip(settings.distances, counts.values, strict=True)]
-        self._squares = [values.squares() for values in self._values]
+        columns = zip(settings.distances, counts.values, strict=True)
+        self._values = [Values.most_frequent(d.distance, column) for d, column in columns]
+        self._squares = [d.of(v.positions) for d, v in zip(settings.distances, self._values, strict=True)]
 
     def build(self) -> dict[str, Any]:
         """Return the model. Raises StatisticsError if the target cannot be met."""
@@ -268,7 +268,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
     names = settings.attributes
     packed, single = read_model_field(model, "values"), read_model_field(model, "single")
     values = tuple(
-        Values.of(d, *read_values(read_model_field(packed, name), len(d.taxonomy)))
+        Values.of(d.distance, *read_values(read_model_field(packed, name), len(d.distance.taxonomy)))
         for name, d in zip(names, settings.distances, strict=True)
     )
     fits = tuple(
@@ -278,7 +278,15 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
     roots, edges = _read_tree(model.get("tree"), names, values)
     noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
     return PreparedTransport(
-        values, fits, pair, roots, edges, settings.least, settings.target.power, tuple(noise.tolist())
+        values,
+        settings.distances,
+        fits,
+        pair,
+        roots,
+        edges,
+        settings.least,
+        settings.target.power,
+        tuple(noise.tolist()),
     )
 
 

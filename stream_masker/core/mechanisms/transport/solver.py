@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix
+from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport.table import Table
 
 MAX_EXPONENT = 80.0
@@ -71,6 +71,20 @@ def gibbs(squares: Float64Matrix, sharpness: float, power: float, extra: Float64
     np.minimum(exponents, MAX_EXPONENT, out=exponents)
     np.negative(exponents, out=exponents)
     result: Float64Matrix = np.exp(exponents, out=exponents)
+    return result
+
+
+def gibbs32(
+    squares: Float32Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None
+) -> Float32Matrix:
+    """The same as float32, in a fraction of the time."""
+    exponents = squares ** (power / 2.0) if power != 4.0 else squares * squares
+    exponents *= sharpness
+    if extra is not None:
+        exponents += extra.astype(np.float32)
+    np.minimum(exponents, MAX_EXPONENT, out=exponents)
+    np.negative(exponents, out=exponents)
+    result: Float32Matrix = np.exp(exponents, out=exponents)
     return result
 
 

@@ -23,7 +23,7 @@ LIST_SEEN, CURRENT_ELEMENT = range(2)
 """Rows of ``ScanBuffers.role_progress``."""
 
 FRAME_FIELDS: Final = 8
-MAX_KEYS: Final = 1 << 14
+LEAST_KEY_SLOTS: Final = 64
 PLACEHOLDERS_EACH: Final = 16
 NULL_GROWTH: Final = 3
 """The bytes written for each byte read are at most so many if null takes the place of dropped elements; else one."""
@@ -97,6 +97,7 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
         len(program.is_array),
         PLACEHOLDERS_EACH * records + largest // 2 + SLACK,
     )
+    key_slots = max(LEAST_KEY_SLOTS, 1 << (largest // 2).bit_length())
     longs = {name: np.empty(room, np.int64) for name in ("placeholder_starts", "placeholder_uses", "placeholder_sizes")}
     each = {name: np.empty(records, np.int64) for name in ("key_starts", "key_sizes", "alphas")}
     return ScanBuffers(
@@ -108,8 +109,8 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
         values=np.empty((nominal, room), np.int64),
         numbers=np.empty((attributes - nominal, records), np.float64),
         stack=np.empty((depth + 2, FRAME_FIELDS), np.int64),
-        keys=np.empty(MAX_KEYS, np.uint64),
-        key_owners=np.zeros(MAX_KEYS, np.int64),
+        keys=np.empty(key_slots, np.uint64),
+        key_owners=np.zeros(key_slots, np.int64),
         progress=np.zeros((5, attributes), np.int64),
         role_progress=np.zeros((2, len(program.role_kinds)), np.int64),
         counters=np.zeros(FIRST_VALUE_COUNT + nominal, np.int64),

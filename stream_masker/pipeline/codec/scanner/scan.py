@@ -25,6 +25,7 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED_COUNT,
     ELEMENT_COUNT,
     FIRST_VALUE_COUNT,
+    LEAST_KEY_SLOTS,
     NO_ROOM,
     OUT_BYTES,
     PLACEHOLDER_COUNT,
@@ -148,9 +149,10 @@ def record_has_room(program: Program, work: ScanBuffers, size: int) -> bool:
 
 @inlined
 def last_key_slot(size: int) -> int:
-    """The last slot of the key table for a record of ``size`` bytes. A key takes at least four bytes."""
-    slots = 64
-    while slots < size // 2 and slots < 1 << 14:
+    """The last slot of the key table for a record of ``size`` bytes: at most half of the slots are used, because a
+    member takes at least five bytes."""
+    slots = LEAST_KEY_SLOTS
+    while slots < size // 2:
         slots *= 2
     return slots - 1
 

@@ -34,9 +34,15 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
 @click.option(
     "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
+@click.option(
+    "--explain",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print how event N of IN is masked, with its values, and write no other output.",
+)
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
-def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
+def command(config: Path, snapshot: Path | None, rejected: str, explain: int | None, source: str, target: str) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
@@ -51,11 +57,15 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     exit code is 1 and the message names the reasons and the configured paths. If noise_key is position, a record's
     noise depends on the file's name and the line number.
 
+    --explain shows value, concept, reference, noise, candidates, replacement and risk of each code of one event. Treat
+    its output like the events themselves.
+
     \b
     Examples:
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+      stream-masker mask --config discharges.yaml --explain 17 events.jsonl
       stream-masker mask --config discharges.yaml discharges.csv masked.csv
       stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
@@ -66,6 +76,9 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     )
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
+    if explain is not None:
+        _explain(masking, configuration, explain, source)
+        return
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         lines, table = files.enter_context(open_lines(source, configuration.produce))
         if snapshot is not None:
@@ -79,6 +92,12 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
         totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
     _summarise(totals, version, time.perf_counter() - start)
     totals.check_share(configuration.limits.rejected_share)
+
+
+def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str) -> None:
+    with open_lines(source, configuration.produce) as (lines, _):
+        for line in masking.explain(lines, number, source=_name(source)):
+            click.echo(line)
 
 
 def _standard_error() -> WriteLine:

@@ -216,3 +216,36 @@ def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
 
 def test_prepare_reports_the_mechanism(config):
     assert run("prepare", "-c", config).stdout.startswith("semantic_noise over a, b is ready, in ")
+
+
+def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", LINES)
+    run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    done = run("mask", "-c", config, "--explain", 17, source)
+    masked, lines = read(tmp_path / "out.jsonl")[16], done.stdout.splitlines()
+    assert lines[0] == "in.jsonl, event 17: semantic_noise, statistics version 1"
+    assert lines.count(f"  value        {event(16)['a']}") >= 1
+    assert [line.split()[1] for line in lines if line.startswith("  replacement")] == [masked["a"], masked["b"]]
+    for name in ("concept", "reference", "noise", "candidates", "risk"):
+        assert sum(line.startswith(f"  {name} ") for line in lines) == 2
+    assert orjson.loads(lines[-1].removeprefix("  written: ")) == masked
+    chances = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("  candidates")]
+    assert all(0 < chance <= 1 for chance in chances)
+
+
+@pytest.mark.parametrize("mechanism", [{"name": "pram"}, {"name": "semantic_transport"}, {"name": "exponential"}])
+def test_explain_works_for_other_methods(tmp_path, config, mechanism):
+    content = yaml.safe_load(config.read_text()) | {"mechanism": mechanism}
+    config.write_text(yaml.safe_dump(content))
+    source = write(tmp_path / "in.jsonl", LINES)
+    run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    lines = run("mask", "-c", config, "--explain", 3, source).stdout.splitlines()
+    masked = read(tmp_path / "out.jsonl")[2]
+    assert [line.split()[1] for line in lines if line.startswith("  replacement")] == [masked["a"], masked["b"]]
+    assert sum("believes in the original with probability" in line for line in lines) == 2
+
+
+def test_explain_names_the_reason_of_a_rejection(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", [*LINES, b'{"id":1,"a":"A1"}'])
+    assert "  rejected: missing at b" in run("mask", "-c", config, "--explain", 121, source).stdout
+    assert "has no event 999" in run("mask", "-c", config, "--explain", 999, source, code=1).stderr

@@ -35,10 +35,11 @@ class Ontology:
     def load(cls, source: str | Path) -> Ontology:
         """Load an ontology by name (``icd10cm``), from a file or from a folder.
 
-        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs (``.json``) and OWL in RDF/XML
-        (``.owl``), each also gzipped; SNOMED CT RF2 snapshots, given as the folder of a release, its ``.zip`` or one of
-        its files; and ``.ontology`` files, which ``stream-masker ontology compile`` writes. A source is parsed once:
-        its compiled form is stored in the cache folder, where later calls find it.
+        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem or ValueSet
+        (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; SNOMED CT RF2
+        snapshots, given as the folder of a release, its ``.zip`` or one of its files; and ``.ontology`` files, which
+        ``stream-masker ontology compile`` writes. A source is parsed once: its compiled form is stored in the cache
+        folder, where later calls find it.
 
         Raises OntologyError, or the subclass that describes the problem.
         """

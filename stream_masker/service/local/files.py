@@ -7,7 +7,10 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from typing import Any, cast
 
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.plan import Plan
@@ -22,7 +25,9 @@ from stream_masker.pipeline.wire.messages import (
     fingerprints,
 )
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
+from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 
@@ -100,10 +105,12 @@ class FileMasking:
 
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
+        return self._computed(self._window(lines))[0]
+
+    def _computed(self, window: SampleCounts) -> tuple[StatisticsMessage, Counts]:
         mechanism = self._masking.mechanism
-        window = self._window(lines)
         statistics = mechanism.compute(window.counts, version=1)
-        return StatisticsMessage(
+        message = StatisticsMessage(
             version=1,
             mechanism=mechanism.name,
             configuration=self._configuration.hash,
@@ -115,6 +122,28 @@ class FileMasking:
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(self._masking.taxonomies, window.styles, {}),
         )
+        return message, window.counts
+
+    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str) -> Iterator[str]:
+        """Yield the lines that explain how one event is masked, with the statistics of the first window.
+
+        Raises ServiceError if there is no event of this number, and like ``calibrate_on_first_window``.
+        """
+        rest = iter(lines)
+        buffered = list(islice(rest, self._configuration.calibration.window_records))
+        message, counts = self._computed(self._window(buffered))
+        version = self.restore(encode_statistics(message))
+        found = next((line for line in chain(buffered, rest) if line[0] == number), None)
+        if found is None:
+            raise ServiceError(f"{source} has no event {number}")
+        explainer = Explainer(
+            self.plan,
+            cast(WindowedMechanism[Any], self._masking.mechanism),
+            read_secret(self._configuration),
+            dict(message.styles),
+            counts,
+        )
+        yield from explainer.explain(found, source=source, version=version)
 
     def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration

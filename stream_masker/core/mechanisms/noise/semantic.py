@@ -196,6 +196,12 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             prepared.numeric.mask(batch, keys) if prepared.numeric else None,
         )
 
+    def noise_of(self, batch: Batch, keys: Keys) -> list[tuple[Float64Array, Int32Array]]:
+        """Return the noise ε and the position of the reference of each value, by attribute, as ``mask_batch`` uses."""
+        prepared = self._prepared_statistics()
+        noise = prepared.noise.draw(keys, batch, draw_words(keys, batch))
+        return [(noise[j], self._references(prepared, batch, j)) for j in range(len(batch.columns))]
+
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> NoiseRows:
         """Return the transition probabilities for the configured α; a record's own α has others.
 

@@ -65,6 +65,7 @@ def check(config: Path, events: str) -> None:
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.failures import check_properties
 
@@ -75,6 +76,7 @@ def check(config: Path, events: str) -> None:
         click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")
     for number in plan.numeric:
         click.echo(f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]")
+    click.echo(mechanism_line(configuration))
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records
         click.echo(f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition")

@@ -56,6 +56,7 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
+            "mechanism: semantic_transport (target alpha 0.3 of principal, 0.3 of secondary); the default",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 

@@ -98,6 +98,21 @@ def test_noise_is_keyed_by_position_or_by_a_field(bench):
     assert np.array_equal(keys.words(4), expected.words(4))
 
 
+def test_noise_by_position_depends_on_the_identity_of_the_topic(bench):
+    """A topic that is made anew, with equal records at equal positions, has other noise."""
+    on_bench = bench(CODE)
+
+    def words(identities):
+        on_bench.masker.set_identities(identities)
+        on_bench.mask({"code": "I10"})
+        return on_bench.mechanism.seen[-1][1].words(4).tolist()
+
+    first, second = {"discharges": "AAAA"}, {"discharges": "BBBB"}
+    assert words(first) == words(first)
+    assert len({str(words(given)) for given in (first, second, {})}) == 3
+    assert words({}) == words({"another topic": "AAAA"}) == words({"discharges": ""})
+
+
 @pytest.mark.parametrize(
     "patient", [{}, {"id": None}, {"id": True}, {"id": ""}, {"id": " "}, {"id": []}, "p", [], None]
 )

@@ -115,8 +115,8 @@ class ConceptMap:
     def _whole(self, value: str) -> Match:
         if value in self._mapping:
             return Match(self._mapping[value], "mapping")
-        if value in self.taxonomy:
-            return Match(self.taxonomy.position(value), "exact")
+        if value in self.taxonomy and self.taxonomy.is_value(position := self.taxonomy.position(value)):
+            return Match(position, "exact")
         code = next((c for key in value_keys(value) if (c := self._names.find_code(key)) is not None), UNKNOWN)
         if code != UNKNOWN:
             return Match(code, "normalised")
@@ -176,11 +176,11 @@ class _NameSearch:
         return found[0] if len(found) == 1 else UNKNOWN
 
     def _inside(self, concepts: set[int]) -> Sequence[int]:
-        """The positions, in the taxonomy, of those concepts of the whole ontology that it holds."""
+        """The positions, in the taxonomy, of those values of the whole ontology that it holds."""
         if not concepts:
             return ()
         if self._taxonomy is self._data.taxonomy:
-            return list(concepts)
+            return [concept for concept in concepts if self._taxonomy.is_value(concept)]
         positions = self._taxonomy.find(self._data.taxonomy.decode(concepts)).tolist()
         return [position for position in positions if position >= 0]
 
@@ -238,7 +238,7 @@ def _pair(row: list[str], number: int, path: Path) -> tuple[str, str]:
 
 
 def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:
-    outside = sorted({concept for concept in mapping.values() if concept not in taxonomy})
+    outside = sorted({c for c in mapping.values() if c not in taxonomy or not taxonomy.is_value(taxonomy.position(c))})
     if outside:
         raise OntologyError("the mapping contains concepts outside the taxonomy", culprits=outside)
     return {value: taxonomy.position(concept) for value, concept in mapping.items()}

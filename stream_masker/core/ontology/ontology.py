@@ -76,6 +76,20 @@ class Ontology:
         """
         return cls(OntologyData.from_draft(indexed_draft(parents, labels or {}, synonyms or {})))
 
+    @classmethod
+    def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:
+        """Build a flat ontology: values directly below a root that is no value itself.
+
+        The root is not found as a value, and no mechanism writes it. Raises ParameterError if it is one of the values,
+        and like ``from_edges``.
+        """
+        if root in values:
+            raise ParameterError(f"root={root!r} is one of the values: use a root that is none of them")
+        data = cls.from_edges([(value, root) for value in values]).data
+        tau = data.taxonomy
+        flat = Taxonomy(tau.ids, tau.labels, tau.parent_offsets, tau.parents, root_is_value=False)
+        return cls(OntologyData(flat, data.synonyms))
+
     @property
     def synonyms(self) -> Synonyms:
         """The synonyms of each concept that has any."""

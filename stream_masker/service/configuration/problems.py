@@ -164,9 +164,8 @@ def _named_alternative(
 ) -> Iterator[tuple[ConfigurationLocation, str]]:
     """Return the problems of the alternative that the instance's ``name`` selects."""
     names = [option["properties"]["name"] for option in schema_alternatives(_schema_of(error))]
-    default = next(name["default"] for name in names if "default" in name)
     known = [name["const"] for name in names]
-    given = _instance_of(error).get("name", default)
+    given = _instance_of(error)["name"]
     if given in known:
         chosen = known.index(given)
         yield from (p for e in error.context if e.schema_path[0] == chosen for p in _problems_of(e))

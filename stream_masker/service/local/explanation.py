@@ -60,14 +60,18 @@ class Explainer:
     styles: dict[str, Style]
     counts: Counts | None
 
-    def explain(self, line: NumberedLine, *, source: str, version: int) -> Iterator[str]:
-        """Yield the lines of the explanation of an event. Raises ServiceError for mechanisms that mask groups."""
+    def explain(self, line: NumberedLine, *, source: str, version: int, run_id: str = "") -> Iterator[str]:
+        """Yield the lines of the explanation of an event. Raises ServiceError for mechanisms that mask groups.
+
+        ``run_id``: tells the file from others of the same name, for noise by position.
+        """
         if self.mechanism.needs_group:
             raise ServiceError(f"{self.mechanism.name} masks groups of records, which cannot be explained one by one")
         number, value = line
         recorder = RecordingMechanism(self.mechanism)
         masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret)
         masker.set_styles(self.styles)
+        masker.set_identities({source: run_id})
         result = masker.mask(source, 0, [InputRecord(number, value)], statistics_version=version)
         yield f"{source}, event {number}: {self.mechanism.name}, statistics version {version}"
         if result.rejected:

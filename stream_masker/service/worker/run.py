@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from prometheus_client import CollectorRegistry
 
 from stream_masker.service.configuration import Configuration
@@ -17,6 +17,7 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -69,7 +70,7 @@ def run_worker(
             connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
             user=str(configuration.kafka.properties.get("sasl.username", "")),
         )
-        if partitions is None:
+        if partitions is None or not _identify(masking, wait=_wait_for_broker(health, liveness)):
             return
         health.reason("brokers", None)
         check_topic_settings(configuration)
@@ -89,6 +90,18 @@ def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
 
 def _connect(configuration: Configuration) -> Consumer:
     return connect_consumer(consumer_properties(configuration))
+
+
+def _identify(masking: Masking, *, wait: Callable[[str], bool]) -> bool:
+    """Request the input topic's id if noise depends on it, until a broker answers; return False when stopping."""
+    while True:
+        try:
+            identified(masking)
+        except KafkaException as failure:
+            if not wait(f"the input topic's id is not known: {failure.args[0].str()}"):
+                return False
+        else:
+            return True
 
 
 def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool]:

@@ -220,6 +220,16 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         law, farthest = self._law(j), np.ones(1)
         return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
 
+    def _check_masking(self, counts: Counts) -> None:
+        """Check the values other than the most frequent one, too.
+
+        A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
+        values of all other records as they are.
+        """
+        super()._check_masking(counts)
+        for j, name in enumerate(self._attributes):
+            self._check_others(j, name, counts)
+
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
         paired = self._reference == "pair"

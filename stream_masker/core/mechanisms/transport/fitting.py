@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -79,8 +79,12 @@ def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling
 
 def _greatest_noise(problem: Problem) -> Float64Array:
     """(2,) the mean squared distances beyond which noise of a given α is truncated: nearly those of independence."""
-    free = replace(problem, extra=None)
-    return MAX_NOISE * mean_squares(free, balance(free, np.full(2, MIN_SHARPNESS), None, ROUGH_ERROR))
+    table, written = problem.table, np.where(problem.written, problem.law, 0.0)
+    means = []
+    for places, squares in zip((table.rows, table.columns), problem.squares, strict=True):
+        before, after = (np.bincount(places, law, minlength=len(squares)) for law in (problem.law, written))
+        means.append(before @ squares @ after / written.sum())
+    return MAX_NOISE * np.array(means)
 
 
 def _unreachable_distance(goal: Goal, problem: Problem) -> str:

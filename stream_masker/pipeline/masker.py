@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.blocks import CountedRecords, slice_counted, split_into_blocks
+from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted, split_into_blocks
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -114,6 +114,7 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
+        self._identities: Mapping[str, str] = {}
         self.set_styles({})
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
@@ -122,6 +123,13 @@ class RecordMasker:
         An attribute without a configured or learned style is written as its ontology's ids.
         """
         self._codec.set_styles(self._plan.styles(learned))
+
+    def set_identities(self, identities: Mapping[str, str]) -> None:
+        """Sets what tells each topic, or file, from an earlier one of the same name; at first there is nothing.
+
+        Noise by position depends on it, so that records at the same positions of another topic have other noise.
+        """
+        self._identities = dict(identities)
 
     @property
     def is_compiled(self) -> bool:
@@ -198,7 +206,8 @@ class RecordMasker:
 
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
-        counts = count_batch(decoded.batch, self._sizes, decoded.unknown, decoded.lost)
+        batch = replace(decoded.batch, columns=limit_elements(decoded.batch.columns))
+        counts = count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
         causes = Counter((one.reason, one.field) for one in decoded.rejected.values())
         return SampleCounts(counts, dict(causes), tuple(decoded.styles))
 
@@ -285,15 +294,33 @@ class RecordMasker:
         values = _values(len(records), codec, decoded, masked)
         keys = self._treat_keys(records.keys)
         counted = CountedRecords(
-            decoded.batch, masked, decoded.indices, decoded.rejected, decoded.unknown, decoded.lost, decoded.styles
+            replace(decoded.batch, columns=limit_elements(decoded.batch.columns)),
+            replace(masked, columns=limit_elements(masked.columns)),
+            decoded.indices,
+            decoded.rejected,
+            decoded.unknown,
+            decoded.lost,
+            decoded.styles,
         )
+        unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
-            self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
+            self._result(
+                run,
+                values[start:end],
+                keys[start:end],
+                slice_counted(counted, start, end),
+                int(np.diff(np.searchsorted(unchanged, (start, end)))[0]),
+            )
             for run, (start, end) in _spans(runs)
         ]
 
     def _result(
-        self, run: _Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
+        self,
+        run: _Run,
+        values: list[bytes | None],
+        keys: Sequence[bytes | None],
+        counted: CountedRecords,
+        unchanged: int,
     ) -> Result:
         return Result(
             offsets=run.records.offsets,
@@ -303,6 +330,7 @@ class RecordMasker:
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=self._blocks(run, counted),
+            unchanged=unchanged,
         )
 
     def _mask_batch(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
@@ -326,7 +354,9 @@ class RecordMasker:
 
     def _position_keys(self, run: _Run, indices: Int64Array) -> Keys:
         offsets = np.array(run.records.offsets, dtype=np.int64)
-        return PositionKeys(self._secret, run.topic, run.partition, offsets[indices])
+        identity = self._identities.get(run.topic)
+        source = f"{run.topic}\0{identity}" if identity else run.topic
+        return PositionKeys(self._secret, source, run.partition, offsets[indices])
 
     def _blocks(self, run: _Run, counted: CountedRecords) -> list[Block]:
         return [

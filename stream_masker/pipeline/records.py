@@ -146,7 +146,8 @@ class Result:
     """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified.
+    records with equal headers may share one list, which must not be modified; unchanged: the number of masked records
+    that have a value and of which masking changed none.
     """
 
     offsets: Sequence[int]
@@ -156,6 +157,7 @@ class Result:
     timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
+    unchanged: int = 0
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
@@ -177,6 +179,7 @@ class Result:
             timestamps=_all(part.timestamps for part in parts),
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
+            unchanged=sum(part.unchanged for part in parts),
         )
 
 

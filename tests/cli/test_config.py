@@ -56,13 +56,13 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
+            "mechanism: semantic_transport (target alpha 0.3 of principal, 0.3 of secondary); the default",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 
     @pytest.mark.usefixtures("secret")
     def test_a_typo_in_a_property_of_librdkafka_is_named(self, config):
-        config.write_text(config.read_text() + "kafka: {properties: {sasl.usernme: ada}}\n")
-        result = run("check")
+        result = run("check", env={"STREAM_MASKER__KAFKA__PROPERTIES__SASL_USERNME": "ada"})
         assert result.exit_code == 2
         assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
 

@@ -19,7 +19,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import masking_secret
 
 DISCHARGES = 101_766
 PAIRS = 101_388
@@ -172,7 +172,7 @@ def check_versions(kafka, configuration, masked):
 def check_statistics(configuration, kafka, originals, versions) -> None:
     """Each version from blocks equals the statistics computed in one process from the records of its block range."""
     mechanism = build_mechanism(configuration)
-    masker = RecordMasker(build_plan(configuration), mechanism, read_secret(configuration))
+    masker = RecordMasker(build_plan(configuration), mechanism, masking_secret(configuration))
     taxonomies = build_taxonomies(configuration)
     blocks = {
         record.offset: decode_block(opened(configuration, record), taxonomies)

@@ -59,6 +59,7 @@ class PositionKeys(Keys):
     def __init__(self, secret: bytes, topic: str, partition: int, offsets: NDArray[np.int64]) -> None:
         """``offsets``: (n,) int64, none negative, in any order; each contiguous run costs one call of the cipher.
 
+        Equal topics, partitions and offsets have equal words: ``topic`` should tell topics of the same name apart.
         Raises ParameterError.
         """
         self._secret = checked_secret(secret)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import Drift
@@ -19,8 +19,8 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
-from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, unknown_risk
+from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
+from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
@@ -34,6 +34,8 @@ from stream_masker.pipeline.wire.messages import (
 )
 
 UNKNOWN_RISK = "the risk of the changed settings is not known before the next window"
+
+DataKind: TypeAlias = Literal["original", "masked"]
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
@@ -156,7 +158,8 @@ class History:
 class Publish:
     """The next version, to be published together with its report.
 
-    statistics, report, previous, baseline, utility, masked: what people may see, as ``Publication`` derives it.
+    statistics, report, previous, baseline, utility, masked, means: what people may see, as ``Publication`` derives it;
+    means: sMean by attribute, of the original and of the masked window.
     expired: versions to remove at the same time; removal: the messages that remove them. risk: None without counts.
     """
 
@@ -169,6 +172,7 @@ class Publish:
     masked: Statistics | None
     expired: tuple[int, ...]
     removal: tuple[Chunk, ...]
+    means: Mapping[DataKind, Mapping[str, LabelledConcept]]
     risk: VersionRisk | None = None
 
 
@@ -305,7 +309,12 @@ class VersionPlanner:
         return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
 
     def _compute(self, counts: Counts) -> Statistics:
-        return self._mechanism.compute(counts, version=self.history.newest + 1)
+        """The statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
+        statistics = self._mechanism.compute(counts, version=self.history.newest + 1)
+        if self._risk_limits is not None:
+            baseline = self.history.baseline
+            check_floor(statistics, None if baseline is None else baseline.statistics, self._risk_limits)
+        return statistics
 
     def _masked(self, counts: Counts) -> Statistics | None:
         """The statistics after masking; None if an attribute has no masked value."""
@@ -364,6 +373,7 @@ class VersionPlanner:
             masked=None if masked is None else self.shown(masked),
             expired=expired,
             removal=self.history.removal(expired),
+            means={"original": self.means(statistics), "masked": {} if masked is None else self.means(masked)},
         )
 
     def _message(
@@ -392,6 +402,10 @@ class VersionPlanner:
     def shown(self, statistics: Statistics) -> Statistics:
         """The statistics that may be published to people."""
         return self._publication.statistics(statistics)
+
+    def means(self, statistics: Statistics) -> Mapping[str, LabelledConcept]:
+        """sMean of the attributes for which it may be published to people."""
+        return self._publication.means(statistics)
 
     def _drift(self, shown: Statistics, other: StatisticsMessage | None) -> Drift | None:
         if other is None:

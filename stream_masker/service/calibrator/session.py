@@ -19,10 +19,12 @@ from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
     describe_risk,
+    set_mean_metrics,
     set_risk_metrics,
     set_version_metrics,
     set_window_metrics,
 )
+from stream_masker.service.calibrator.page import published_figures, recovered_figures
 from stream_masker.service.calibrator.recovery import read_history, resume_from
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
@@ -100,7 +102,10 @@ class CalibrationSession:
         """Set the metrics of the recovered state, and log it."""
         latest, window = self.history.latest, self._window_log.window()
         if latest is not None:
-            set_window_metrics(self._metrics, self._planner.shown(latest.statistics))
+            shown, means = self._planner.shown(latest.statistics), self._planner.means(latest.statistics)
+            set_window_metrics(self._metrics, shown)
+            set_mean_metrics(self._metrics, {"original": means})
+            self._components.page.show(recovered_figures(latest, shown, means))
         version = "none" if latest is None else latest.version
         log.info(
             "resumed with a window of %d records; statistics version: %s", window.records if window else 0, version
@@ -182,6 +187,7 @@ class CalibrationSession:
         except Exception as error:  # noqa: BLE001 - the next window may do without the block that causes it
             text = describe(error)
             log.warning("failed to compute statistics from the blocks up to offset %d: %s", window.range.last, text)
+            self._metrics.add("statistics_withheld_total")
             self.crossed = (text,)
             return
         self._metrics.observe("calibration_duration_seconds", time.perf_counter() - start)
@@ -230,6 +236,7 @@ class CalibrationSession:
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
         set_version_metrics(self._metrics, publish)
+        self._components.page.show(published_figures(publish))
         self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)

@@ -7,12 +7,14 @@ memory: child processes inherit the environment, and the kernel shows the one th
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from stream_masker.core.random.keys import checked_secret
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration.model import Configuration, SecretSource
@@ -35,6 +37,18 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
     return _read(configuration, configuration.secret, "secret", environ)
+
+
+def masking_secret(configuration: Configuration) -> bytes:
+    """Return the secret from which noise and pseudonyms derive: one for each input topic, unless it is shared.
+
+    Raises ConfigurationError like ``read_secret``.
+    """
+    secret = read_secret(configuration)
+    if configuration.linkage == "shared":
+        return secret
+    topic = configuration.topics.input.encode()
+    return hashlib.blake2b(topic, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
 def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:

@@ -1,4 +1,4 @@
-"""Construction of librdkafka consumers and producers; properties that librdkafka refuses are configuration errors."""
+"""Construction of librdkafka clients; properties that librdkafka refuses are configuration errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.kafka.failures import explained
@@ -31,6 +32,12 @@ def connect_producer(properties: ClientProperties) -> Producer:
     Raises ConfigurationError for properties that librdkafka refuses.
     """
     return _client(Producer, {"error_cb": _log_error, **properties})
+
+
+def connect_admin(properties: ClientProperties) -> AdminClient:
+    """Make an admin client. Raises ConfigurationError for properties that librdkafka refuses."""
+    client: AdminClient = _client(AdminClient, {"error_cb": _log_error, **properties})
+    return client
 
 
 def _client(kind: type[Any], properties: ClientProperties) -> Any:

@@ -112,7 +112,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
 
 def _probe(properties: dict[str, Any]) -> Consumer:
     try:
-        return Consumer(properties, logger=_silent)
+        return Consumer({**properties, "log_level": 0}, logger=_silent)
     except KafkaException as failure:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
 

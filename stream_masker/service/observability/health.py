@@ -1,4 +1,4 @@
-"""The HTTP endpoints /metrics, /healthz and /readyz, and the health state that they report."""
+"""The HTTP endpoints /metrics, /healthz and /readyz, further pages, and the health state that they report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -23,6 +24,14 @@ from stream_masker.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+
+SAFE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+"""Headers of every response. A browser runs no script, and loads nothing else from anywhere."""
 
 MAX_CONNECTIONS = 16
 """The maximum number of open HTTP connections, each with a thread."""
@@ -95,14 +104,22 @@ def _with_text(texts: dict[str, str], component: str, text: str | None) -> dict[
 HttpResponse = tuple[HTTPStatus, str, bytes]
 
 
-def respond(path: str, health: Health, registry: CollectorRegistry) -> HttpResponse:
-    """Return the status, content type and body of the response for a path."""
+Page: TypeAlias = Callable[[str], str]
+"""Returns the HTML of a page for the query of its URL."""
+
+
+def respond(
+    path: str, health: Health, registry: CollectorRegistry, pages: Mapping[str, Page] | None = None
+) -> HttpResponse:
+    """Return the status, content type and body of the response for a path; ``pages``: further pages by path."""
+    path, _, query = path.partition("?")
     responses: dict[str, Callable[[], HttpResponse]] = {
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: _healthz(health),
         "/readyz": lambda: _readyz(health),
+        **{known: partial(_html, page, query) for known, page in (pages or {}).items()},
     }
-    response = responses.get(path.partition("?")[0])
+    response = responses.get(path)
     return response() if response else _json(HTTPStatus.NOT_FOUND, {"paths": list(responses)})
 
 
@@ -114,6 +131,10 @@ def _healthz(health: Health) -> HttpResponse:
 def _readyz(health: Health) -> HttpResponse:
     reasons = health.reasons
     return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
+
+
+def _html(page: Page, query: str) -> HttpResponse:
+    return HTTPStatus.OK, "text/html; charset=utf-8", page(query).encode()
 
 
 def _status(ok: bool) -> HTTPStatus:
@@ -137,8 +158,11 @@ class HealthHandler(BaseHTTPRequestHandler):
         self._respond(with_body=False)
 
     def _respond(self, *, with_body: bool) -> None:
-        status, content_type, body = respond(self.path, self.server.health, self.server.registry)
+        server = self.server
+        status, content_type, body = respond(self.path, server.health, server.registry, server.pages)
         self.send_response(status)
+        for name, value in SAFE_HEADERS.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -159,9 +183,12 @@ class HealthServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, address: tuple[str, int], health: Health, registry: CollectorRegistry, pages: Mapping[str, Page]
+    ) -> None:
         self.health = health
         self.registry = registry
+        self.pages = pages
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._lock = threading.Lock()
         self._deadlines: dict[socket.socket, float] = {}
@@ -215,14 +242,22 @@ class HealthServer(ThreadingHTTPServer):
 
 
 class HttpServer:
-    """Serves ``health`` and ``registry`` in its own thread while the ``with`` block runs.
+    """Serves ``health``, ``registry`` and ``pages`` by path in its own thread while the ``with`` block runs.
 
     Port 0 selects any free port; ``port`` is the actual one. Raises ConfigurationError if the address cannot be used.
     """
 
-    def __init__(self, *, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        health: Health,
+        registry: CollectorRegistry,
+        pages: Mapping[str, Page] | None = None,
+    ) -> None:
         try:
-            self._server = HealthServer((host, port), health, registry)
+            self._server = HealthServer((host, port), health, registry, pages or {})
         except OSError as error:
             raise ConfigurationError(_cannot_listen(host, port, error)) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)

@@ -235,7 +235,8 @@ def mask_batch(
 class TransactionCounts:
     """The numbers of records and blocks in a transaction; ``distortions``: by attribute.
 
-    ``causes``: the numbers of rejected records by reason and configured path.
+    ``causes``: the numbers of rejected records by reason and configured path. ``unchanged``: the masked records of
+    which masking changed no value.
     """
 
     masked: int = 0
@@ -243,6 +244,7 @@ class TransactionCounts:
     causes: Counter[RejectionCause] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
+    unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
@@ -297,6 +299,7 @@ class TransactionWriter:
         self._reject(partition, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
+        self._written.unchanged += result.unchanged
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
     def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:

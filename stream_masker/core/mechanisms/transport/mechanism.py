@@ -140,11 +140,13 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     def changed_at_least(self, j: int, counts: Counts) -> float:
         """Return E[sd²], which is at most the share of values that change, because sd is at most 1.
 
-        A value that is masked given another attribute's mask meets its target, which is the bound.
+        For a value that is masked given another attribute's mask, return its change with the most probable pairs of
+        that one's values.
         """
         prepared = self._prepared_statistics()
-        if any(edge.child == j for edge in prepared.edges):
-            return prepared.noise[j] / 2.0
+        for edge in prepared.edges:
+            if edge.child == j:
+                return prepared.changed_at_least(edge)
         return float((prepared.joint(j) * prepared.squares[j]).sum())
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:

@@ -18,6 +18,9 @@ from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gib
 from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 
+BOUND_PAIRS = 2048
+"""The number of pairs of a parent's values that bound the change of its child."""
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedTransport:
@@ -162,6 +165,15 @@ class PreparedTransport:
         if above is not None:
             return self._conditional(above).joint(self.joint(above.parent))
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
+
+    def changed_at_least(self, edge: Edge) -> float:
+        """A lower bound of the share of a child's values that change: with the most probable pairs of its parent."""
+        law = self.joint(edge.parent)
+        if law.size > BOUND_PAIRS:
+            least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
+            law = np.where(law >= max(least, np.finfo(np.float64).tiny), law, 0.0)
+        joint = self._conditional(edge).joint(law)
+        return float(joint.sum() - np.trace(joint))
 
     def rows(self, j: int) -> Float64Matrix:
         """(k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""

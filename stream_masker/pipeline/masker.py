@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.blocks import CountedRecords, slice_counted, split_into_blocks
+from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted, split_into_blocks
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -206,7 +206,8 @@ class RecordMasker:
 
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
-        counts = count_batch(decoded.batch, self._sizes, decoded.unknown, decoded.lost)
+        batch = replace(decoded.batch, columns=limit_elements(decoded.batch.columns))
+        counts = count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
         causes = Counter((one.reason, one.field) for one in decoded.rejected.values())
         return SampleCounts(counts, dict(causes), tuple(decoded.styles))
 
@@ -293,7 +294,13 @@ class RecordMasker:
         values = _values(len(records), codec, decoded, masked)
         keys = self._treat_keys(records.keys)
         counted = CountedRecords(
-            decoded.batch, masked, decoded.indices, decoded.rejected, decoded.unknown, decoded.lost, decoded.styles
+            replace(decoded.batch, columns=limit_elements(decoded.batch.columns)),
+            replace(masked, columns=limit_elements(masked.columns)),
+            decoded.indices,
+            decoded.rejected,
+            decoded.unknown,
+            decoded.lost,
+            decoded.styles,
         )
         unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [

@@ -10,6 +10,7 @@ import pytest
 
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Masked, Rejected
@@ -96,6 +97,18 @@ def test_noise_is_keyed_by_position_or_by_a_field(bench):
     ((_, keys),) = on_bench.mechanism.seen
     expected = FieldKeys(b"a secret of the tests", [b"p", b"7", b"1.5", "ä".encode()])
     assert np.array_equal(keys.words(4), expected.words(4))
+
+
+def test_a_record_with_very_many_codes_weighs_no_more_than_a_bounded_number_of_others(bench):
+    """10,000 equal codes of one record would otherwise outweigh all other records of a window."""
+    on_bench = bench({"code": {"path": "codes[*]"}})
+    long = {"codes": ["I10"] * 10_000}
+    sample = on_bench.masker.count([orjson.dumps(long), orjson.dumps({"codes": ["I10"]})])
+    assert (sample.counts.records, sample.counts.values[0].rows) == (2, MAX_COUNTED_ELEMENTS + 1)
+    (outcome,) = on_bench.mask(long)
+    assert len(orjson.loads(outcome.value)["codes"]) == 10_000
+    (block,) = on_bench.masker.mask("t", 0, [InputRecord(0, orjson.dumps(long))], statistics_version=1).blocks
+    assert block.original.values[0].rows == block.masked.values[0].rows == MAX_COUNTED_ELEMENTS
 
 
 def test_noise_by_position_depends_on_the_identity_of_the_topic(bench):

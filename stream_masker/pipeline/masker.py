@@ -142,7 +142,7 @@ class RecordMasker:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the scanner decodes most records; False for plans that cannot be compiled."""
+        """Whether the scanner decodes most records; False if the plan cannot be compiled or the self-check failed."""
         return self._codec is not self._reference
 
     @property

@@ -34,7 +34,6 @@ SETTINGS = (
     {"k1": 5.0, "k2": 20.0, "parts": 100, "part_size": 7},
     {"k1": 5.0, "k2": 20_000.0, "parts": 100, "part_size": 7},
     {"k1": 500.0, "k2": 20.0},
-    {"k1": 5_000.0, "k2": 20.0},
 )
 """Parameters of the methods; the number of parts follows from the similarity unless it is given."""
 

@@ -26,6 +26,7 @@ from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, OutputTopics, never_hold
 from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
@@ -62,7 +63,8 @@ def run_worker(
     liveness = Liveness(health, stop)
     masking = Masking(configuration)
     warn_about_plain_topics(configuration)
-    with _input_consumer(configuration) as consumer:
+    watch = BrokerWatch(health, configuration.kafka.bootstrap_servers)
+    with _input_consumer(configuration, watch) as consumer:
         partitions = find_partitions(
             consumer,
             configuration.topics,
@@ -76,20 +78,22 @@ def run_worker(
         check_topic_settings(configuration)
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
-        Worker(_components(configuration, masking, partitions, consumer, liveness, health, report)).run()
+        connect = partial(_connect, configuration, watch)
+        Worker(_components(configuration, masking, partitions, consumer, connect, liveness, health, report)).run()
 
 
 @contextmanager
-def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
-    consumer = _connect(configuration)
+def _input_consumer(configuration: Configuration, watch: BrokerWatch) -> Iterator[Consumer]:
+    consumer = _connect(configuration, watch)
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-def _connect(configuration: Configuration) -> Consumer:
-    return connect_consumer(consumer_properties(configuration))
+def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
+    properties = {"statistics.interval.ms": STATISTICS_MS, **consumer_properties(configuration)}
+    return connect_consumer({**properties, "stats_cb": watch})
 
 
 def _identify(masking: Masking, *, wait: Callable[[str], bool]) -> bool:
@@ -118,13 +122,14 @@ def _components(
     masking: Masking,
     partitions: PartitionCounts,
     consumer: Consumer,
+    connect: Callable[[], Consumer],
     liveness: Liveness,
     health: Health,
     report: WorkerReport,
 ) -> WorkerComponents:
     topics = configuration.topics
     active_statistics = ActiveStatistics(masking)
-    source, may_hold = _source(configuration, consumer, active_statistics, liveness)
+    source, may_hold = _source(configuration, consumer, connect, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
@@ -146,14 +151,18 @@ def _components(
 
 
 def _source(
-    configuration: Configuration, consumer: Consumer, statistics: ActiveStatistics, liveness: Liveness
+    configuration: Configuration,
+    consumer: Consumer,
+    connect: Callable[[], Consumer],
+    statistics: ActiveStatistics,
+    liveness: Liveness,
 ) -> tuple[PartitionSource, Callable[[Sequence[KafkaMessage]], bool]]:
     """Return the source, with micro-windows if the mechanism masks groups, and whether small groups may be held."""
     limits = _window_limits(configuration)
     source = partial(
         PartitionSource,
         client=consumer,
-        connect=lambda: _connect(configuration),
+        connect=connect,
         topic=configuration.topics.input,
         beat=liveness.beat,
     )

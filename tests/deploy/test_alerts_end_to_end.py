@@ -27,6 +27,9 @@ pytestmark = pytest.mark.exhaustive
 RECORDS, RATE = 100_000, 400
 """Far more events than a test waits for."""
 
+NOISE = {"name": "semantic_noise", "rounding": "ceil", "candidates": "leaves"}
+"""A mechanism that truncates, and whose statistics take seconds."""
+
 FIRING_SECONDS = 150
 START_SECONDS = 120
 
@@ -109,7 +112,7 @@ def await_served(children: ChildProcesses, ports: Mapping[str, int]) -> None:
 
 def test_a_risk_beyond_its_limit_withholds_statistics_and_nothing_is_masked(tmp_path: Path) -> None:
     """With ``hold`` no version is published, so workers hold and the lag grows. Then the only worker dies."""
-    with installation(tmp_path, {"risk": {"max_vulnerability": 0.001, "action": "hold"}}) as one:
+    with installation(tmp_path, {"mechanism": NOISE, "risk": {"max_vulnerability": 0.001, "action": "hold"}}) as one:
         one.await_alerts("RiskOverLimit", "StatisticsWithheld", "NotMasking", "LagGrowing")
         one.kill("worker")
         one.await_alerts("NoWorker")
@@ -121,9 +124,8 @@ def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Pa
         "principal": {"path": "diagnoses.principal.code", "ontology": "icd", "alpha": 10},
         "secondary": {"path": "diagnoses.secondary[*].code", "ontology": "icd", "alpha": 10},
     }
-    noise = {"name": "semantic_noise", "rounding": "ceil", "candidates": "leaves"}
     window = {"window_records": 1_200, "every_records": 600, "every_seconds": 2, "min_records": 300}
-    with installation(tmp_path, {"attributes": attributes, "mechanism": noise, "calibration": window}) as one:
+    with installation(tmp_path, {"attributes": attributes, "mechanism": NOISE, "calibration": window}) as one:
         topics = one.environment.configuration.topics
 
         def write_messages() -> None:

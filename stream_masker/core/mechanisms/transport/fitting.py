@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -105,9 +105,21 @@ def _at_least(problem: Problem, wanted: Float64Array) -> Scaling | None:
 
 
 def _greatest_noise(problem: Problem) -> Float64Array:
-    """(2,) the mean squared distances beyond which noise of a given α is truncated: nearly those of independence."""
-    free = replace(problem, extra=None)
-    return MAX_NOISE * mean_squares(free, balance(free, np.full(2, MIN_SHARPNESS), None, ROUGH_ERROR))
+    """(2,) the greatest noise of a given α for each attribute (``greatest_noise``)."""
+    table, written = problem.table, np.where(problem.written, problem.law, 0.0)
+    means = []
+    for places, squares in zip((table.rows, table.columns), problem.squares, strict=True):
+        before, after = (np.bincount(places, law, len(squares)) for law in (problem.law, written))
+        means.append(greatest_noise(before.astype(np.float64), after.astype(np.float64), squares))
+    return np.array(means)
+
+
+def greatest_noise(before: Float64Array, after: Float64Array, squares: Float64Matrix) -> float:
+    """Return the mean squared distance of independent values, times ``MAX_NOISE``.
+
+    * ``before``, ``after``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
+    """
+    return MAX_NOISE * float(before @ squares @ after / after.sum())
 
 
 def _unreachable_distance(goal: Goal, problem: Problem) -> str:

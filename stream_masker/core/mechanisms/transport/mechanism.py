@@ -53,7 +53,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
       records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
 
-    The target is a noise level α (mean squared distance α·sdVar, truncated if it exceeds what the window allows), an
+    The target is a noise level α (mean squared distance α·sdVar; if that exceeds what the window allows, it is
+    truncated, and all values of the attribute count as truncated in the ``Distortion`` of a batch), an
     RMSE, the vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the
     masked record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's
     tuples s, s′ and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
@@ -200,6 +201,7 @@ def _masked(
         values=sums.present,
         squared_distance=squared,
         squared_noise=sums.present * prepared.noise[j],
+        truncated=sums.present if prepared.truncated[j] else 0,
         unchanged=sums.unchanged,
     )
     return Column(masked, column.offsets), distortion

@@ -30,7 +30,8 @@ class PreparedTransport:
     * ``pair``: the transport of pairs; None for one or for more than two attributes.
     * ``roots``: the factor of the additional exponents of each root of the tree. ``edges``: the tree, parents first.
     * ``least``: the least count of a tuple that is written. ``power``: γ of the kernel.
-    * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none.
+    * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none. ``truncated``: (p,)
+      whether that is more than the window allows, so that values move less.
     """
 
     values: tuple[Values, ...]
@@ -42,6 +43,7 @@ class PreparedTransport:
     least: int
     power: float
     noise: tuple[float, ...]
+    truncated: tuple[bool, ...]
 
     @cached_property
     def squares(self) -> tuple[Float64Matrix, ...]:

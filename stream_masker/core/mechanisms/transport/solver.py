@@ -17,7 +17,7 @@ P. Without rare tuples it is P.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -53,14 +53,16 @@ class Problem:
     squares: tuple[Float64Matrix, Float64Matrix]
     power: float
     extra: Float64Matrix | None = None
+    _last: dict[tuple[float, ...], tuple[Float64Matrix, Float64Matrix]] = field(default_factory=dict, init=False)
 
     def kernels(self, sharpness: Float64Array) -> tuple[Float64Matrix, Float64Matrix]:
-        """K_A and K_B for λ of both attributes."""
-        first, second = self.squares
-        return (
-            gibbs(first, float(sharpness[0]), self.power, self.extra),
-            gibbs(second, float(sharpness[1]), self.power),
-        )
+        """K_A and K_B for λ of both attributes; those of the last λ are kept."""
+        key = tuple(sharpness.tolist())
+        if key not in self._last:
+            first, second = self.squares
+            self._last.clear()
+            self._last[key] = (gibbs(first, key[0], self.power, self.extra), gibbs(second, key[1], self.power))
+        return self._last[key]
 
 
 def gibbs(squares: Float64Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None) -> Float64Matrix:

@@ -115,6 +115,17 @@ def test_an_rmse_is_met(tau, codes, target):
     assert [rmse(found, j) for j in range(2)] == pytest.approx(list(wanted.values()), abs=0.005)
 
 
+def test_an_alpha_beyond_what_the_window_allows_is_counted_as_truncated(tau, codes):
+    batch = as_batch(codes)
+    made = calibrated(tau, batch, target={"alpha": 8.0})
+    (found,) = masked(made, batch)
+    assert [d.truncated for d in found.distortions] == [batch.size, batch.size]
+    assert rmse([found], 0) < 0.9 * np.sqrt(found.distortions[0].squared_noise / batch.size)
+    assert made.statistics.model["truncated"] == ["x0", "x1"]
+    (within,) = masked(calibrated(tau, batch), batch)
+    assert [d.truncated for d in within.distortions] == [0, 0]
+
+
 def test_a_vulnerability_is_met(tau, codes):
     figures = calibrated(tau, as_batch(codes), target={"vulnerability": 0.5}).disclosure()
     assert max(figures.given_record.values()) == pytest.approx(0.5, abs=0.002)
@@ -291,6 +302,15 @@ def test_a_damaged_model_is_rejected(tau, codes, damage):
     snapshot = json.loads(json.dumps(made.snapshot()))
     snapshot["statistics"]["model"]["pair"][damage] = "AAAA"
     with pytest.raises(StatisticsError):
+        made.restore(snapshot)
+
+
+@pytest.mark.parametrize("given", [["x7"], "x0", 1])
+def test_truncated_attributes_of_a_damaged_model_are_rejected(tau, codes, given):
+    made = calibrated(tau, as_batch(codes))
+    snapshot = json.loads(json.dumps(made.snapshot()))
+    snapshot["statistics"]["model"]["truncated"] = given
+    with pytest.raises(StatisticsError, match="truncated"):
         made.restore(snapshot)
 
 

@@ -1,14 +1,16 @@
-"""Generated files of the chart: ``python deploy/generate.py`` writes them.
+"""Generated files below ``deploy``: ``python deploy/generate.py`` writes them.
 
 * ``chart/values.schema.json``: its ``$defs`` and the key ``configuration`` come from the configuration's schema, so
   that helm refuses a broken configuration before it reaches the cluster. The rest of the file is written by hand.
 * ``chart/README.md``: the table of values comes from the comments of ``chart/values.yaml``.
+* ``chart/files/dashboards`` and ``chart/files/alerts.yaml``: from the sources in ``monitoring``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,11 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "deploy" / "monitoring")]
+
+from alerts import rules_yaml  # noqa: E402 - found through the path above
+from dashboards import DASHBOARDS, dashboard_json  # noqa: E402
+
 CHART = ROOT / "deploy" / "chart"
 CONFIGURATION = ROOT / "schemas" / "configuration.schema.json"
 
@@ -25,6 +32,14 @@ SET_BY_CHART = ("secret", "http")
 TABLE = re.compile(r"(?<=<!-- values -->\n).*?(?=<!-- end of values -->)", re.DOTALL)
 COMMENT = re.compile(r"^ *# ?(.*)$")
 KEY = re.compile(r"^( *)(\w+):(.*)$")
+
+
+def generated_files() -> dict[Path, str]:
+    """The text of every generated file, by its path."""
+    files = CHART / "files"
+    dashboards = {files / "dashboards" / f"{one.name}.json": dashboard_json(one) for one in DASHBOARDS}
+    written = {CHART / "values.schema.json": values_schema(), CHART / "README.md": readme()}
+    return {**written, files / "alerts.yaml": rules_yaml(), **dashboards}
 
 
 def values_schema() -> str:
@@ -75,5 +90,5 @@ def _at(values: Any, path: list[str]) -> Any:
 
 
 if __name__ == "__main__":
-    (CHART / "values.schema.json").write_text(values_schema())
-    (CHART / "README.md").write_text(readme())
+    for path, text in generated_files().items():
+        path.write_text(text)

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 import registries as code
+import yaml
 from equations import equation_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -270,7 +271,17 @@ def chart_values() -> str:
     return text.partition("<!-- values -->\n")[2].partition("<!-- end of values -->")[0]
 
 
+def alert_table() -> str:
+    """The alerts of the chart, from the file that ``deploy/generate.py`` writes."""
+    (group,) = yaml.safe_load((ROOT / "deploy" / "chart" / "files" / "alerts.yaml").read_text())["groups"]
+    rows = [
+        (f"`{rule['alert']}`", rule["labels"]["severity"], rule["for"], f"`{rule['expr']}`") for rule in group["rules"]
+    ]
+    return table(("alert", "severity", "after", "expression"), rows)
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
+    "alerts": alert_table,
     "calibration-block": message("calibration-block"),
     "chart-values": chart_values,
     "command-reference": command_reference,

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from stream_masker.core.mechanisms import Value
+from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
+from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
@@ -27,7 +28,7 @@ def mask_frame(
     attributes: Mapping[str, Vocabulary],
     *,
     keep: Sequence[str],
-    mechanism: str = "semantic_noise",
+    mechanism: str | None = None,
     numeric: Mapping[str, Numeric] | None = None,
     key: str | None = None,
     unknown: UnknownPolicy = "reject",
@@ -43,7 +44,9 @@ def mask_frame(
     * ``frame``: a pyarrow Table, a pandas DataFrame or a polars DataFrame.
     * ``attributes``: the columns of codes, with the taxonomy of each, an ontology, or the name or file of one.
     * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident.
-    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``alpha``.
+    * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``target``. By
+      default the same mechanism as in a configuration: semantic transport, or semantic noise for numbers and for
+      parameters that only semantic noise has, with the reference that the columns allow.
     * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
@@ -59,10 +62,13 @@ def mask_frame(
     _check_columns(table.columns, named, keep, key)
     concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
     columns = {name: _ids(name, table.values(name), concepts.get(name)) for name in named}
-    masker = mechanism_type(mechanism)(
-        {name: found.taxonomy for name, found in concepts.items()},
+    taxonomies = {name: found.taxonomy for name, found in concepts.items()}
+    arrays = [name for name in concepts if any(isinstance(value, list) for value in columns[name])]
+    chosen = mechanism or default_mechanism(options, numeric=list(numeric or ())).name
+    masker = mechanism_type(chosen)(
+        taxonomies,
         **({"numeric": numeric} if numeric else {}),
-        **options,
+        **_completed(chosen, options, taxonomies, arrays, numeric=bool(numeric)),
         window=max(1, table.size),
         seed=seed,
     )
@@ -71,6 +77,17 @@ def mask_frame(
     masker.calibrate()
     masked = masker.mask_many(records, keys=_keys(table, key))
     return cast(AnyFrame, table.replaced(keep, {name: [row[name] for row in masked] for name in named}))
+
+
+def _completed(
+    mechanism: str, options: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy], arrays: list[str], *, numeric: bool
+) -> Mapping[str, Any]:
+    """The options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
+    if mechanism == SemanticNoise.name:
+        return {**noise_defaults(taxonomies, arrays, options, numeric=numeric), **options}
+    if mechanism == SemanticTransport.name and "alpha" in options and "target" not in options:
+        return {**{k: v for k, v in options.items() if k != "alpha"}, "target": {"alpha": options["alpha"]}}
+    return options
 
 
 @dataclass(frozen=True, slots=True)

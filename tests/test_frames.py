@@ -63,14 +63,30 @@ def test_the_result_is_a_table_of_the_same_kind_with_masked_and_kept_columns_alo
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_masks_are_those_of_the_mechanism(kind):
     masked = contents(
-        mask_frame(KINDS[kind](DATA), BOTH, keep=[], seed=SEED, key="patient", alpha=0.5, reference="pair")
+        mask_frame(KINDS[kind](DATA), BOTH, keep=[], seed=SEED, key="patient", alpha=0.5, rounding="ceil")
     )
-    noise = SemanticNoise(dict.fromkeys(BOTH, TAU), alpha=0.5, reference="pair", seed=SEED)
+    noise = SemanticNoise(dict.fromkeys(BOTH, TAU), alpha=0.5, reference="pair", rounding="ceil", seed=SEED)
     records = [{"principal": a, "secondary": b} for a, b in zip(DATA["principal"], DATA["secondary"], strict=True)]
     noise.learn_many(records)
     noise.calibrate()
     expected = noise.mask_many(records, keys=[name.encode() for name in DATA["patient"]])
     assert masked == {name: [row[name] for row in expected] for name in BOTH}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "options", "name"),
+    [
+        (BOTH, {}, "semantic_transport"),
+        ({"principal": TAU}, {"target": {"rmse": 0.3}}, "semantic_transport"),
+        (BOTH, {"alpha": 0.5}, "semantic_transport"),
+        ({"principal": TAU}, {"rounding": "calibrated"}, "semantic_noise"),
+        (BOTH, {"numeric": {"age": Numeric(integer=True)}}, "semantic_noise"),
+    ],
+)
+def test_the_default_is_that_of_a_configuration(attributes, options, name):
+    frame = pl.DataFrame(DATA)
+    masked = mask_frame(frame, attributes, keep=[], seed=SEED, **options)
+    assert masked.equals(mask_frame(frame, attributes, keep=[], seed=SEED, mechanism=name, **options))
 
 
 @pytest.mark.parametrize("kind", KINDS)

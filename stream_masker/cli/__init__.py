@@ -18,6 +18,7 @@ import click
 
 from stream_masker import __version__
 from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StreamMaskerError
+from stream_masker.service.runtime.protection import protect_process
 
 COMMANDS = {
     "demo": ("stream_masker.cli.demo:command", "Run the whole service on an embedded broker."),
@@ -156,3 +157,4 @@ def main() -> None:
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       STREAM_MASKER__HTTP__PORT=9465 stream-masker worker --config discharges.yaml
     """
+    protect_process()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
+
+log = logging.getLogger(__name__)
 
 
 @click.command()
@@ -39,8 +42,10 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator.process import run_calibrator
+    from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.configuration.reload import ConfigurationFile
 
     configure_logs(log_level)
     file = ConfigurationFile(config)
+    log.info(mechanism_line(file.current))
     run_calibrator(file.current, http_port=http_port, file=file)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,13 +17,21 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.secret import read_secret, topic_seal
 
+if TYPE_CHECKING:
+    from stream_masker.core.mechanisms.base import Mechanism
+    from stream_masker.pipeline.plan import Plan
+
+SAMPLE_EVENTS = 10_000
+"""The number of events that ``check`` and ``init`` read."""
+
 
 @click.group()
 def command() -> None:
-    """Check and show the configuration.
+    """Propose, check and show the configuration.
 
     \b
     Examples:
+      stream-masker config init --events events.jsonl -o stream-masker.yaml
       stream-masker config check --config discharges.yaml
       stream-masker config show --config discharges.yaml
       stream-masker config schema
@@ -29,7 +40,13 @@ def command() -> None:
 
 @command.command()
 @config_option
-def check(config: Path) -> None:
+@click.option(
+    "--events",
+    default="",
+    metavar="FILE",
+    help="Events of any format that mask reads; show what happens to each of their fields.",
+)
+def check(config: Path, events: str) -> None:
     """Check the configuration.
 
     Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
@@ -38,12 +55,17 @@ def check(config: Path) -> None:
     Exits with 0 if the configuration is valid, otherwise with 2 and one line per problem. A missing secret is only a
     warning, because the machine that runs the check need not be the one that masks.
 
+    With --events, prints a line for each field of the first 10,000 events: its path, the share of events that have it,
+    and its treatment; then the rejections by reason. Values are not shown.
+
     \b
     Examples:
       stream-masker config check --config discharges.yaml
+      stream-masker config check --config discharges.yaml --events last-month.jsonl.gz
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
     from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.failures import check_properties
 
@@ -54,12 +76,26 @@ def check(config: Path) -> None:
         click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")
     for number in plan.numeric:
         click.echo(f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]")
+    click.echo(mechanism_line(configuration))
     if mechanism.needs_group:
         least, most = mechanism.group_minimum, configuration.groups.records
         click.echo(f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition")
     for line in _secret_lines(configuration):
         click.echo(line)
+    if events:
+        _show_coverage(configuration, plan, mechanism, events)
     click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
+
+
+def _show_coverage(configuration: Configuration, plan: Plan, mechanism: Mechanism, events: str) -> None:
+    from stream_masker.pipeline.masker import RecordMasker
+    from stream_masker.service.local.coverage import coverage_report
+    from stream_masker.service.local.tables import open_lines
+
+    masker = RecordMasker(plan, mechanism, secrets.token_bytes(32))
+    with open_lines(events, configuration.produce) as (lines, _):
+        for line in coverage_report(plan, masker, (value for _, value in islice(lines, SAMPLE_EVENTS))):
+            click.echo(line)
 
 
 def _secret_lines(configuration: Configuration) -> Iterator[str]:
@@ -116,3 +152,73 @@ def show(config: Path) -> None:
       stream-masker config show --config discharges.yaml
     """
     click.echo(redacted_yaml(load_configuration(config)), nl=False)
+
+
+@command.command()
+@click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
+@click.option("--topic", default="", metavar="NAME", help="The topic to take a sample from.")
+@click.option(
+    "--bootstrap-servers", default="localhost:9092", show_default=True, metavar="HOST:PORT", help="Kafka, for --topic."
+)
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A librdkafka property for --topic, such as security.protocol=SSL; repeatable.",
+)
+@click.option(
+    "--ontology",
+    "sources",
+    multiple=True,
+    metavar="NAME=SOURCE",
+    help="An ontology to look for, besides icd10cm; repeatable.",
+)
+@click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
+def init(
+    events: str,
+    topic: str,
+    bootstrap_servers: str,
+    properties: tuple[str, ...],
+    sources: tuple[str, ...],
+    output: str,
+) -> None:
+    """Propose a configuration for your events.
+
+    Reads a sample, from a file or a topic (nothing is committed). Fields whose values are codes of an ontology become
+    attributes, other fields are kept, pseudonymized, generalized or dropped by their names and values, and the id of
+    the person becomes the noise key. Each line says why. Values of the sample are not shown. Without a sample, prints
+    the configuration of the events that `simulate` generates.
+
+    \b
+    Examples:
+      stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
+      stream-masker config init --events visits.csv --ontology icd9=icd9.csv
+      stream-masker config init --topic discharges --bootstrap-servers kafka:9092
+    """
+    from stream_masker.service.files.outputs import refuse_same_file, write_text
+    from stream_masker.service.local.proposal import proposed_configuration
+    from stream_masker.service.local.sampling import file_sample, simulated_sample, topic_sample
+
+    if events and topic:
+        raise click.UsageError("use --events or --topic, not both")
+    refuse_same_file({"--events": events}, {"--output": output})
+    kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
+    numbers: list[str] = []
+    if events:
+        lines, numbers = file_sample(events, SAMPLE_EVENTS)
+    else:
+        lines = topic_sample(kafka, topic, SAMPLE_EVENTS) if topic else simulated_sample(SAMPLE_EVENTS // 10)
+    used = {key: value for key, value in kafka.items() if value} if topic else None
+    ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
+    write_text(output, proposed_configuration(lines, ontologies, kafka=used, topic=topic, numbers=numbers))
+    if output != "-":
+        click.echo(f"wrote {output}; check it with `stream-masker config check --events {events or 'FILE'}`", err=True)
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    wrong = [name for name, equals, value in pairs if not (name and equals and value)]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r} is not allowed: use NAME=VALUE", param_hint=option)
+    return {name: value for name, _, value in pairs}

@@ -13,7 +13,8 @@ from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
+from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import WriteLine
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
@@ -34,9 +35,24 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
 @click.option(
     "--rejected", default="", metavar="FILE", help="File for rejections, as JSON lines; default: standard error."
 )
+@click.option(
+    "--run-id",
+    default="",
+    metavar="TEXT",
+    help="Text that noise depends on if noise_key is position; default: a digest of IN, or a random text for standard "
+    "input or a pipe, which is written to standard error.",
+)
+@click.option(
+    "--explain",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print how event N of IN is masked, with its values, and write no other output.",
+)
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
-def command(config: Path, snapshot: Path | None, rejected: str, source: str, target: str) -> None:
+def command(
+    config: Path, snapshot: Path | None, rejected: str, run_id: str, explain: int | None, source: str, target: str
+) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
@@ -49,13 +65,18 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
     values. A summary is written to standard error. If more than limits.rejected_share of the records are rejected, the
     exit code is 1 and the message names the reasons and the configured paths. If noise_key is position, a record's
-    noise depends on the file's name and the line number.
+    noise depends on the file's name, its content (or --run-id) and the line number, so that tomorrow's file of the same
+    name has other noise.
+
+    --explain shows value, concept, reference, noise, candidates, replacement and risk of each code of one event. Treat
+    its output like the events themselves.
 
     \b
     Examples:
       stream-masker mask --config discharges.yaml events.jsonl masked.jsonl
       stream-masker mask --config discharges.yaml < events.jsonl > masked.jsonl 2> rejected.jsonl
       stream-masker mask --config discharges.yaml --statistics snapshot.json events.jsonl.gz masked.jsonl
+      stream-masker mask --config discharges.yaml --explain 17 events.jsonl
       stream-masker mask --config discharges.yaml discharges.csv masked.csv
       stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
@@ -66,19 +87,32 @@ def command(config: Path, snapshot: Path | None, rejected: str, source: str, tar
     )
     configuration = load_configuration(config)
     masking = local.FileMasking(configuration)
+    if masking.needs_run_id and not run_id:
+        run_id = local.content_id(source)
+    if explain is not None:
+        _explain(masking, configuration, explain, source, run_id)
+        return
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         lines, table = files.enter_context(open_lines(source, configuration.produce))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
             lines, version = masking.calibrate_on_first_window(lines)
-        writer = open_writer(target, table, masking.plan, read_secret(configuration))
+        writer = open_writer(target, table, masking.plan, masking_secret(configuration))
         write = files.enter_context(writer)
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
-        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject)
-    _summarise(totals, version, time.perf_counter() - start)
+        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject, run_id=run_id)
+    _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
+    click.echo(totals.unchanged_shares, err=True)
+    click.echo(mechanism_line(configuration), err=True)
     totals.check_share(configuration.limits.rejected_share)
+
+
+def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
+    with open_lines(source, configuration.produce) as (lines, _):
+        for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
+            click.echo(line)
 
 
 def _standard_error() -> WriteLine:
@@ -87,9 +121,10 @@ def _standard_error() -> WriteLine:
     return CheckedStream(click.get_binary_stream("stderr"), "standard error").write
 
 
-def _summarise(totals: local.FileTotals, version: int, seconds: float) -> None:
+def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: str) -> None:
     rate = totals.records / max(seconds, 1e-9)
-    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s", err=True)
+    again = f"; --run-id {run_id} gives the same noise again" if run_id else ""
+    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", err=True)
 
 
 @click.command()
@@ -121,6 +156,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
         message = masking.snapshot(lines)
+    click.echo(mechanism_line(configuration), err=True)
     if publish:
         _publish(configuration, message)
     if output or not publish:

@@ -15,7 +15,8 @@ from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Ta
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
 from stream_masker.core.ontology.sources import compile_ontology, is_compiled
 from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
-from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.core.ontology.suggestions import Suggestions
+from stream_masker.errors import ParameterError, UnknownConceptError, name_some
 
 UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
@@ -30,8 +31,9 @@ def command() -> None:
     """Inspect an ontology: its concepts, their distances, and the mapping of values to concepts.
 
     SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
-    Graphs (.json) or OWL in RDF/XML (.owl), each optionally with .gz; a SNOMED CT RF2 snapshot (the release's folder,
-    its .zip or one of its files); or the output of the compile command (.ontology).
+    Graphs, FHIR CodeSystem or ValueSet (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
+    .gz; a SNOMED CT RF2 snapshot (the release's folder, its .zip or one of its files); or the output of the compile
+    command (.ontology).
 
     \b
     Examples:
@@ -71,19 +73,36 @@ def compile_source(source: str, output: Path | None) -> None:
 @command.command()
 @click.argument("source")
 @click.argument("concept", required=False)
-def inspect(source: str, concept: str | None) -> None:
+@click.option("--tree", is_flag=True, help="Print the concepts below CONCEPT, by default below the root, as a tree.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Levels of the tree below the top.",
+)
+def inspect(source: str, concept: str | None, tree: bool, depth: int) -> None:
     """Print an ontology's counts, or one CONCEPT.
 
-    CONCEPT is a code or a label. It is printed with its depth, parents and children.
+    CONCEPT is a code or a label. It is printed with its depth, parents and children. With --tree, each concept is
+    printed with its label, and with the number of concepts below it where the tree goes on.
 
     \b
     Examples:
       stream-masker ontology inspect icd10cm
+      stream-masker ontology inspect icd10cm --tree
+      stream-masker ontology inspect icd10cm E08-E13 --tree --depth 1
       stream-masker ontology inspect icd10cm K29.7
       stream-masker ontology inspect diseases.obo
     """
     ontology = Ontology.load(source)
     taxonomy = ontology.taxonomy()
+    if tree:
+        top = taxonomy.root if concept is None else _found(ontology, taxonomy, concept)
+        for line in _tree(taxonomy, top, depth):
+            click.echo(line)
+        return
     lines = _summary(ontology, taxonomy) if concept is None else _concept(taxonomy, _found(ontology, taxonomy, concept))
     _print(lines)
 
@@ -114,16 +133,31 @@ def _concept(taxonomy: Taxonomy, concept: str) -> Iterator[tuple[str, object]]:
         yield "child", _named(taxonomy, child)
 
 
+def _tree(taxonomy: Taxonomy, concept: str, depth: int, indent: str = "") -> Iterator[str]:
+    children = list(taxonomy.children_of(concept))
+    below = f" [{len(children)} below]" if children and not depth else ""
+    yield f"{indent}{_named(taxonomy, concept)}{below}"
+    for child in children if depth else ():
+        yield from _tree(taxonomy, child, depth - 1, indent + "  ")
+
+
 def _named(taxonomy: Taxonomy, concept: str) -> str:
     label = taxonomy.label(concept)
     return f"{concept} ({label})" if label else concept
 
 
 def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
-    position = ConceptMap(taxonomy, unknown="reject", ontology=ontology).find(value).position
-    if position == UNKNOWN:
-        raise ParameterError(f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology")
-    return taxonomy.ids[position]
+    concepts = ConceptMap(taxonomy, unknown="reject", ontology=ontology)
+    position = concepts.find(value).position
+    if position != UNKNOWN:
+        return taxonomy.ids[position]
+    if several := concepts.ambiguous(value):
+        raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
+    similar = Suggestions(taxonomy, ontology).of(value)
+    advice = f"; did you mean {' or '.join(similar)}?" if similar else ""
+    raise ParameterError(
+        f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology{advice}"
+    )
 
 
 @command.command()
@@ -184,13 +218,21 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
     metavar="FILE",
     help="CSV or TSV file with the header value,concept.",
 )
+@click.option(
+    "--suggest",
+    is_flag=True,
+    help="Add a column with similar codes, labels or synonyms if there is no concept.",
+)
 @root_option
-def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
+def map_values(
+    source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, suggest: bool, root: str | None
+) -> None:
     """Map values to concepts.
 
     Reads one value per line and prints tab-separated lines with the line number, the concept (or rejected, suppressed)
-    and the match: exact, normalised, label, mapping, ancestor or unknown. The values themselves are not printed. VALUES
-    is a file or - (default).
+    and the match: exact, normalised, label (or a synonym), mapping, ancestor, ambiguous (several concepts share the
+    code or label) or unknown. The values themselves are not printed. VALUES is a file or - (default). With --suggest,
+    a fourth column has the concepts of an ambiguous value, and concepts similar to an unknown one.
 
     \b
     Examples:
@@ -202,15 +244,21 @@ def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: P
     concepts = ConceptMap(
         taxonomy, unknown=unknown, mapping=None if mapping is None else read_mapping(mapping), ontology=ontology
     )
-    _map_lines(concepts, values, UNMAPPED_STATUS[unknown])
+    suggestions = Suggestions(taxonomy, ontology) if suggest else None
+    _map_lines(concepts, values, UNMAPPED_STATUS[unknown], suggestions)
 
 
-def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str) -> None:
+def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, suggestions: Suggestions | None) -> None:
     found: Counter[str] = Counter()
     for number, line in enumerate(lines, start=1):
-        match = concepts.find(line.rstrip(b"\r\n").decode(errors="replace"))
-        click.echo(f"{number}\t{_outcome(concepts, match, status)}\t{match.how}")
-        found[match.how] += 1
+        value = line.rstrip(b"\r\n").decode(errors="replace")
+        match = concepts.find(value)
+        several = concepts.ambiguous(value) if match.how == "unknown" else []
+        how = "ambiguous" if several else match.how
+        similar = (several or suggestions.of(value)) if suggestions and match.how == "unknown" else []
+        columns = [number, _outcome(concepts, match, status), how, *([", ".join(similar)] if similar else [])]
+        click.echo("\t".join(map(str, columns)))
+        found[how] += 1
     counts = ", ".join(f"{count} {how}" for how, count in found.most_common())
     click.echo(f"{found.total()} values{': ' if counts else ''}{counts}", err=True)
 

@@ -15,6 +15,7 @@ import click
 from stream_masker.cli.options import config_option
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 from stream_masker.service.runtime.shutdown import exit_within
@@ -53,6 +54,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
 
     configure_logs(log_level)
     configuration = load_configuration(config)
+    log.info(mechanism_line(configuration))
     http, registry, health, stop = configuration.http, CollectorRegistry(), Health(), threading.Event()
     stop_on_signals(stop)
     port = http.port if http_port is None else http_port

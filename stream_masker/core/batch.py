@@ -91,3 +91,24 @@ class MaskedBatch:
     columns: tuple[Column, ...]
     distortions: tuple[Distortion, ...]
     numeric: NDArray[np.float64] | None = None
+
+
+def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
+    """(n,) bool: whether each record has at least one value, and masking left all its values as they are."""
+    present, changed = np.zeros(batch.size, np.int64), np.zeros(batch.size, np.int64)
+    for before, after in zip(batch.columns, masked.columns, strict=True):
+        present += _per_record(before.codes != ABSENT, before.offsets)
+        changed += _per_record(before.codes != after.codes, before.offsets)
+    if batch.numeric is not None and masked.numeric is not None:
+        there = ~np.isnan(batch.numeric)
+        present += there.sum(axis=1)
+        changed += (there & (batch.numeric != masked.numeric)).sum(axis=1)
+    result: NDArray[np.bool_] = (present > 0) & (changed == 0)
+    return result
+
+
+def _per_record(marks: NDArray[np.bool_], offsets: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """(n,) int64: the number of marked values of each record."""
+    if offsets is None:
+        return marks.astype(np.int64)
+    return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[offsets])

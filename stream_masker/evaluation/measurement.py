@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stream_masker.core.anonymity import least_class
-from stream_masker.core.batch import Batch, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.distortion import distortion_of
@@ -34,6 +34,7 @@ class Measurement:
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
+    * ``unchanged_records``: the share of records with values of which masking changed none.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
     """
@@ -45,6 +46,7 @@ class Measurement:
     linked: float
     anonymity: int
     sse: Mapping[str, float]
+    unchanged_records: float
     predictions: tuple[Prediction, ...]
     unmasked: Mapping[str, float]
 
@@ -78,6 +80,7 @@ class Measurement:
             "linked": self.linked,
             "anonymity": self.anonymity,
             "sse": dict(self.sse),
+            "unchanged_records": self.unchanged_records,
             "predictions": [asdict(prediction) for prediction in self.predictions],
             "unmasked": dict(self.unmasked),
         }
@@ -100,6 +103,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
         sse=_squared_errors(data, masked),
+        unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
         unmasked=_unmasked(data.attributes, masked.distortions),
     )

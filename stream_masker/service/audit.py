@@ -26,6 +26,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
@@ -68,10 +69,10 @@ class Auditor:
     """Audits the records of one configuration. It reads topics, joins no group and writes nothing."""
 
     def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
-        """Raises ConfigurationError for a configuration that cannot mask."""
+        """Raises ConfigurationError for a configuration that cannot mask, KafkaException if no broker answers."""
         self._topics = configuration.topics
         self._consumer = consumer
-        self._masking = Masking(configuration)
+        self._masking = identified(Masking(configuration))
         self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
         self._version = cache(self._read_version)
 

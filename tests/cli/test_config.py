@@ -56,13 +56,13 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
+            "mechanism: semantic_transport (target alpha 0.3 of principal, 0.3 of secondary); the default",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 
     @pytest.mark.usefixtures("secret")
     def test_a_typo_in_a_property_of_librdkafka_is_named(self, config):
-        config.write_text(config.read_text() + "kafka: {properties: {sasl.usernme: ada}}\n")
-        result = run("check")
+        result = run("check", env={"STREAM_MASKER__KAFKA__PROPERTIES__SASL_USERNME": "ada"})
         assert result.exit_code == 2
         assert 'kafka.properties cannot be used: No such configuration property: "sasl.usernme"' in result.stderr
 
@@ -81,6 +81,7 @@ class TestCheck:
     @pytest.mark.usefixtures("secret")
     def test_all_keys_of_a_rotation_are_printed(self, config):
         (config.parent / "old").write_bytes(b"an earlier secret")
+        (config.parent / "old").chmod(0o600)
         config.write_text(config.read_text() + "internal_topics: {previous_secrets: [{file: old}]}\n")
         line = run("check").stdout.splitlines()[-2]
         assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}, also read: [0-9a-f]{16}", line)

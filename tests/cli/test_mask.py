@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -138,9 +139,59 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
     done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))
     assert len(done.stdout.splitlines()) == 120
-    rejection, summary = done.stderr.splitlines()
+    rejection, summary, unchanged, mechanism = done.stderr.decode().splitlines()
     assert orjson.loads(rejection)["reason"] == "not_an_object"
-    assert summary.startswith(b"masked 120, rejected 1")
+    assert summary.startswith("masked 120, rejected 1")
+    assert unchanged == "unchanged: a 0.0%, b 0.0%, whole records 0.0%"
+    assert mechanism.startswith("mechanism: semantic_noise (correlated, reference pair, ")
+    assert mechanism.endswith("; the default, because only semantic_noise has rounding")
+
+
+def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
+    content = yaml.safe_load(config.read_text())
+    del content["mechanism"]
+    config.write_text(yaml.safe_dump(content))
+    masked = tmp_path / "out.jsonl"
+    done = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked)
+    pairs = list(zip([event(k) for k in range(120)], read(masked), strict=True))
+    same = {name: sum(before[name] == after[name] for before, after in pairs) / 120 for name in "ab"}
+    both = sum(before["a"] == after["a"] and before["b"] == after["b"] for before, after in pairs) / 120
+    assert 0 < both <= min(same.values()) < 1
+    shares = f"unchanged: a {same['a']:.1%}, b {same['b']:.1%}, whole records {both:.1%}"
+    default = "mechanism: semantic_transport (target alpha 0.3 of a, 0.3 of b); the default"
+    assert done.stderr.splitlines()[-2:] == [shares, default]
+
+
+def masked_lines(config, folder, lines, *options):
+    """Mask lines as the file ``today.jsonl`` of a folder; return the masked ones."""
+    folder.mkdir(exist_ok=True)
+    run("mask", "--config", config, *options, write(folder / "today.jsonl", lines), folder / "masked.jsonl")
+    return (folder / "masked.jsonl").read_bytes().splitlines()
+
+
+def test_files_of_the_same_name_have_the_same_noise_only_with_the_same_content(tmp_path, config):
+    """Equal lines at equal numbers of two files are masked independently, so their masks tell nothing about each."""
+    snapshot = tmp_path / "snapshot.json"
+    run("calibrate", "--config", config, write(tmp_path / "window.jsonl", LINES), "-o", snapshot)
+    options = ("--statistics", snapshot)
+    first = masked_lines(config, tmp_path / "monday", LINES, *options)
+    again = masked_lines(config, tmp_path / "copy", LINES, *options)
+    other = masked_lines(config, tmp_path / "tuesday", [*LINES, LINES[0]], *options)
+    assert first == again
+    assert sum(one != two for one, two in zip(first, other, strict=False)) > len(LINES) / 2
+    options = (*options, "--run-id", "one")
+    assert (
+        masked_lines(config, tmp_path / "a", LINES, *options)
+        == masked_lines(config, tmp_path / "b", [*LINES, LINES[0]], *options)[:-1]
+    )
+
+
+def test_standard_input_has_new_noise_in_each_run_and_the_run_id_repeats_it(tmp_path, config):
+    data = b"".join(line + b"\n" for line in LINES)
+    first, second = (run("mask", "--config", config, input=data) for _ in range(2))
+    assert first.stdout != second.stdout
+    run_id = re.search(r"--run-id ([0-9a-f]{32}) gives", first.stderr)[1]
+    assert run("mask", "--config", config, "--run-id", run_id, input=data).stdout == first.stdout
 
 
 @pytest.mark.parametrize(
@@ -180,7 +231,7 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
     config.write_text(yaml.safe_dump(content))
     arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl", write(tmp_path / "in.jsonl", LINES)]
     done = run(*arguments, tmp_path / "out.jsonl", code=1)
-    assert done.stderr.splitlines()[1] == (
+    assert done.stderr.splitlines()[-1] == (
         "Error: 120 of 120 records were rejected: missing_noise_key at patient.idd 120. Check these paths in the "
         "configuration, or raise limits.rejected_share (0.1)"
     )
@@ -216,3 +267,36 @@ def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
 
 def test_prepare_reports_the_mechanism(config):
     assert run("prepare", "-c", config).stdout.startswith("semantic_noise over a, b is ready, in ")
+
+
+def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", LINES)
+    run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    done = run("mask", "-c", config, "--explain", 17, source)
+    masked, lines = read(tmp_path / "out.jsonl")[16], done.stdout.splitlines()
+    assert lines[0] == "in.jsonl, event 17: semantic_noise, statistics version 1"
+    assert lines.count(f"  value        {event(16)['a']}") >= 1
+    assert [line.split()[1] for line in lines if line.startswith("  replacement")] == [masked["a"], masked["b"]]
+    for name in ("concept", "reference", "noise", "candidates", "risk"):
+        assert sum(line.startswith(f"  {name} ") for line in lines) == 2
+    assert orjson.loads(lines[-1].removeprefix("  written: ")) == masked
+    chances = [float(line.rpartition(" ")[2]) for line in lines if line.startswith("  candidates")]
+    assert all(0 < chance <= 1 for chance in chances)
+
+
+@pytest.mark.parametrize("mechanism", [{"name": "pram"}, {"name": "semantic_transport"}, {"name": "exponential"}])
+def test_explain_works_for_other_methods(tmp_path, config, mechanism):
+    content = yaml.safe_load(config.read_text()) | {"mechanism": mechanism}
+    config.write_text(yaml.safe_dump(content))
+    source = write(tmp_path / "in.jsonl", LINES)
+    run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    lines = run("mask", "-c", config, "--explain", 3, source).stdout.splitlines()
+    masked = read(tmp_path / "out.jsonl")[2]
+    assert [line.split()[1] for line in lines if line.startswith("  replacement")] == [masked["a"], masked["b"]]
+    assert sum("believes in the original with probability" in line for line in lines) == 2
+
+
+def test_explain_names_the_reason_of_a_rejection(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", [*LINES, b'{"id":1,"a":"A1"}'])
+    assert "  rejected: missing at b" in run("mask", "-c", config, "--explain", 121, source).stdout
+    assert "has no event 999" in run("mask", "-c", config, "--explain", 999, source, code=1).stderr

@@ -207,3 +207,58 @@ class TestCompile:
         result = run("inspect", str(path))
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith(f"Error: {path} is truncated or damaged: ")
+
+
+TREE = """concept,parent,label
+D,,Disease
+D1,D,Bronchial asthma
+D2,D,Gastritis
+D21,D2,Acute gastritis
+S,,Symptom
+S1,S,Gastritis
+"""
+
+
+@pytest.fixture
+def several(tmp_path):
+    """An edge list with two roots, and a label that two concepts share."""
+    path = tmp_path / "several.csv"
+    path.write_text(TREE)
+    return path
+
+
+def test_several_roots_get_a_common_one_and_the_tree_is_printed(several):
+    done = CliRunner().invoke(main, ["ontology", "inspect", str(several), "--tree"])
+    assert done.stdout.splitlines() == [
+        "ROOT",
+        "  D (Disease)",
+        "    D1 (Bronchial asthma)",
+        "    D2 (Gastritis) [1 below]",
+        "  S (Symptom)",
+        "    S1 (Gastritis)",
+    ]
+    below = CliRunner().invoke(main, ["ontology", "inspect", str(several), "D2", "--tree", "--depth", "1"])
+    assert below.stdout.splitlines() == ["D2 (Gastritis)", "  D21 (Acute gastritis)"]
+
+
+def test_an_ambiguous_label_names_its_concepts(several):
+    done = CliRunner().invoke(main, ["ontology", "inspect", str(several), "gastritis"])
+    assert done.exit_code == 2
+    assert "'gastritis' stands for several concepts: use the code: D2, S1" in done.stderr
+
+
+def test_a_misspelt_label_has_suggestions(several):
+    done = CliRunner().invoke(main, ["ontology", "inspect", str(several), "bronchal astma"])
+    assert "did you mean D1?" in done.stderr
+
+
+def test_map_suggests_concepts_and_names_ambiguous_ones(several):
+    values = "gastritis\nbronchal asthma\nD22\nnothing like it\nD1\n"
+    done = CliRunner().invoke(main, ["ontology", "map", str(several), "--suggest"], input=values)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert lines[0] == ["1", "rejected", "ambiguous", "D2, S1"]
+    assert lines[1] == ["2", "rejected", "unknown", "D1"]
+    assert set(lines[2][3].split(", ")) >= {"D2", "D21"}
+    assert lines[3] == ["4", "rejected", "unknown"]
+    assert lines[4] == ["5", "D1", "exact"]
+    assert "5 values: 3 unknown, 1 ambiguous, 1 exact" in done.stderr

@@ -31,6 +31,7 @@ def varied(size=400) -> list[dict[str, str]]:
     return [{"a": str(rng.choice(WIDE.ids)), "b": str(rng.choice(WIDE.ids))} for _ in range(size)]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 @pytest.mark.parametrize("parameters", [{}, {"rounding": "ceil", "candidates": "leaves"}], ids=["default", "leaves"])
 def test_a_mask_of_two_values_never_determines_its_original(name, parameters):

@@ -13,6 +13,8 @@ from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
+pytestmark = pytest.mark.exhaustive
+
 SEED = b"the seed of the contract"
 VALUE = "c4"
 RECORDS = 400

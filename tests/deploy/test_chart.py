@@ -12,6 +12,7 @@ from hashlib import sha256
 import kubernetes_validate
 import pytest
 import yaml
+from alerts import RUNBOOKS
 from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration
@@ -19,17 +20,20 @@ from stream_masker.service.configuration import load_configuration
 CHART = ROOT / "deploy" / "chart"
 EXAMPLE = ROOT / "deploy" / "example-values.yaml"
 KUBERNETES = "1.33.0"
-CUSTOM = {"ScaledObject", "PodMonitor"}
+CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule"}
 COMPONENTS = ("worker", "calibrator")
 
 FILE = {"url": "https://files.example/hp.obo", "sha256": "0" * 64, "name": "hp.obo"}
 
+WATCHED = {"podMonitor": True, "prometheusRule": True, "dashboards": True}
+
 CHOICES = {
     "autoscaling": [{"mode": "none"}, {"mode": "keda", "authenticationRef": "kafka"}, {"mode": "cpu"}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
+    "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
     "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
     "networkPolicy": [{"enabled": False}, {"kafkaTo": [{"namespaceSelector": {}}], "kafkaPorts": [9093, 9094]}],
-    "monitoring": [{"podMonitor": False}, {"podMonitor": True, "labels": {"release": "prometheus"}}],
+    "monitoring": [{"podMonitor": False}, {**WATCHED, "labels": {"release": "prometheus"}}],
     "serviceAccount": [{"create": False}, {"create": True, "annotations": {"owner": "masking"}}],
     "worker": [{}, {"replicas": 3, "podLabels": {"team": "data"}, "tolerations": [{"operator": "Exists"}]}],
 }
@@ -99,8 +103,10 @@ def test_pods_meet_the_restricted_level_and_mount_no_token(values):
 
 
 def test_documented_values_render():
-    (block,) = [block for block in blocks("yaml") if block.page == "docs/kubernetes.md"]
-    assert ("Deployment", "release-stream-masker-worker") in rendered(yaml.safe_load(block.text), example=False)
+    values = {block.title: yaml.safe_load(block.text) for block in blocks("yaml") if block.page == "docs/kubernetes.md"}
+    assert ("Deployment", "release-stream-masker-worker") in rendered(values["values.yaml"], example=False)
+    watched = {kind for kind, _ in rendered({**values["values.yaml"], **values["monitoring.yaml"]}, example=False)}
+    assert {"PodMonitor", "PrometheusRule"} <= watched
 
 
 def test_documented_commands_name_the_chart_and_its_values():
@@ -119,9 +125,9 @@ def test_lint_finds_nothing():
 
 
 def test_generated_files_are_current():
-    generated = runpy.run_path(str(ROOT / "deploy" / "generate.py"))
-    assert (CHART / "values.schema.json").read_text() == generated["values_schema"]()
-    assert (CHART / "README.md").read_text() == generated["readme"]()
+    generated = runpy.run_path(str(ROOT / "deploy" / "generate.py"))["generated_files"]()
+    assert {path: path.read_text() for path in generated} == generated
+    assert {path for path in generated if path.suffix == ".json"} >= set((CHART / "files" / "dashboards").iterdir())
 
 
 def test_rendered_configuration_is_valid(tmp_path, monkeypatch):
@@ -191,6 +197,80 @@ def test_secrets_come_from_existing_secrets_only():
     }
 
 
+def secrets_of(objects, component):
+    """The mounted secrets of a component by path, as (Secret, key), and its environment."""
+    pod = objects["Deployment", f"release-stream-masker-{component}"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    volumes = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    mounts = {
+        mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"] if mount["name"] in volumes
+    }
+    sources = {
+        f"{path}/{one['items'][0]['path']}": (one["secretName"], one["items"][0]["key"]) for path, one in mounts.items()
+    }
+    return sources, {one["name"]: one["value"] for one in container["env"] if "value" in one}
+
+
+def configured_secrets(tmp_path, objects, component):
+    """The files of the secrets that a component's configuration names, as a process reads it."""
+    file = tmp_path / "stream-masker.yaml"
+    file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
+    found = load_configuration(file, secrets_of(objects, component)[1])
+    own = found.internal_topics.secret
+    return (
+        found.secret and found.secret.file,
+        own and own.file,
+        [previous.file for previous in found.internal_topics.previous_secrets],
+    )
+
+
+def test_internal_topics_use_the_masking_secret_by_default(tmp_path):
+    objects = rendered({})
+    for component in COMPONENTS:
+        assert secrets_of(objects, component)[0] == {"/run/secrets/stream-masker/secret": ("stream-masker", "secret")}
+        assert configured_secrets(tmp_path, objects, component) == ("/run/secrets/stream-masker/secret", None, [])
+
+
+def test_internal_topics_have_secrets_of_their_own_and_calibrators_no_other(tmp_path):
+    previous = [{"existingSecret": "old", "key": "bytes"}, {"existingSecret": "older"}]
+    objects = rendered({"internalTopics": {"existingSecret": "topics", "key": "k", "previousSecrets": previous}})
+    expected = {
+        "/run/secrets/internal-topics/secret": ("topics", "k"),
+        "/run/secrets/previous-0/secret": ("old", "bytes"),
+        "/run/secrets/previous-1/secret": ("older", "secret"),
+    }
+    masking = "/run/secrets/stream-masker/secret"
+    assert secrets_of(objects, "calibrator")[0] == expected
+    assert secrets_of(objects, "worker")[0] == {**expected, masking: ("stream-masker", "secret")}
+    own, *earlier = expected
+    assert configured_secrets(tmp_path, objects, "calibrator") == (None, own, earlier)
+    assert configured_secrets(tmp_path, objects, "worker") == (masking, own, earlier)
+
+
+def test_dashboards_have_the_label_of_the_sidecar():
+    objects = rendered({"monitoring": {"dashboards": True, "dashboardAnnotations": {"grafana_folder": "Masking"}}})
+    for file in (CHART / "files" / "dashboards").iterdir():
+        one = objects["ConfigMap", f"release-stream-masker-{file.stem}"]
+        assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert one["metadata"]["annotations"] == {"grafana_folder": "Masking"}
+        assert one["data"] == {f"stream-masker-{file.name}": file.read_text()}
+
+
+def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
+    monitoring = {
+        "prometheusRule": True,
+        "labels": {"release": "prometheus"},
+        "runbooks": "https://wiki.example/masking",
+    }
+    rule = rendered({"monitoring": monitoring})["PrometheusRule", "release-stream-masker"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    expected = yaml.safe_load(
+        (CHART / "files" / "alerts.yaml").read_text().replace(RUNBOOKS, "https://wiki.example/masking")
+    )
+    assert rule["spec"] == expected
+    assert expected["groups"][0]["rules"][0]["annotations"]["runbook_url"].startswith("https://wiki.example/masking#")
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -202,6 +282,7 @@ def test_secrets_come_from_existing_secrets_only():
         ({"kafka": {"properties": ["sasl_password"]}}, "existingSecret"),
         ({"ontologies": {"urls": [{**FILE, "sha256": "12"}]}}, "sha256"),
         ({"image": {"digest": "latest"}}, "digest"),
+        ({"internalTopics": {"previousSecrets": [{"key": "secret"}]}}, "existingSecret"),
     ],
 )
 def test_wrong_values_are_refused(values, said):

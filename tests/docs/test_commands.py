@@ -85,6 +85,7 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     script = "".join(b.text for b in blocks("sh", page=page) if not b.needs_kafka and not b.runs_elsewhere)
     (tmp_path / "stream-masker.yaml").write_text(configuration_text())
     (tmp_path / "secret").write_bytes(bytes(32))
+    (tmp_path / "secret").chmod(0o600)
     done = run(script, tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 

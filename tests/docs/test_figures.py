@@ -20,6 +20,7 @@ from support.documented import (
     MAX_SUMMARY_BYTES,
     MIN_SECRET_BYTES,
     PROFILES,
+    RECONNECT_MS,
     SESSION_SECONDS,
     STOP_LIMIT_SECONDS,
     UNREADY_FAILURES,
@@ -59,6 +60,7 @@ def test_profiles():
 def test_properties_of_the_worker():
     text = page("kafka/tuning.md")
     assert f"| `fetch.queue.backoff.ms` | {FETCH_BACKOFF_MS} |" in text
+    assert f"| `reconnect.backoff.max.ms` | {RECONNECT_MS} |" in text
     assert f"| `transaction.timeout.ms` | {WORKER_TRANSACTION_MS:,} |" in text
     assert f"fenced {WORDS[MAX_FENCINGS]} times within a minute" in text
     assert FENCING_SECONDS == 60

@@ -23,6 +23,8 @@ from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.utility import utility
 
+pytestmark = pytest.mark.exhaustive
+
 SIZE = 10_000
 BASELINES = ("naive_distortion", "probabilistic_distortion")
 

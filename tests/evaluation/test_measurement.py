@@ -33,6 +33,10 @@ def test_the_measures_equal_those_of_the_mechanism_itself():
     after = data.statistics_of(joined([type(data.whole)(240, masked.columns, numeric=masked.numeric)]))
     assert found.utility == utility(data.statistics, after, masked.distortions, noise.alpha, data.distances)
     assert found.risk.rmse["a"] == pytest.approx(found.utility.attributes["a"].rmse_actual, rel=0.05)
+    same = [(one.codes == other.codes) for one, other in zip(data.whole.columns, masked.columns, strict=True)]
+    same.append((data.whole.numeric == masked.numeric).all(axis=1))
+    assert found.unchanged_records == pytest.approx(np.logical_and.reduce(same).mean())
+    assert found.to_dict()["unchanged_records"] == found.unchanged_records
     assert found.sse["stay"] == pytest.approx(((masked.numeric - data.whole.numeric) ** 2).sum())
 
 

@@ -22,6 +22,8 @@ from stream_masker.core.statistics import count_batch
 from stream_masker.evaluation.chi_square import chi_squares
 from stream_masker.evaluation.entropy import average_security
 
+pytestmark = pytest.mark.exhaustive
+
 CONFIDENTIAL = "spore_print_color"
 COLOUR = MUSHROOM.index("cap_color")
 BELOW = MUSHROOM.index("stalk_surface_below_ring")

@@ -20,6 +20,8 @@ from stream_masker.evaluation.report.document import report_csv, report_html, re
 from stream_masker.evaluation.sse import sse_rows
 from stream_masker.evaluation.swapping import METHODS, swapping_rows
 
+pytestmark = pytest.mark.exhaustive
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -117,7 +119,7 @@ def test_the_sections_of_2012_numbers_and_models(page, evaluation):
     assert cell(page, "Accuracy", "original records", "a → chapter of b") == f"{accuracy.original:.3f}"
 
 
-def test_the_json_has_the_names_of_the_risk_and_the_csv_the_same_figures(evaluation):
+def test_the_json_has_the_names_of_the_risk_and_the_csv_the_same_figures(evaluation, page):
     data = json.loads(report_json(evaluation))
     risks = {one["mechanism"]: one["risk"] for one in data["measurements"]}
     assert set(risks["pram"]) == set(Risk.__dataclass_fields__)
@@ -128,6 +130,10 @@ def test_the_json_has_the_names_of_the_risk_and_the_csv_the_same_figures(evaluat
     rows = list(csv.DictReader(io.StringIO(report_csv(evaluation))))
     first = {(row["measure"], row["attribute"]): row["value"] for row in rows if row["setting"] == "ceil, α = 0.3"}
     assert float(first["certain", "b"]) >= 0
+    for one in evaluation.measurements:
+        shown = cell(page, "All methods", one.candidate.label, "unchanged records")
+        assert shown == f"{one.unchanged_records:.3f}"
+    assert ("unchanged_records", "") in first
     assert {"sdCor", "correlation_error"} & {row["measure"] for row in rows}
     assert len({len(row) for row in rows}) == 1
 

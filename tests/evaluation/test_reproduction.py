@@ -10,6 +10,8 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.evaluation.papers import printed
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture(scope="module")
 def tables():

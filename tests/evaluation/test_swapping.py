@@ -15,6 +15,8 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.evaluation.swapping import METHODS, NO_INTERVAL, swapping_rows
 
+pytestmark = pytest.mark.exhaustive
+
 SECRETS = [b"the first secret", b"the second one"]
 KS = (2, 10, 100)
 PAIR = ("a", "b")

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from support import examples
 
 from golden import digests
 from golden.ontologies import write_files
@@ -30,11 +31,16 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def update(names: Sequence[str]) -> None:
-    """Computes the digests of cases again, of all cases if there are no names. Digests of removed cases are removed."""
+    """Computes the digests of cases again, of all cases if there are no names. Digests of removed cases are removed.
+
+    Without names, what the examples expect is computed again too.
+    """
     present = digests.expected() if digests.FILE.exists() else {}
     found = {name: digests.digests_of(lines) for name, lines in _outcomes(names)}
     digests.save({name: one for name, one in {**present, **found}.items() if name in NAMES})
     changed = sorted(name for name, one in found.items() if present.get(name) != one)
+    if not names:
+        examples.write()
     print(f"{len(found)} cases computed, {len(changed)} changed: {', '.join(changed) or 'none'}")
 
 

@@ -80,6 +80,7 @@ def flat(
         "attributes": attributes,
         "fields": {"keep": ["id", "age"], "pseudonymize": ["patient"], "unlisted": "drop"},
         "noise_key": "position",
+        **mechanism(),
     }
     places = ("diag_1", "diag_2", "age", "stay", "id", "patient")
     rounds = cache(lambda: events.generated(events.flat, (codes or CODES[ontology])(), sizes, places=places))
@@ -156,6 +157,7 @@ def real(*more: Mapping[str, Any], sizes: Sequence[Sequence[int]] = REAL_SIZES, 
         },
         "fields": {"keep": ["age", "gender"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
         "noise_key": "position",
+        **mechanism(),
         "calibration": {"window_records": 2_000},
         "groups": {"records": 200},
     }

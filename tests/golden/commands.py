@@ -47,7 +47,9 @@ CASES = {
     "command-numbers": _of("noise-numbers-kim"),
     "command-groups-hold": _of("microaggregation-too-small", groups={"records": 26, "short": "hold"}),
     "command-groups-merge": _of("microaggregation-too-small", groups={"records": 40, "short": "merge"}),
-    "command-groups-suppress": _of("microaggregation-too-small", groups={"records": 27, "short": "suppress"}),
+    "command-groups-suppress": _of(
+        "microaggregation-too-small", groups={"records": 27, "short": "suppress"}, limits={"rejected_share": 1}
+    ),
     "command-rank-swapping": _of("rank-swapping-dynamic", groups={"records": 100}),
 }
 

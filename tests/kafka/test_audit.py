@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 from click.testing import CliRunner, Result
-from kafka_records import Record, write
-from workers import START, Setting, running, setting, value
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_records import QUIET, Record, write
+from workers import START, Setting, running, sample_version, setting, value, wait
 
 from stream_masker.cli import main
+from stream_masker.pipeline.records import InputRecord
 from stream_masker.service.configuration.mutable_settings import mutable_settings
+from stream_masker.service.kafka.topic_identity import identified, topic_identity
+from stream_masker.service.masking import Masking
 
 RECORDS = 60
 BAD = RECORDS // 2
@@ -54,6 +60,32 @@ def test_worker_output_matches(masked: Setting) -> None:
     assert "matches: masked" in lines[3]
     assert "Z99" not in done.output
     assert "C1" not in done.output
+
+
+def test_a_topic_that_is_made_anew_has_other_noise(masked: Setting) -> None:
+    """Equal records at equal positions are masked independently, so their masks tell nothing about each other."""
+    first = [record.json for record in masked.read("output") if record.value]
+    admin, name = AdminClient({"bootstrap.servers": masked.bootstrap, **QUIET}), masked.topics["input"]
+    before = topic_identity(admin, name)
+    admin.delete_topics([name])[name].result()
+    wait(lambda: name not in admin.list_topics(timeout=5).topics, "the end of the topic")
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result()
+    wait(lambda: is_another(admin, name, before), "the new topic")
+    masking = identified(Masking(masked.configuration()))
+    masking.restore(sample_version(masked.configuration(), 1))
+    records = [InputRecord(offset, value(2 * offset)) for offset in range(RECORDS // 2)]
+    again = masking.masker.mask(name, 0, records, statistics_version=1).outcomes
+    codes = {record["id"]: record["first"] for record in first}
+    differ = [codes[2 * n] != orjson.loads(outcome.value)["first"] for n, outcome in enumerate(again)]
+    assert sum(differ) > len(differ) / 3
+
+
+def is_another(admin: AdminClient, name: str, before: str) -> bool:
+    """Return whether there is a topic of this name that has another id."""
+    try:
+        return topic_identity(admin, name) != before
+    except KafkaException:
+        return False
 
 
 def test_audit_uses_the_settings_of_the_version(here: Setting) -> None:

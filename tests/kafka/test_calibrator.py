@@ -186,6 +186,7 @@ def changed(path: Path, name: str, changes: dict[str, dict[str, Any]]) -> Path:
 def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> Path:
     (folder / "ontology.csv").write_text(ONTOLOGY)
     (folder / "secret").write_bytes(b"a secret of the calibrator's tests")
+    (folder / "secret").chmod(0o600)
     content = {
         "kafka": {"bootstrap_servers": bootstrap},
         "topics": names,

@@ -19,7 +19,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import masking_secret
 
 DISCHARGES = 101_766
 PAIRS = 101_388
@@ -41,7 +41,8 @@ def config(tmp_path, kafka, topics):
         "fields": {"keep": ["encounter_id", "age"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
         "noise_key": "position",
         "mechanism": {"reference": "pair", "rounding": "ceil"},
-        "calibration": {"window_records": WINDOW, "every_records": 15_000, "every_seconds": 2, "min_records": 1_000},
+        "calibration": {"window_records": WINDOW, "every_records": 15_000, "every_seconds": 2, "min_records": 1_000}
+        | {"sampling": False, "core_share": 1},
         "worker": {"batch_records": 4_000},
         "produce": {"key": "patient_nbr", "null_values": ["?"]},
         "secret": {"file": "secret"},
@@ -172,7 +173,7 @@ def check_versions(kafka, configuration, masked):
 def check_statistics(configuration, kafka, originals, versions) -> None:
     """Each version from blocks equals the statistics computed in one process from the records of its block range."""
     mechanism = build_mechanism(configuration)
-    masker = RecordMasker(build_plan(configuration), mechanism, read_secret(configuration))
+    masker = RecordMasker(build_plan(configuration), mechanism, masking_secret(configuration))
     taxonomies = build_taxonomies(configuration)
     blocks = {
         record.offset: decode_block(opened(configuration, record), taxonomies)

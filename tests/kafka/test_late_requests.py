@@ -17,7 +17,12 @@ from late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests, end_txn_erro
 from workers import Setting, producer_of, running, setting, write_one
 
 from stream_masker.service.kafka.connections import connect_producer
-from stream_masker.service.kafka.transactional_producer import SendMessages, TransactionOutcome
+from stream_masker.service.kafka.transactional_producer import (
+    RecoveryAction,
+    SendMessages,
+    TransactionOutcome,
+    TransactionStepError,
+)
 from stream_masker.service.worker import run
 
 FENCED = {KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -104,7 +109,7 @@ def test_late_offsets_of_a_transaction_do_not_replace_those_of_the_next_one(
 def test_a_worker_is_exact_while_ends_of_transactions_are_late(
     here: Setting, way: LateRequests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every fourth transaction begins with a late request of another one."""
+    """Every fourth transaction is aborted after the late end of an earlier one of the same producer has arrived."""
     begin, turns = run.TransactionalProducer.begin, [0]
 
     def begin_late(self: run.TransactionalProducer, produce: object) -> TransactionOutcome | None:
@@ -114,6 +119,7 @@ def test_a_worker_is_exact_while_ends_of_transactions_are_late(
             if turns[0] % 4 == 3:
                 self._client.flush(10)
                 way.release()
+                raise TransactionStepError("produce", RecoveryAction.ABORT, KafkaError(KafkaError._FAIL, "by the test"))
 
         outcome = begin(self, produced)
         if turns[0] % 4 == 1:

@@ -26,6 +26,7 @@ from stream_masker.pipeline.wire.messages import (
 from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.schema import schema_validator
+from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.masking import Masking
 from stream_masker.service.runtime.warmup import warm_up
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
@@ -160,7 +161,7 @@ def check_reproducible(
 ) -> None:
     """The published snapshots reproduce every masked record byte by byte."""
     assert len({record.headers["stream-masker-version"] for record in masked}) >= 2
-    masking = Masking(configuration)
+    masking = identified(Masking(configuration))
     inputs = {(r.partition, r.offset): InputRecord(r.offset, r.value, timestamp=r.timestamp) for r in originals}
     locations = {record.json["id"]: (record.partition, record.offset) for record in originals}
     for (version, partition), records in by_version(masked).items():

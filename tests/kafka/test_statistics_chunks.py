@@ -47,7 +47,7 @@ def publish(configuration: Configuration, message: StatisticsMessage, **changes:
     publisher = StatisticsPublisher(configuration)
     publisher.open()
     report = DriftReport(message.version, 1, None, None, None, 1, 0)
-    made = Publish(message, message.statistics, report, None, None, None, None, expired=(), removal=())
+    made = Publish(message, message.statistics, report, None, None, None, None, expired=(), removal=(), means={})
     return publisher.publish(replace(made, **changes))
 
 

@@ -22,7 +22,7 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.masking import Masking
-from stream_masker.service.worker.statistics_consumer import ActiveStatistics, VersionBuffer
+from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 
 SECRET = b"the secret of all processes"
 HUGE = 999_999_999_999_999_999
@@ -33,6 +33,7 @@ HUGE = 999_999_999_999_999_999
 def configuration(tmp_path: Path) -> Configuration:
     (tmp_path / "ontology.csv").write_text(ONTOLOGY)
     (tmp_path / "secret").write_bytes(SECRET)
+    (tmp_path / "secret").chmod(0o600)
     content = {
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
@@ -156,6 +157,26 @@ def test_a_forged_version_changes_nothing_in_a_worker(
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == len(refused), "each cause is logged once"
     assert not any(str(HUGE) in record.getMessage() for record in caplog.records)
+
+
+def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
+    configuration: Configuration, genuine: list[StatisticsMessage]
+) -> None:
+    """A defective calibrator cannot take the noise away, whatever its own limits are."""
+    version = genuine[-1].version + 1
+    forged = loosened(genuine[-1], configuration)
+    statistics = replace(forged.statistics, version=version)
+    snapshot = {**forged.snapshot, "statistics": statistics.to_dict()}
+    message = replace(forged, version=version, snapshot=snapshot, settings=genuine[-1].settings)
+    active = ActiveStatistics(Masking(configuration))
+    assert active.consider([published(genuine[-1])])
+    assert not active.consider([published(message)])
+    assert active.version == genuine[-1].version
+    assert "the window's variance is below risk.min_variance" in (active.refused or "")
+
+
+def published(message: StatisticsMessage) -> PublishedVersion:
+    return PublishedVersion(message.version, encode_statistics(message))
 
 
 def history_of(bench: SessionBench, genuine: list[StatisticsMessage], forged: list[Chunk], seal: TopicSeal) -> History:

@@ -27,7 +27,12 @@ from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, 
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS
 from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
-from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS, LINGER_MS, WORKER_TRANSACTION_MS
+from stream_masker.service.worker.client_properties import (
+    FETCH_BACKOFF_MS,
+    LINGER_MS,
+    RECONNECT_MS,
+    WORKER_TRANSACTION_MS,
+)
 from stream_masker.service.worker.micro_windows import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
 
@@ -45,6 +50,7 @@ __all__ = [
     "METRIC_DEFINITIONS",
     "MIN_SECRET_BYTES",
     "PROFILES",
+    "RECONNECT_MS",
     "SESSION_SECONDS",
     "STOP_LIMIT_SECONDS",
     "UNREADY_FAILURES",

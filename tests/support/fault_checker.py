@@ -26,6 +26,7 @@ from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.messages import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.names import consumer_group_id
+from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 
@@ -165,7 +166,7 @@ class Audit:
         self.checker = checker
         self.kinds = kinds
         self.checked = 0
-        self.masking = Masking(checker.configuration)
+        self.masking = identified(Masking(checker.configuration))
 
     def run(self, records: int) -> None:
         """Check that the first ``records`` records have one outcome each, and that nothing else is in the topics."""

@@ -77,6 +77,12 @@ class Prometheus:
         found = self.get_data("query", query=expression)["result"]
         return [_series(dict(one["metric"]), float(one["value"][1])) for one in found]
 
+    def firing(self) -> set[str]:
+        """Return the names of the alerts that fire."""
+        return {
+            alert["labels"]["alertname"] for alert in self.get_data("alerts")["alerts"] if alert["state"] == "firing"
+        }
+
     def targets(self) -> dict[str, str]:
         """Return the result of the last scrape of each job: ``up``, or the error."""
         active = self.get_data("targets", state="active")["activeTargets"]
@@ -102,9 +108,13 @@ def _series(metric: dict[str, str], value: float) -> Series:
 
 
 @contextlib.contextmanager
-def scraping(folder: Path, jobs: Mapping[str, int]) -> Iterator[Prometheus]:
-    """Run a server that scrapes each job's port every second, until the block ends, also by an exception."""
+def scraping(folder: Path, jobs: Mapping[str, int], rules: Mapping[str, Any] | None = None) -> Iterator[Prometheus]:
+    """Run a server that scrapes each job's port every second, until the block ends, also by an exception.
+
+    ``rules``: groups of rules, which it evaluates every second.
+    """
     log, (port,) = folder / "prometheus.log", free_ports(1)
+    (folder / "rules.yml").write_text(yaml.safe_dump(rules or {"groups": []}))
     process = _started(folder, port, jobs, log)
     try:
         server = Prometheus(process, port, log)
@@ -138,7 +148,8 @@ def _started(folder: Path, port: int, jobs: Mapping[str, int], log: Path) -> sub
 
 def _settings(jobs: Mapping[str, int]) -> dict[str, Any]:
     return {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": ["rules.yml"],
         "scrape_configs": [
             {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{port}"]}]} for job, port in jobs.items()
         ],

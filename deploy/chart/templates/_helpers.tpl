@@ -79,10 +79,43 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Environment variables of a process. */}}
+{{/*
+Secrets that a process mounts at /run/secrets/NAME/secret, as a YAML list. Takes (list context component). A calibrator
+needs no masking secret if the internal topics have one of their own.
+*/}}
+{{- define "stream-masker.secrets" -}}
+{{- with index . 0 }}
+{{- $own := .Values.internalTopics.existingSecret }}
+{{- if not (and $own (eq (index $ 1) "calibrator")) }}
+- {name: stream-masker, secret: {{ .Values.secret.existingSecret }}, key: {{ .Values.secret.key }}}
+{{- end }}
+{{- if $own }}
+- {name: internal-topics, secret: {{ $own }}, key: {{ .Values.internalTopics.key }}}
+{{- end }}
+{{- range $i, $previous := .Values.internalTopics.previousSecrets }}
+- {name: previous-{{ $i }}, secret: {{ $previous.existingSecret }}, key: {{ default "secret" $previous.key }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Environment variables of a process. Takes (list context component). */}}
 {{- define "stream-masker.env" -}}
+{{- $previous := list }}
 - {name: STREAM_MASKER_CONFIG, value: /etc/stream-masker/stream-masker.yaml}
-- {name: STREAM_MASKER__SECRET__FILE, value: /run/secrets/stream-masker/secret}
+{{- range include "stream-masker.secrets" . | fromYamlArray }}
+{{- $file := printf "/run/secrets/%s/secret" .name }}
+{{- if eq .name "stream-masker" }}
+- {name: STREAM_MASKER__SECRET__FILE, value: {{ $file }}}
+{{- else if eq .name "internal-topics" }}
+- {name: STREAM_MASKER__INTERNAL_TOPICS__SECRET__FILE, value: {{ $file }}}
+{{- else }}
+{{- $previous = append $previous (dict "file" $file) }}
+{{- end }}
+{{- end }}
+{{- with $previous }}
+- {name: STREAM_MASKER__INTERNAL_TOPICS__PREVIOUS_SECRETS, value: {{ toJson . | quote }}}
+{{- end }}
+{{- with index . 0 }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
 {{- $secret := .Values.kafka.existingSecret }}
@@ -91,16 +124,17 @@ capabilities: {drop: [ALL]}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}}}
 {{- end }}
 {{- end }}
+{{- end }}
 
-{{/* Volumes of a process, and where they are mounted. */}}
+{{/* Volumes of a process, and where they are mounted. Both take (list context component). */}}
 {{- define "stream-masker.volumes" -}}
+{{- range include "stream-masker.secrets" . | fromYamlArray }}
+- name: secret-{{ .name }}
+  secret: {secretName: {{ .secret }}, defaultMode: 0440, items: [{key: {{ .key }}, path: secret}]}
+{{- end }}
+{{- with index . 0 }}
 - name: configuration
   configMap: {name: {{ include "stream-masker.fullname" . }}}
-- name: secret
-  secret:
-    secretName: {{ .Values.secret.existingSecret }}
-    defaultMode: 0440
-    items: [{key: {{ .Values.secret.key }}, path: secret}]
 - name: tmp
   emptyDir: {sizeLimit: 64Mi}
 {{- with .Values.kafka.certificates }}
@@ -115,20 +149,25 @@ capabilities: {drop: [ALL]}
   emptyDir: {}
 {{- end }}
 {{- end }}
+{{- end }}
 
 {{- define "stream-masker.hasOntologies" -}}
 {{- with .Values.ontologies }}{{ if or .existingClaim .image .urls }}true{{ end }}{{ end -}}
 {{- end }}
 
 {{- define "stream-masker.volumeMounts" -}}
+{{- range include "stream-masker.secrets" . | fromYamlArray }}
+- {name: secret-{{ .name }}, mountPath: /run/secrets/{{ .name }}, readOnly: true}
+{{- end }}
+{{- with index . 0 }}
 - {name: configuration, mountPath: /etc/stream-masker/stream-masker.yaml, subPath: stream-masker.yaml, readOnly: true}
-- {name: secret, mountPath: /run/secrets/stream-masker, readOnly: true}
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.kafka.certificates }}
 - {name: certificates, mountPath: /etc/stream-masker/tls, readOnly: true}
 {{- end }}
 {{- if include "stream-masker.hasOntologies" . }}
 - {name: ontologies, mountPath: /ontologies, readOnly: true}
+{{- end }}
 {{- end }}
 {{- end }}
 

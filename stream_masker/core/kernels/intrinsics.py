@@ -75,6 +75,18 @@ def lowest_bit(_typing: Any, _word: Any) -> Any:
 
 
 @intrinsic
+def multiply_high(_typing: Any, _one: Any, _other: Any) -> Any:
+    """The upper 64 bits of the product of two uint64; uint64."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(value, wide) for value in arguments))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
 def popcount(_typing: Any, _word: Any) -> Any:
     """The number of set bits of a uint64; uint64."""
 

@@ -23,9 +23,15 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import MAX_CHECKED_CELLS, MAX_CHECKED_VALUES, check_channel, required_change
+from stream_masker.core.risk.floor import (
+    MAX_CHECKED_CELLS,
+    MAX_CHECKED_VALUES,
+    check_changed,
+    check_channel,
+    required_change,
+)
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
-from stream_masker.core.risk.reduction import reduced_counts
+from stream_masker.core.risk.reduction import reduced_counts, without_mode
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -274,6 +280,17 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             values, prior = value_law(counts.values[j])
             if values.size > 1 and not self._surely_changes(j, counts, required_change(prior)):
                 check_channel(name, self.attribute_channel(j, values, counts), prior)
+
+    def _check_others(self, j: int, name: str, counts: Counts) -> None:
+        """Raise StatisticsError if masking changes too few of the values other than the most frequent one.
+
+        ``changed_at_least`` must be a bound for every value, not only on average.
+        """
+        others = without_mode(counts, j)
+        values, prior = value_law(others.values[j])
+        if values.size > 1 and not self._surely_changes(j, others, required_change(prior)):
+            changed = float(prior @ (1.0 - self.attribute_channel(j, values, counts).unchanged))
+            check_changed(f"{name}, apart from its most frequent value", changed, prior)
 
     def _surely_changes(self, j: int, counts: Counts, required: float) -> bool:
         """Return whether masking changes enough of many values, by a cheap bound or by the most frequent values."""

@@ -49,6 +49,22 @@ class OntologyDraft:
         return indexed_draft(self.parents, self.labels, self.synonyms)
 
 
+COMMON_ROOT = "ROOT"
+
+
+def add_common_root(draft: OntologyDraft, root: str = COMMON_ROOT, label: str = "") -> None:
+    """If several concepts have no parent, add a concept above them, under a name that is not used yet."""
+    tops = [concept for concept, parents in draft.parents.items() if not parents]
+    if len(tops) < 2:
+        return
+    while root in draft.parents:
+        root = f"({root})"
+    for concept in tops:
+        draft.parents[concept] = [root]
+    draft.parents[root] = []
+    draft.labels[root] = label
+
+
 def indexed_draft(
     parents: Mapping[str, Sequence[str]], labels: Mapping[str, str], synonyms: Mapping[str, Sequence[str]]
 ) -> IndexedDraft:

@@ -80,6 +80,14 @@ class ConceptMap:
         match = self._cache.get(value)
         return self._find(value) if match is None else match
 
+    def ambiguous(self, value: str) -> list[str]:
+        """The ids of the concepts that share a normalised code or a name with a value that finds none of them."""
+        if self.find(value).how not in {"unknown", "ancestor"}:
+            return []
+        found = (self._names.codes_of(key) for key in value_keys(value))
+        positions = next(filter(None, found), None) or self._names.named(value.strip().casefold())
+        return sorted(self.taxonomy.ids[position] for position in positions)
+
     def prefetch(self, values: Iterable[str]) -> None:
         """Cache the values that are exact codes. Looking up many at once costs less than one by one."""
         new = [value for value in values if value not in self._cache and value not in self._mapping]
@@ -107,8 +115,8 @@ class ConceptMap:
     def _whole(self, value: str) -> Match:
         if value in self._mapping:
             return Match(self._mapping[value], "mapping")
-        if value in self.taxonomy:
-            return Match(self.taxonomy.position(value), "exact")
+        if value in self.taxonomy and self.taxonomy.is_value(position := self.taxonomy.position(value)):
+            return Match(position, "exact")
         code = next((c for key in value_keys(value) if (c := self._names.find_code(key)) is not None), UNKNOWN)
         if code != UNKNOWN:
             return Match(code, "normalised")
@@ -141,29 +149,38 @@ class _NameSearch:
 
     def find_code(self, key: str) -> int | None:
         """The position of the concept with this key (``code_keys``), UNKNOWN if there are several, None if none."""
+        return self._only(self.codes_of(key))
+
+    def codes_of(self, key: str) -> Sequence[int]:
+        """The positions of the concepts with a key."""
         candidates = self._data.indexes.codes.candidates(fold_code(key))
-        return self._only({c for c in candidates if key in code_keys(self._data.taxonomy.ids[c])})
+        return self._inside({c for c in candidates if key in code_keys(self._data.taxonomy.ids[c])})
 
     def find_name(self, name: str) -> int:
         """The position of the only concept with this case-folded label or synonym, otherwise UNKNOWN."""
-        candidates = self._data.indexes.names.candidates(name) if name else set()
-        found = self._only({c for c in candidates if self._has_name(c, name)})
+        found = self._only(self.named(name))
         return UNKNOWN if found is None else found
+
+    def named(self, name: str) -> Sequence[int]:
+        """The positions of the concepts with a case-folded label or synonym."""
+        candidates = self._data.indexes.names.candidates(name) if name else set()
+        return self._inside({c for c in candidates if self._has_name(c, name)})
 
     def _has_name(self, concept: int, name: str) -> bool:
         names = (self._data.taxonomy.labels[concept], *self._data.synonyms.at(concept))
         return name in map(str.casefold, names)
 
-    def _only(self, concepts: set[int]) -> int | None:
-        found = self._inside(concepts) if concepts else ()
+    def _only(self, found: Sequence[int]) -> int | None:
         if not found:
             return None
         return found[0] if len(found) == 1 else UNKNOWN
 
     def _inside(self, concepts: set[int]) -> Sequence[int]:
-        """The positions, in the taxonomy, of those concepts of the whole ontology that it holds."""
+        """The positions, in the taxonomy, of those values of the whole ontology that it holds."""
+        if not concepts:
+            return ()
         if self._taxonomy is self._data.taxonomy:
-            return list(concepts)
+            return [concept for concept in concepts if self._taxonomy.is_value(concept)]
         positions = self._taxonomy.find(self._data.taxonomy.decode(concepts)).tolist()
         return [position for position in positions if position >= 0]
 
@@ -221,7 +238,7 @@ def _pair(row: list[str], number: int, path: Path) -> tuple[str, str]:
 
 
 def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:
-    outside = sorted({concept for concept in mapping.values() if concept not in taxonomy})
+    outside = sorted({c for c in mapping.values() if c not in taxonomy or not taxonomy.is_value(taxonomy.position(c))})
     if outside:
         raise OntologyError("the mapping contains concepts outside the taxonomy", culprits=outside)
     return {value: taxonomy.position(concept) for value, concept in mapping.items()}

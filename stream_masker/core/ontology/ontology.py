@@ -35,10 +35,11 @@ class Ontology:
     def load(cls, source: str | Path) -> Ontology:
         """Load an ontology by name (``icd10cm``), from a file or from a folder.
 
-        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs (``.json``) and OWL in RDF/XML
-        (``.owl``), each also gzipped; SNOMED CT RF2 snapshots, given as the folder of a release, its ``.zip`` or one of
-        its files; and ``.ontology`` files, which ``stream-masker ontology compile`` writes. A source is parsed once:
-        its compiled form is stored in the cache folder, where later calls find it.
+        Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem or ValueSet
+        (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; SNOMED CT RF2
+        snapshots, given as the folder of a release, its ``.zip`` or one of its files; and ``.ontology`` files, which
+        ``stream-masker ontology compile`` writes. A source is parsed once: its compiled form is stored in the cache
+        folder, where later calls find it.
 
         Raises OntologyError, or the subclass that describes the problem.
         """
@@ -74,6 +75,20 @@ class Ontology:
         Raises like ``from_edges``, and UnknownParentError.
         """
         return cls(OntologyData.from_draft(indexed_draft(parents, labels or {}, synonyms or {})))
+
+    @classmethod
+    def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:
+        """Build a flat ontology: values directly below a root that is no value itself.
+
+        The root is not found as a value, and no mechanism writes it. Raises ParameterError if it is one of the values,
+        and like ``from_edges``.
+        """
+        if root in values:
+            raise ParameterError(f"root={root!r} is one of the values: use a root that is none of them")
+        data = cls.from_edges([(value, root) for value in values]).data
+        tau = data.taxonomy
+        flat = Taxonomy(tau.ids, tau.labels, tau.parent_offsets, tau.parents, root_is_value=False)
+        return cls(OntologyData(flat, data.synonyms))
 
     @property
     def synonyms(self) -> Synonyms:

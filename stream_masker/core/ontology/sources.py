@@ -18,6 +18,7 @@ from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats import icd10cm
+from stream_masker.core.ontology.formats.claml import read_claml
 from stream_masker.core.ontology.formats.edge_list import read_csv, read_tsv
 from stream_masker.core.ontology.formats.obo import read_obo
 from stream_masker.core.ontology.formats.obo_graph import read_graph
@@ -141,11 +142,13 @@ NAMED: dict[str, Callable[[], ResolvedSource]] = {"icd10cm": _icd10cm}
 """The sources that have a name."""
 
 READERS: dict[str, Callable[[BinaryIO], OntologyDraft]] = {
+    ".claml": read_claml,
     ".csv": _text(read_csv),
     ".json": _text(read_graph),
     ".obo": _text(read_obo),
     ".owl": read_owl,
     ".tsv": _text(read_tsv),
+    ".xml": read_claml,
 }
 """The reader of each file name suffix."""
 

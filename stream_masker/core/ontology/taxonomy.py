@@ -70,6 +70,8 @@ class Taxonomy:
     a concept at one depth are contiguous. Equal taxonomies have equal positions and fingerprints, no matter how they
     were created.
 
+    root_is_value: False if no value of the data stands for the root, so that it is not found and never written.
+
     ids, labels: (m,) by position, decoded on access. depth: (m,) int32, the number of nodes on the **longest** path
     from the root; that of the root is 1. parents and children: compressed rows, ascending. All arrays are read-only.
     """
@@ -82,12 +84,14 @@ class Taxonomy:
         parents: Int32Array,
         *,
         derived: DerivedArrays | None = None,
+        root_is_value: bool = True,
     ) -> None:
         """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
         self.ids = TextTable.of(ids)
         self.labels = TextTable.of(labels)
         self.parent_offsets = frozen_array(parent_offsets)
         self.parents = frozen_array(parents)
+        self.root_is_value = root_is_value
         if derived is None:
             self._derive()
         else:
@@ -156,7 +160,7 @@ class Taxonomy:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of ids and links as 32 hexadecimal digits. Labels are not part of it."""
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16, person=b"" if self.root_is_value else b"values")
         for array in (self.parent_offsets, self.parents):
             digest.update(array.tobytes())
         digest.update(encoded("\0".join(self.ids)))
@@ -195,12 +199,19 @@ class Taxonomy:
         return positions
 
     def find(self, values: Sequence[object]) -> Int32Array:
-        """(n,) int32: the positions of n values, -1 for those that are not concepts."""
-        return self._lookup.find_all(values)
+        """(n,) int32: the positions of n values, -1 for those that are not concepts, or a root that is no value."""
+        return self._values_only(self._lookup.find_all(values))
 
     def find_texts(self, values: Sequence[str]) -> Int32Array:
         """Like ``find``, but faster for many values. Raises TypeError if a value is not a text."""
-        return self._lookup.find_texts(values)
+        return self._values_only(self._lookup.find_texts(values))
+
+    def _values_only(self, positions: Int32Array) -> Int32Array:
+        return positions if self.root_is_value else np.where(positions == 0, np.int32(-1), positions)
+
+    def is_value(self, position: int) -> bool:
+        """Whether a value of the data can stand for the concept at a position."""
+        return position > 0 or self.root_is_value
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """The concept ids at the given positions."""

@@ -105,7 +105,10 @@ class Candidates:
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, which: str) -> Candidates:
-        """``which``: ``all`` concepts of the taxonomy, or its ``leaves``. Raises ParameterError."""
+        """``which``: ``all`` concepts of the taxonomy, or its ``leaves``. Raises ParameterError.
+
+        A root that is no value is never a candidate.
+        """
         eligible = _eligible(taxonomy, which)
         rank = np.concatenate((np.zeros(1, np.int32), np.cumsum(eligible, dtype=np.int32)))
         return cls(np.flatnonzero(eligible).astype(np.int32), rank)
@@ -113,7 +116,11 @@ class Candidates:
 
 def _eligible(taxonomy: Taxonomy, which: str) -> NDArray[np.bool_]:
     require_one_of("candidates", which, CANDIDATES)
-    return taxonomy.leaf if which == "leaves" else np.ones(len(taxonomy), np.bool_)
+    if which == "leaves":
+        return taxonomy.leaf
+    eligible = np.ones(len(taxonomy), np.bool_)
+    eligible[0] = taxonomy.root_is_value
+    return eligible
 
 
 @kernel

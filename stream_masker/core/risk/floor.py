@@ -7,6 +7,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.measures import conditional_entropy, joint_law
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
 MIN_CHANGED = 0.05
@@ -39,6 +40,25 @@ def check_changed(name: str, changed: float, prior: Float64Array) -> None:
             f"{name}: masking would change {changed:.2%} of the values of the window, "
             f"and must change at least {required:.2%}: increase the noise"
         )
+
+
+def check_variance(statistics: Statistics, least: float) -> None:
+    """Raise StatisticsError if the variance sVar of an attribute is below ``least``."""
+    for name, variance in statistics.variance.items():
+        if variance < least:
+            raise StatisticsError(
+                f"{name}: the window's variance is below risk.min_variance, {least:g}: its noise would hide nothing"
+            )
+
+
+def check_collapse(statistics: Statistics, baseline: Statistics, least: float) -> None:
+    """Raise StatisticsError if the variance sVar of an attribute is below the share ``least`` of the baseline's."""
+    for name, variance in statistics.variance.items():
+        if variance < least * baseline.variance.get(name, 0.0):
+            raise StatisticsError(
+                f"{name}: the window's variance is below {least:.0%} of the baseline's, version {baseline.version} "
+                "(risk.min_variance_share): the window may be full of one event"
+            )
 
 
 def check_channel(name: str, channel: Channel, prior: Float64Array) -> None:

@@ -51,3 +51,11 @@ def _without(column: SparseCounts, keys: Int64Array, counts: Int64Array) -> Spar
     left = column.counts.copy()
     np.subtract.at(left, np.searchsorted(column.keys, keys[present]), counts[present])
     return _selected(SparseCounts(column.keys, left), left > 0)
+
+
+def without_mode(counts: Counts, j: int) -> Counts:
+    """Return the counts without the most frequent value of attribute j; its pairs stay as they are."""
+    column = counts.values[j]
+    kept = np.arange(column.keys.size) != (column.counts.argmax() if column.keys.size else -1)
+    others = SparseCounts(column.keys[kept], column.counts[kept])
+    return replace(counts, values=(*counts.values[:j], others, *counts.values[j + 1 :]))

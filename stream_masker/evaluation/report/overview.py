@@ -72,6 +72,7 @@ def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
         "of record",
         "certain",
         "unchanged",
+        "unchanged records",
         "linked",
         "anonymity",
         "risk",
@@ -81,8 +82,9 @@ def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
     )
     note = (
         "The worst attribute or pair. Of record: the chance that all values of a record are guessed right. Certain: "
-        "the share of values that the attacker guesses with a probability above 0.9. Linked: the expected share of "
-        "records that an intruder who knows them links. ε: of the channel; – is unknown."
+        "the share of values that the attacker guesses with a probability above 0.9. Unchanged: the share of values "
+        "that masking leaves as they are; unchanged records: of records with all their values. Linked: the expected "
+        "share of records that an intruder who knows them links. ε: of the channel; – is unknown."
     )
     return ReportTable("All methods", header, tuple(_risk_row(one) for one in measured), note)
 
@@ -96,7 +98,10 @@ def _risk_row(one: Measurement) -> tuple[str, ...]:
         f"{one.rmse:.3f}",
         f"{one.vulnerability:.3f}",
         "–" if of_record is None else f"{of_record:.3f}",
-        *(f"{figure:.3f}" for figure in (_worst(risk.certain), _worst(risk.unchanged), one.linked)),
+        *(
+            f"{figure:.3f}"
+            for figure in (_worst(risk.certain), _worst(risk.unchanged), one.unchanged_records, one.linked)
+        ),
         str(one.anonymity),
         "exact" if isinstance(risk, Risk) else "attack",
         epsilon_text(risk.epsilon),

@@ -24,6 +24,10 @@ PAIR_BYTES: Final = 28
 """Bytes of a row for each pair of attributes, on both sides: two indices and a count."""
 
 
+MAX_COUNTED_ELEMENTS: Final = 256
+"""The most elements of an array that are counted for each record. A single record cannot outweigh a window."""
+
+
 @dataclass(frozen=True, slots=True)
 class CountedRecords:
     """n records, as blocks count them.
@@ -40,6 +44,23 @@ class CountedRecords:
     unknown: Sequence[int]
     lost: Sequence[int]
     styles: Sequence[StyleCounts] = ()
+
+
+def limit_elements(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's array."""
+    return tuple(map(_limited, columns))
+
+
+def _limited(column: Column) -> Column:
+    if column.offsets is None:
+        return column
+    lengths = np.diff(column.offsets)
+    if lengths.max(initial=0) <= MAX_COUNTED_ELEMENTS:
+        return column
+    kept = np.minimum(lengths, MAX_COUNTED_ELEMENTS)
+    offsets = np.concatenate(([0], np.cumsum(kept)))
+    places = np.arange(offsets[-1]) + np.repeat(column.offsets[:-1] - offsets[:-1], kept)
+    return Column(column.codes[places], offsets)
 
 
 def split_batch(batch: Batch, records: int) -> Iterator[Batch]:

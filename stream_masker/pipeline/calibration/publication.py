@@ -55,6 +55,14 @@ class PublicationSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelledConcept:
+    """A concept's id and label."""
+
+    concept: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """Derives what is published from statistics. taxonomies: by attribute; depth: that of the roll-up."""
 
@@ -98,6 +106,15 @@ class Publication:
         classes = self._counts(exact, name).classes
         related = (count for c, count in classes.items() if c in around or concept in tau.ancestors_of(c))
         return concept if math.fsum(related) >= self.settings.min_records else None
+
+    def means(self, exact: Statistics) -> dict[str, LabelledConcept]:
+        """sMean of each attribute for which ``mean`` shows it."""
+        shown = {name: self.mean(exact, name) for name in exact.attributes}
+        return {
+            name: LabelledConcept(concept, self.taxonomies[name].label(concept))
+            for name, concept in shown.items()
+            if concept is not None
+        }
 
     @property
     def _is_exact(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.floor import MIN_CHANGED, required_change
+from stream_masker.core.risk.floor import MIN_CHANGED, check_collapse, check_variance, required_change
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.risk.reduction import reduced_counts
 from stream_masker.core.risk.risk import Risk
@@ -30,11 +30,15 @@ class RiskLimits:
 
     * ``max_vulnerability``: of every attribute, by its own mask and given all masks of the record; in (0, 1].
     * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
+    * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
+      baseline's. Statistics below are refused in any case.
     * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
     """
 
     max_vulnerability: float = 1.0
     min_changed: float = MIN_CHANGED
+    min_variance: float = 0.0
+    min_variance_share: float = 0.0
     hold: bool = False
 
 
@@ -62,6 +66,13 @@ def assess_version(
     risk = mechanism.with_statistics(statistics, reduced).risk(draws=_draws(reduced))
     crossed = tuple(_crossed(risk, reduced, limits))
     return VersionRisk(risk, left_out, left_out + (risk.bound_of_record or max(risk.bound.values())), crossed)
+
+
+def check_floor(statistics: Statistics, baseline: Statistics | None, limits: RiskLimits) -> None:
+    """Raise StatisticsError if the variances of a version are too small, or have collapsed since the baseline."""
+    check_variance(statistics, limits.min_variance)
+    if baseline is not None:
+        check_collapse(statistics, baseline, limits.min_variance_share)
 
 
 def unknown_risk(reason: str) -> VersionRisk:

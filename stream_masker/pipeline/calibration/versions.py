@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.errors import standard_errors
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
-from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, unknown_risk
+from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
+from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
+from stream_masker.pipeline.calibration.sampling import Sampling, next_sampling_level
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
@@ -34,6 +36,8 @@ from stream_masker.pipeline.wire.messages import (
 )
 
 UNKNOWN_RISK = "the risk of the changed settings is not known before the next window"
+
+DataKind: TypeAlias = Literal["original", "masked"]
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 """Sources of versions that do not become the baseline."""
@@ -156,7 +160,8 @@ class History:
 class Publish:
     """The next version, to be published together with its report.
 
-    statistics, report, previous, baseline, utility, masked: what people may see, as ``Publication`` derives it.
+    statistics, report, previous, baseline, utility, masked, means: what people may see, as ``Publication`` derives it;
+    means: sMean by attribute, of the original and of the masked window.
     expired: versions to remove at the same time; removal: the messages that remove them. risk: None without counts.
     """
 
@@ -169,6 +174,7 @@ class Publish:
     masked: Statistics | None
     expired: tuple[int, ...]
     removal: tuple[Chunk, ...]
+    means: Mapping[DataKind, Mapping[str, LabelledConcept]]
     risk: VersionRisk | None = None
 
 
@@ -224,13 +230,16 @@ class VersionPlanner:
         masked = self._masked(window.masked)
         kept = None if masked is None else self._utility(original, masked, window)
         styles = self._learned(window.styles)
-        publish = self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
+        sampling = self._sampling(window, original)
+        publish = self._publish(
+            original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked, sampling=sampling
+        )
         return self._assessed(publish, original, window.original)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         statistics = self._compute(counts)
-        publish = self._publish(statistics, now, "bootstrap", self._learned(styles))
+        publish = self._publish(statistics, now, "bootstrap", self._learned(styles), sampling=self._last_sampling)
         return self._assessed(publish, statistics, counts)
 
     def on_snapshot(
@@ -246,7 +255,7 @@ class VersionPlanner:
         """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source, styles or {})
+        return self._publish(statistics, now, source, styles or {}, sampling=self._last_sampling)
 
     @property
     def settings_differ(self) -> bool:
@@ -266,7 +275,9 @@ class VersionPlanner:
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
+        publish = self._publish(
+            statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=latest.sampling
+        )
         return self._assessed(publish, statistics, self._counts)
 
     def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
@@ -304,8 +315,40 @@ class VersionPlanner:
         latest = self.history.latest
         return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
 
+    @property
+    def _last_sampling(self) -> Sampling | None:
+        latest = self.history.latest
+        return None if latest is None or latest.sampling is None else Sampling(latest.sampling.level)
+
+    def _sampling(self, window: Window, original: Statistics) -> Sampling | None:
+        """Which records are counted from now on, and the errors of a window that is a sample; None: all are."""
+        settings, level, last = self.settings, window.range.level, self._last_sampling
+        if not settings.sampling or (level is None and not window.overflowed):
+            return last if settings.sampling else None
+        following = next_sampling_level(
+            window.records,
+            level,
+            window.span,
+            window_records=settings.window_records,
+            window_age=settings.window_age,
+            period=settings.every_seconds,
+        )
+        if level is None:
+            return Sampling(following, span=window.span)
+        errors = standard_errors(window.original, original, self._distances)
+        return Sampling(following, 2.0**-level, window.span, errors.variance, errors.correlation)
+
+    def begins_sampling(self, window: Window) -> bool:
+        """Whether the version of this window would be the first one by which workers count samples."""
+        return self.settings.sampling and window.overflowed and self._last_sampling is None
+
     def _compute(self, counts: Counts) -> Statistics:
-        return self._mechanism.compute(counts, version=self.history.newest + 1)
+        """The statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
+        statistics = self._mechanism.compute(counts, version=self.history.newest + 1)
+        if self._risk_limits is not None:
+            baseline = self.history.baseline
+            check_floor(statistics, None if baseline is None else baseline.statistics, self._risk_limits)
+        return statistics
 
     def _masked(self, counts: Counts) -> Statistics | None:
         """The statistics after masking; None if an attribute has no masked value."""
@@ -339,8 +382,9 @@ class VersionPlanner:
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
+        sampling: Sampling | None,
     ) -> Publish:
-        message = self._message(statistics, now, source, styles, blocks)
+        message = replace(self._message(statistics, now, source, styles, blocks), sampling=sampling)
         shown = self.shown(statistics)
         previous = self._drift(shown, self.history.latest)
         baseline = self._drift(shown, self.history.baseline)
@@ -364,6 +408,7 @@ class VersionPlanner:
             masked=None if masked is None else self.shown(masked),
             expired=expired,
             removal=self.history.removal(expired),
+            means={"original": self.means(statistics), "masked": {} if masked is None else self.means(masked)},
         )
 
     def _message(
@@ -392,6 +437,10 @@ class VersionPlanner:
     def shown(self, statistics: Statistics) -> Statistics:
         """The statistics that may be published to people."""
         return self._publication.statistics(statistics)
+
+    def means(self, statistics: Statistics) -> Mapping[str, LabelledConcept]:
+        """sMean of the attributes for which it may be published to people."""
+        return self._publication.means(statistics)
 
     def _drift(self, shown: Statistics, other: StatisticsMessage | None) -> Drift | None:
         if other is None:

@@ -15,10 +15,8 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.records import Block
-
-MAX_ROWS_PER_RECORD: Final = 1 << 20
-"""The most rows of a record: the codes that a record of several megabytes can have."""
 
 MAX_BLOCK_COUNT: Final = 1 << 40
 """The greatest count in a block. The sum over a window of millions of blocks fits into 64 bits."""
@@ -66,10 +64,11 @@ def _too_many(counts: Counts, distortions: tuple[Distortion, ...]) -> Iterator[t
 
 def _too_many_rows(name: str, counts: Counts) -> Iterator[tuple[str, str]]:
     """The sums are compared as floats, which cannot overflow."""
-    most = min(counts.records * MAX_ROWS_PER_RECORD, MAX_BLOCK_COUNT)
+    rows = MAX_COUNTED_ELEMENTS * max(1, len(counts.values))
+    most = min(counts.records * rows, MAX_BLOCK_COUNT)
     for column in (*counts.values, *counts.pairs.values()):
         if float(column.counts.sum(dtype=np.float64)) > most:
-            yield f"{name} counts", f"at most {MAX_ROWS_PER_RECORD} for each record"
+            yield f"{name} counts", f"at most {rows} for each record"
 
 
 def _rows(pairs: Mapping[tuple[int, int], SparseCounts]) -> list[int]:

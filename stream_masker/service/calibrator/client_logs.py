@@ -1,22 +1,19 @@
-"""Log levels and rate limits for Faust and its Kafka client; their logs never contain a message's bytes."""
+"""Log levels of Faust and its Kafka client, and limits of their repeated lines. No line contains a message's bytes."""
 
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections.abc import Callable
+
+from stream_masker.service.observability.repeats import RepeatFilter
 
 log = logging.getLogger(__name__)
 
 NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
 """Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
 
-CLIENT_LOGGERS = ("aiokafka", "stream_masker.kafka")
-"""The loggers of Faust's Kafka client and of librdkafka."""
-
-RATE_LIMIT_SECONDS = 30.0
-"""The minimum time between two log messages of a client, which logs every attempt to reach an unavailable broker."""
+FAUST_CLIENT_LOGGER = "aiokafka"
+"""The logger of Faust's Kafka client."""
 
 
 def limit_client_logs() -> None:
@@ -28,25 +25,9 @@ def limit_client_logs() -> None:
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     if not debug:
-        theirs, ours = map(logging.getLogger, CLIENT_LOGGERS)
-        theirs.setLevel(logging.ERROR)
-        theirs.handlers, theirs.propagate = [RelayHandler(RateLimit())], False
-        ours.addFilter(RateLimit())
-
-
-class RateLimit:
-    """A log filter that passes at most one record in ``RATE_LIMIT_SECONDS`` seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = -math.inf
-
-    def __call__(self, record: logging.LogRecord) -> bool:
-        """Whether the record passes."""
-        if self._clock() < self._next:
-            return False
-        self._next = self._clock() + RATE_LIMIT_SECONDS
-        return True
+        client = logging.getLogger(FAUST_CLIENT_LOGGER)
+        client.setLevel(logging.ERROR)
+        client.handlers, client.propagate = [RelayHandler(RepeatFilter())], False
 
 
 class RelayHandler(logging.Handler):

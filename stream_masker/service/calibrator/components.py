@@ -15,6 +15,7 @@ from stream_masker.pipeline.calibration.publication import PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits
 from stream_masker.pipeline.calibration.versions import Subject
 from stream_masker.pipeline.calibration.window import CalibrationSettings
+from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
@@ -39,10 +40,14 @@ class CalibratorComponents:
     blocks: MessageOpener
     versions: MessageOpener
     new_mechanism: Callable[[], Mechanism]
+    page: LivePage
 
 
-def build_components(configuration: Configuration) -> CalibratorComponents:
-    """Build the components; loads the ontologies. Raises ConfigurationError."""
+def build_components(configuration: Configuration, page: LivePage | None = None) -> CalibratorComponents:
+    """Build the components; loads the ontologies. ``page``: the live page, by default one that nothing serves.
+
+    Raises ConfigurationError.
+    """
     topics = configuration.topics
     return CalibratorComponents(
         configuration=configuration,
@@ -54,12 +59,14 @@ def build_components(configuration: Configuration) -> CalibratorComponents:
         blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
         versions=MessageOpener(topic_seal(configuration, topics.statistics)),
         new_mechanism=partial(build_mechanism, configuration),
+        page=page or LivePage(configuration),
     )
 
 
 def reconfigure(components: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
     """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
     subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
+    components.page.configure(configuration)
     return replace(components, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
 
 
@@ -81,7 +88,11 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
     """Return the limits of the disclosure risk of a version."""
     section = configuration.risk
     return RiskLimits(
-        max_vulnerability=section.max_vulnerability, min_changed=section.min_changed, hold=section.action == "hold"
+        max_vulnerability=section.max_vulnerability,
+        min_changed=section.min_changed,
+        min_variance=section.min_variance,
+        min_variance_share=section.min_variance_share,
+        hold=section.action == "hold",
     )
 
 
@@ -110,6 +121,7 @@ def build_settings(configuration: Configuration) -> CalibrationSettings:
         keep_versions=section.keep_versions,
         baseline=None if section.baseline == "first" else section.baseline,
         min_new_records=configuration.publication.min_records,
+        sampling=section.sampling,
         core_share=section.core_share,
         urgent_divergence=section.urgent_divergence,
     )

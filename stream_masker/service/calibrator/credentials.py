@@ -13,6 +13,7 @@ from faust.types.auth import CredentialsT
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.kafka.clients import PropertyValue
 from stream_masker.service.kafka.oauth import ClientTokens
+from stream_masker.service.kafka.tls import ssl_context
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -64,31 +65,6 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
     def extensions(self) -> dict[str, str]:
         return self._tokens.extensions
-
-
-def ssl_context(properties: KafkaProperties) -> ssl.SSLContext:
-    """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it."""
-    try:
-        context = ssl.create_default_context(cafile=_text(properties, "ssl.ca.location"))
-        if (certificate := _text(properties, "ssl.certificate.location")) is not None:
-            key, password = _text(properties, "ssl.key.location"), _text(properties, "ssl.key.password")
-            context.load_cert_chain(certificate, key, password)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigurationError(f"kafka.properties: a file of ssl.* cannot be used: {reason}") from None
-    _apply_verification(context, properties)
-    return context
-
-
-def _apply_verification(context: ssl.SSLContext, properties: KafkaProperties) -> None:
-    verify_certificates = str(properties.get("enable.ssl.certificate.verification", "true")).lower() == "true"
-    verify_names = str(properties.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
-    context.check_hostname = verify_certificates and verify_names
-    context.verify_mode = ssl.CERT_REQUIRED if verify_certificates else ssl.CERT_NONE
-
-
-def _text(properties: KafkaProperties, name: str) -> str | None:
-    return None if (value := properties.get(name)) is None else str(value)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -20,6 +20,7 @@ from stream_masker.service.calibrator.components import CalibratorComponents, bu
 from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.faust_app import build_app
 from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
@@ -27,9 +28,11 @@ from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.runtime.shutdown import exit_within
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 CALIBRATOR_STALE_SECONDS = 300.0
 """The time without an iteration after which the process is not alive; a large window takes long to compute."""
@@ -57,9 +60,10 @@ def run_calibrator(
     or the calibrator failed. If no broker is reachable, it retries.
     """
     registry, health, http = CollectorRegistry(), Health(stale_after=CALIBRATOR_STALE_SECONDS), configuration.http
+    page = LivePage(configuration, health)
     port = http.port if http_port is None else http_port
     with (
-        HttpServer(host=http.host, port=port, health=health, registry=registry),
+        HttpServer(host=http.host, port=port, health=health, registry=registry, pages={"/": page.html}),
         unexpected_errors_hidden(),
         exit_on_signals(),
     ):
@@ -67,7 +71,7 @@ def run_calibrator(
         metrics = Metrics(registry, "calibrator")
         initialise_counters(metrics)
         warn_about_plain_topics(configuration)
-        run_and_cancel_rest(CalibratorProcess(build_components(configuration), metrics, health, file).run())
+        run_and_cancel_rest(CalibratorProcess(build_components(configuration, page), metrics, health, file).run())
 
 
 @contextmanager

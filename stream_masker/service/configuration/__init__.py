@@ -2,11 +2,12 @@
 
 ``loading`` turns a file into a checked ``Configuration``: ``strict_yaml`` parses it, ``environment`` applies the
 overrides, the JSON Schema (``schema``) and the model (``model``, ``attributes`` and ``mechanisms``, on ``base``)
-validate each value, and ``checks`` (with ``field_paths`` and ``pairing``) validates the values against each other.
+validate each value, and ``checks`` (with ``field_paths``) validates the values against each other.
 ``problems`` and ``wording`` write the error messages.
 
-``build`` makes the pipeline's objects from a configuration, with ``matrices`` and ``secret`` for the files that it
-names. ``mutable_settings`` is the part that can change while the service runs and ``reload`` watches the file for it.
+``parameters`` chooses the mechanism of a configuration that names none, and handles parameters of mechanisms that
+depend on more than their own value. ``build`` makes the pipeline's objects from a configuration, with ``secret`` for
+its secrets. ``mutable_settings`` is the part that can change while the service runs and ``reload`` watches the file.
 ``display`` prints a configuration without its secrets. To add a key, add a field to its section
 and regenerate the schema: ``python -m stream_masker.service.configuration > schemas/configuration.schema.json``.
 """

@@ -33,9 +33,9 @@ from stream_masker.service.configuration.attributes import (
 )
 from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.fields.transforms import build_transforms
-from stream_masker.service.configuration.mechanisms import takes_alpha
+from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.pairing import configured_pairs
+from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
@@ -107,7 +107,9 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     if "pairs" in found:
         found["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
-        found["alpha"] = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
+        levels = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
+        transport = isinstance(configuration.mechanism, SemanticTransportSection)
+        found |= {"target": {"alpha": levels}} if transport else {"alpha": levels}
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
@@ -143,7 +145,7 @@ def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
     while root in values:
         root += "*"
     with _errors_at(f"ontologies.{name}.values"):
-        return Ontology.from_edges([(value, root) for value in values])
+        return Ontology.from_values(values, root=root)
 
 
 def ontology_source(configuration: Configuration, source: str) -> str:

@@ -14,9 +14,14 @@ from stream_masker.service.configuration.attributes import (
 )
 from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.fields.transforms import transform_problems
-from stream_masker.service.configuration.mechanisms import TransportTarget, takes_alpha
+from stream_masker.service.configuration.mechanisms import (
+    SemanticTransportSection,
+    TransportTarget,
+    takes_alpha,
+    takes_record_alpha,
+)
 from stream_masker.service.configuration.model import Configuration, SecretSource
-from stream_masker.service.configuration.pairing import pairing_problems
+from stream_masker.service.configuration.parameters.pairing import pairing_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
 Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
@@ -109,7 +114,10 @@ def supported_attributes(configuration: Configuration) -> Problems:
             supporting = [other for other, kind in MECHANISMS.items() if kind.method_card.numeric]
             yield ("attributes", name), f"{given.name} masks only nominal attributes: use {join_options(supporting)}"
         if attribute.alpha != type(attribute).model_fields["alpha"].default and not takes_alpha(given):
-            yield ("attributes", name, "alpha"), f"{given.name} has no noise level: remove it"
+            problem = "has a target" if isinstance(given, SemanticTransportSection) else "has no noise level"
+            yield ("attributes", name, "alpha"), f"{given.name} {problem}: remove it"
+        elif not isinstance(attribute.alpha, float) and not takes_record_alpha(given):
+            yield ("attributes", name, "alpha"), f"{given.name} has one level for all records: use a number"
 
 
 def one_target(configuration: Configuration) -> Problems:

@@ -13,6 +13,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.checks import consistency_problems
 from stream_masker.service.configuration.environment import apply_overrides
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.parameters.defaults import with_default_mechanism
 from stream_masker.service.configuration.problems import model_problems, problem_report, schema_problems
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.configuration.wording import ConfigurationLocation
@@ -39,12 +40,13 @@ def parse_configuration(
     ``folder``: base of relative file names. ``name``: prefix of error messages. Raises ConfigurationError.
     """
     merged, variables = apply_overrides(data, environ or {})
+    merged, default_reason = with_default_mechanism(merged)
     if problems := schema_problems(merged):
         raise ConfigurationError(problem_report(name, problems, variables))
     configuration = _validated(merged, name, variables)
     if problems := consistency_problems(configuration):
         raise ConfigurationError(problem_report(name, problems, variables))
-    return configuration.with_folder(folder or Path())
+    return configuration.loaded(folder or Path(), default_reason)
 
 
 def _validated(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:

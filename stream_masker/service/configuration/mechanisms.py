@@ -16,14 +16,17 @@ from pydantic import Discriminator, Field, Tag
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import NameText, NonEmptyText, PositiveInt, Section
-from stream_masker.service.configuration.matrices import read_matrix
-
-DEFAULT_MECHANISM = "semantic_noise"
+from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 DistanceName: TypeAlias = Literal["wu_palmer", "log_taxonomic"]
 StatisticsDistance: TypeAlias = Annotated[
     DistanceName, Field(description="The semantic distance that the statistics use.")
 ]
+
+
+def _by_attributes(schema: dict[str, Any]) -> None:
+    """Remove the default from a parameter's schema, because it depends on the attributes (``defaults``)."""
+    del schema["default"]
 
 
 class MechanismSection(Section):
@@ -44,12 +47,17 @@ class SemanticNoiseSection(MechanismSection):
 
     name: Literal["semantic_noise"] = Field(default="semantic_noise", description="The masking mechanism.")
     correlated: bool = Field(
-        default=True, description="Whether the noise of all attributes is drawn jointly, from their covariance."
+        default=True,
+        json_schema_extra=_by_attributes,
+        description="Whether the noise of all attributes is drawn jointly, from their covariance. Default: `true`, but "
+        "`false` for a single attribute and with several arrays.",
     )
     reference: Literal["mean", "pair", "root"] = Field(
-        default="pair",
+        default="mean",
+        json_schema_extra=_by_attributes,
         description="The reference of the noise's sign: the attribute's sMean (`mean`), the value of its paired "
-        "attribute (`pair`), or the root of its taxonomy (`root`).",
+        "attribute (`pair`), or the root of its taxonomy (`root`). Default: `pair` for two attributes of one taxonomy "
+        "and with `pairs`, `mean` for a single attribute, otherwise `root`.",
     )
     pairs: tuple[tuple[NameText, NameText], ...] | SkipJsonSchema[None] = Field(
         default=None,
@@ -64,8 +72,10 @@ class SemanticNoiseSection(MechanismSection):
     )
     candidates: Literal["all", "leaves", "observed"] = Field(
         default="all",
-        description="The allowed replacements: every concept of the taxonomy, leaves only, or the concepts of the "
-        "window, drawn by their frequency (`observed`).",
+        json_schema_extra=_by_attributes,
+        description="The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters "
+        "(`all`), `leaves` only, or the concepts of the window, drawn by their frequency (`observed`). Default: "
+        "`leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
     )
     numeric_noise: Literal["correlated", "uncorrelated", "kim"] | SkipJsonSchema[None] = Field(
         default=None,
@@ -248,7 +258,10 @@ class ExponentialSection(MechanismSection):
         description="The privacy budget of each value, for all attributes or for each; in [0.000001, 1000].",
     )
     candidates: Literal["all", "leaves"] = Field(
-        default="all", description="The allowed replacements: every concept of the taxonomy, or leaves only."
+        default="all",
+        json_schema_extra=_by_attributes,
+        description="The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters "
+        "(`all`), or `leaves` only. Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
     )
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 
@@ -263,7 +276,7 @@ class TransportTarget(Section):
     alpha: TransportLevel | dict[NameText, TransportLevel] | SkipJsonSchema[None] = Field(
         default=None,
         description="The noise level: the mean squared distance of an attribute is alpha·sdVar. For all attributes or "
-        "for each; above 0 and up to 10. Default: 0.3.",
+        "for each; above 0 and up to 10.",
     )
     rmse: TransportDistance | dict[NameText, TransportDistance] | SkipJsonSchema[None] = Field(
         default=None,
@@ -287,9 +300,9 @@ class TransportTarget(Section):
 class SemanticTransportSection(MechanismSection):
     """Semantic transport: moves records by an optimal random map that preserves the joint law of the attributes."""
 
-    name: Literal["semantic_transport"] = Field(description="The masking mechanism.")
+    name: Literal["semantic_transport"] = Field(default="semantic_transport", description="The masking mechanism.")
     target: TransportTarget | SkipJsonSchema[None] = Field(
-        default=None, description="What the transport has to meet. Default: `{alpha: 0.3}`."
+        default=None, description="What the transport has to meet. Default: the `alpha` of each attribute."
     )
     least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=1, description="The minimum number of records of the window that a masked tuple must have; at least 1."
@@ -302,8 +315,8 @@ class SemanticTransportSection(MechanismSection):
 
 
 def mechanism_name(given: Any) -> str | None:
-    """Return the mechanism of a section, the default one if the section does not name any."""
-    name = given.get("name", DEFAULT_MECHANISM) if isinstance(given, Mapping) else getattr(given, "name", None)
+    """Return the mechanism that a section names."""
+    name = given.get("name") if isinstance(given, Mapping) else getattr(given, "name", None)
     return name if isinstance(name, str) else None
 
 
@@ -315,7 +328,14 @@ def needs_group(section: MechanismSection) -> bool:
 
 
 def takes_alpha(section: MechanismSection) -> bool:
-    """Whether the mechanism has a noise level."""
+    """Whether the noise level of the attributes applies: to mechanisms with noise, and as the target of a transport."""
+    if isinstance(section, SemanticTransportSection):
+        return section.target is None
+    return takes_record_alpha(section)
+
+
+def takes_record_alpha(section: MechanismSection) -> bool:
+    """Whether records may bring their own noise level."""
     return "alpha" in _parameters(section.name)
 
 

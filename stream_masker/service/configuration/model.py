@@ -33,9 +33,9 @@ from stream_masker.service.configuration.base import (
     TopicName,
 )
 from stream_masker.service.configuration.fields.sections import FieldsSection
-from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticNoiseSection, needs_group
+from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 
-MASKING_SECTIONS = ("attributes", "fields", "mechanism", "message", "noise_key", "ontologies")
+MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
@@ -110,6 +110,12 @@ class CalibrationSection(Section):
     )
     min_records: PositiveInt = Field(
         default=1_000, description="The number of records that the first statistics require; at least 1."
+    )
+    sampling: bool = Field(
+        default=True,
+        description="Whether workers count only a uniform random sample of the records if there are more in "
+        "`window_age` than `window_records`. With `off` they count all, the window is the last `window_records` "
+        "records, and the cost of reading counts grows with the stream.",
     )
     core_share: float = Field(
         default=0.1,
@@ -233,6 +239,21 @@ class RiskSection(Section):
         description="The minimum share of values that masking changes, as a multiple of the share that independent "
         "draws from the window would change; from 0 to 1.",
     )
+    min_variance: float = Field(
+        default=0.001,
+        ge=0,
+        le=1,
+        description="The least variance sVar of an attribute; from 0 to 1. Statistics below it are never published, "
+        "and no process masks with them: noise of a tiny variance leaves values as they are.",
+    )
+    min_variance_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="The least variance sVar of an attribute, as a share of that of the baseline "
+        "(`calibration.baseline`); from 0 to 1. Statistics below it are never published: a window that is full of one "
+        "event would take the noise from all others.",
+    )
     action: Literal["alert", "hold"] = Field(
         default="alert",
         description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
@@ -330,6 +351,11 @@ class LimitsSection(Section):
     )
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    """Remove the default from the schema of the mechanism, because it depends on the attributes (``defaults``)."""
+    del schema["default"]
+
+
 class Configuration(Section):
     """The configuration of stream-masker: one YAML file."""
 
@@ -344,18 +370,28 @@ class Configuration(Section):
     fields: FieldsSection
     message: MessageSection = Field(default=MessageSection())
     mechanism: MechanismSettings = Field(
-        default=SemanticNoiseSection(), description="The masking mechanism: its name and its parameters."
+        default=SemanticTransportSection(),
+        json_schema_extra=_without_default,
+        description="The masking mechanism: its name and its parameters. Default: `semantic_transport`; "
+        "`semantic_noise` if an attribute is numeric, if records bring their own `alpha`, or if only that mechanism "
+        "has the given parameters",
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())
     noise_key: FieldPath = Field(
-        description="The key that determines the noise of a value together with the value itself: `position` (topic, "
-        "partition and offset; fresh noise for each record, so repeated records can be averaged), or the path of a "
-        "field such as `patient.id` (equal codes of a patient have the same noise). Required.",
+        description="The key that determines the noise of a value together with the value itself: `position` (the id "
+        "of the topic, partition and offset; fresh noise for each record, so repeated records can be averaged), or "
+        "the path of a field such as `patient.id` (equal codes of a patient have the same noise). Required.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
+    )
+    linkage: Literal["topic", "shared"] = Field(
+        default="topic",
+        description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "
+        "topic learn nothing by sending records of their own, or the same for all deployments with this secret "
+        "(`shared`), so that a person has one pseudonym in all topics.",
     )
     encryption_secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
@@ -371,12 +407,18 @@ class Configuration(Section):
     limits: LimitsSection = Field(default=LimitsSection())
 
     _folder: Path = PrivateAttr(default_factory=Path)
+    _default_reason: str | None = PrivateAttr(default=None)
 
-    def with_folder(self, folder: Path) -> Configuration:
-        """Return a copy that resolves relative file names against another folder."""
+    def loaded(self, folder: Path, default_reason: str | None) -> Configuration:
+        """Return a copy that resolves relative file names against a folder; see ``default_reason``."""
         copy = self.model_copy()
-        copy._folder = folder
+        copy._folder, copy._default_reason = folder, default_reason
         return copy
+
+    @property
+    def default_reason(self) -> str | None:
+        """Why the default mechanism is not semantic transport; empty if it is, None if the mechanism is no default."""
+        return self._default_reason
 
     @property
     def folder(self) -> Path:
@@ -408,6 +450,8 @@ class Configuration(Section):
         Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
+        if data["linkage"] == "topic":
+            del data["linkage"]
         data["fields"] = {k: v for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         attributes = [

@@ -153,7 +153,9 @@ def _nearest_alternative(
     if not mappings:
         yield location, _rejected_by_schema(error, location)
         return
-    nearest = min(mappings, key=len)
+    nearest = min(
+        mappings, key=lambda errors: (any(e.validator == "additionalProperties" for e in errors), len(errors))
+    )
     yield from (problem for e in nearest for problem in _problems_of(e))
 
 
@@ -162,9 +164,8 @@ def _named_alternative(
 ) -> Iterator[tuple[ConfigurationLocation, str]]:
     """Return the problems of the alternative that the instance's ``name`` selects."""
     names = [option["properties"]["name"] for option in schema_alternatives(_schema_of(error))]
-    default = next(name["default"] for name in names if "default" in name)
     known = [name["const"] for name in names]
-    given = _instance_of(error).get("name", default)
+    given = _instance_of(error)["name"]
     if given in known:
         chosen = known.index(given)
         yield from (p for e in error.context if e.schema_path[0] == chosen for p in _problems_of(e))
@@ -184,8 +185,18 @@ def _rejected_by_schema(error: SchemaError, location: ConfigurationLocation) -> 
 def _advice(value: Any, schema: Mapping[str, Any]) -> str:
     if isinstance(value, str):
         return did_you_mean(value, enumeration(schema))
-    is_scalar = isinstance(value, bool | int | float)
-    return "; quotes make it text" if is_scalar and schema.get("type") == "string" else ""
+    if schema.get("type") != "string" or not isinstance(value, bool | int | float | None):
+        return ""
+    why = _UNQUOTED[value] if value is None or isinstance(value, bool) else ""
+    return f"; {why}quotes make it text"
+
+
+_UNQUOTED = {
+    True: "YAML reads yes, on and true as a truth value: ",
+    False: "YAML reads no, off and false as a truth value: ",
+    None: "YAML reads null, ~ and nothing as no value: ",
+}
+"""Why a text that is not quoted is another value."""
 
 
 def problem_report(

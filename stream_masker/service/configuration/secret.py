@@ -1,14 +1,20 @@
-"""The secrets from which noise, pseudonyms and the keys of the internal topics derive. They appear in no message."""
+"""The secrets from which noise, pseudonyms and the keys of the internal topics derive. They appear in no message.
+
+A variable with a secret is removed from the environment once it has been read, and overwritten where it stands in
+memory: child processes inherit the environment, and the kernel shows the one that a process started with below /proc.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import logging
 import os
 import stat
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 
+from stream_masker.core.random.keys import checked_secret
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration.model import Configuration, SecretSource
@@ -18,16 +24,31 @@ MIN_SECRET_BYTES = 16
 
 log = logging.getLogger(__name__)
 
+_taken: dict[str, bytes] = {}
+"""The variables that have been removed from the environment, with their values."""
+
 
 def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
     """Read the secret from the configured file or environment variable, without a final line break.
 
-    Logs a warning if every user can read the file. Raises ConfigurationError if there is no secret or it is shorter
-    than ``MIN_SECRET_BYTES``.
+    The variable is removed from the environment of the process. Raises ConfigurationError if there is no secret, if it
+    is shorter than ``MIN_SECRET_BYTES``, or if other users have access to the file.
     """
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file or env")
     return _read(configuration, configuration.secret, "secret", environ)
+
+
+def masking_secret(configuration: Configuration) -> bytes:
+    """Return the secret from which noise and pseudonyms derive: one for each input topic, unless it is shared.
+
+    Raises ConfigurationError like ``read_secret``.
+    """
+    secret = read_secret(configuration)
+    if configuration.linkage == "shared":
+        return secret
+    topic = configuration.topics.input.encode()
+    return hashlib.blake2b(topic, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
 def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
@@ -89,24 +110,29 @@ def _read(configuration: Configuration, source: SecretSource, key: str, environ:
 def _from_file(key: str, path: Path) -> bytes:
     try:
         raw = path.read_bytes()
-        mode = path.stat().st_mode
+        status = path.stat()
     except OSError as error:
         raise ConfigurationError(f"{key}: {path} cannot be read: {error.strerror}") from None
-    if mode & stat.S_IROTH:
-        _warn_once(key, path)
+    _check_permissions(key, path, status)
     return raw
 
 
-@cache
-def _warn_once(key: str, path: Path) -> None:
-    """Log that every user can read a file, once for each, although several parts of a process read it."""
-    log.warning("%s: every user can read %s; restrict its permissions (chmod o-r)", key, path)
+def _check_permissions(key: str, path: Path, status: os.stat_result) -> None:
+    """Refuse a file that other users may read or write.
+
+    The group may have access to a file of another owner: Kubernetes mounts secrets as files of root, which the process
+    reads as a member of the group of the volume.
+    """
+    if status.st_mode & stat.S_IRWXO:
+        raise ConfigurationError(f"{key}: every user has access to {path}: restrict its permissions (chmod 600)")
+    if status.st_mode & stat.S_IRWXG and status.st_uid == os.geteuid():
+        raise ConfigurationError(f"{key}: a group has access to {path}: restrict its permissions (chmod 600)")
 
 
 def _from_environment(key: str, name: str, environ: Mapping[str, str]) -> bytes:
-    if name not in environ:
+    if (value := take_variable(name, environ)) is None:
         raise ConfigurationError(f"{key}: the environment variable {name} is not set")
-    return os.fsencode(environ[name])
+    return value
 
 
 def _checked(key: str, raw: bytes) -> bytes:
@@ -114,3 +140,26 @@ def _checked(key: str, raw: bytes) -> bytes:
     if len(secret) < MIN_SECRET_BYTES:
         raise ConfigurationError(f"{key}: the secret has {len(secret)} bytes: use at least {MIN_SECRET_BYTES}")
     return secret
+
+
+def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
+    """The value of a variable, None if it is not set. A variable of the process's own environment is removed from it.
+
+    Later calls give the removed value again.
+    """
+    if environ is not os.environ:
+        return os.fsencode(environ[name]) if name in environ else None
+    if name in os.environ:
+        _taken[name] = os.environb[os.fsencode(name)]
+        _overwrite(name)
+        del os.environ[name]
+    return _taken.get(name)
+
+
+def _overwrite(name: str) -> None:
+    """Overwrite the value of a variable in the memory of the C library."""
+    library = ctypes.CDLL(None)
+    library.getenv.restype = ctypes.c_void_p
+    value = library.getenv(os.fsencode(name))
+    if value:
+        ctypes.memset(value, 0, len(ctypes.string_at(value)))

@@ -15,7 +15,8 @@ class EmbeddedBroker:
     """Context manager that runs the broker; ``address`` is its host:port while it is open.
 
     It supports consumer groups and transactions. It has no CreateTopics: topics are created on first use with four
-    partitions. It does not hide aborted transactions from readers.
+    partitions. It does not hide aborted transactions from readers, and describes no topics, which noise by position
+    needs.
     """
 
     def __enter__(self) -> EmbeddedBroker:

@@ -43,7 +43,7 @@ def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: in
 
 
 def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:
-    """Return the demonstration's configuration: a nested event, correlated noise, a window sized for ``records``."""
+    """Return the demonstration's configuration: a nested event, default mechanism, a window sized for ``records``."""
     topics = ("input", "output", "rejected", "calibration", "statistics", "drift")
     window = max(100, records // 4)
     return {
@@ -71,7 +71,6 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
             "unlisted": "drop",
         },
         "noise_key": "patient.id",
-        "mechanism": {"candidates": "leaves"},
         "calibration": {
             "window_records": window,
             "every_records": max(50, records // 10),

@@ -76,7 +76,7 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield _topic(PrincipalRole.PRODUCER, topics.input, "Write")
     yield _topic(PrincipalRole.WORKER, topics.input, "Read")
     for name in (topics.output, topics.rejected, topics.calibration):
-        yield _topic(PrincipalRole.WORKER, name, "Write")
+        yield _topic(PrincipalRole.WORKER, name, "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))

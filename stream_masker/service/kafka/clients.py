@@ -16,6 +16,7 @@ from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration, KafkaSection
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.oauth import ClientTokens
+from stream_masker.service.kafka.tls import has_inline_certificates, ssl_context
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
@@ -83,6 +84,8 @@ def kafka_python_arguments(kafka: KafkaSection, known: Mapping[str, Any]) -> dic
             arguments[argument] = _parsed(name, value, parse)
         else:
             log.debug("ignoring kafka.properties.%s: kafka-python's client has no counterpart", name)
+    if has_inline_certificates(kafka.properties):
+        arguments["ssl_context"] = ssl_context(kafka.properties)
     if arguments.get("sasl_mechanism") == "OAUTHBEARER":
         arguments["sasl_oauth_token_provider"] = _token_provider(kafka)
     return arguments

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
-
-REPEAT_SECONDS = 60.0
-"""A line of a client's log is repeated at most once in this time, numbers aside."""
 
 PROBE_STEP_SECONDS = 1.0
 
@@ -116,7 +112,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
 
 def _probe(properties: dict[str, Any]) -> Consumer:
     try:
-        return Consumer(properties, logger=_silent)
+        return Consumer({**properties, "log_level": 0}, logger=_silent)
     except KafkaException as failure:
         raise ConfigurationError(f"kafka.properties cannot be used: {failure.args[0].str()}") from None
 
@@ -157,19 +153,3 @@ def check_topics(errors: Mapping[str, KafkaError | None], user: str = "") -> Non
 
 
 _REFUSED_TOPIC = {KafkaError.TOPIC_AUTHORIZATION_FAILED}
-
-
-class RepeatedLines(logging.Filter):
-    """Lets a line pass that was not logged within ``REPEAT_SECONDS``, numbers aside."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._logged: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        kind, now = re.sub(r"\d+", "0", record.getMessage()), self._clock()
-        if now - self._logged.get(kind, -REPEAT_SECONDS) < REPEAT_SECONDS:
-            return False
-        self._logged[kind] = now
-        return True

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
+from typing import Any, cast
 
+from stream_masker.core.batch import Distortion
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.plan import Plan
@@ -22,29 +29,43 @@ from stream_masker.pipeline.wire.messages import (
     fingerprints,
 )
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
+from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
 
 FILE_BATCH_RECORDS = 5_000
 
+CONTENT_ID_BYTES = 16
+"""The size of the digest that tells files of the same name apart."""
+
 
 @dataclass(slots=True)
 class FileTotals:
-    """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path."""
+    """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
+
+    ``unchanged``: the masked records of which masking changed no value. ``distortions``: by attribute.
+    """
 
     masked: int = 0
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
+    unchanged: int = 0
+    distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
         """The number of all records of the run."""
         return self.masked + self.rejected.total()
 
-    def add(self, result: Result) -> None:
-        """Add the outcomes of a batch."""
+    def add(self, result: Result, attributes: Sequence[str] = ()) -> None:
+        """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
+        self.unchanged += result.unchanged
+        for block in result.blocks:
+            for name, distortion in zip(attributes, block.distortions, strict=True):
+                self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
 
     def __str__(self) -> str:
         return f"masked {self.masked:,}, {self.rejections}"
@@ -54,6 +75,12 @@ class FileTotals:
         """The number of rejected records and their reasons, as text."""
         causes = causes_text(self.rejected)
         return f"rejected {self.rejected.total():,}" + (f" ({causes})" if causes else "")
+
+    @property
+    def unchanged_shares(self) -> str:
+        """The share of each attribute's values, and of records, that masking left as they are, as text."""
+        shares = [f"{name} {_share(one.unchanged, one.values)}" for name, one in self.distortions.items()]
+        return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.masked)}'])}"
 
     def check_share(self, limit: float) -> None:
         """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""
@@ -65,6 +92,21 @@ class FileTotals:
             )
 
 
+def _share(part: int, whole: int) -> str:
+    return f"{part / max(whole, 1):.1%}"
+
+
+def content_id(name: str) -> str:
+    """Return a digest of a file's content, or a random id for standard input or a pipe. Raises ServiceError."""
+    if not Path(name).is_file():
+        return secrets.token_hex(CONTENT_ID_BYTES)
+    try:
+        with Path(name).open("rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=CONTENT_ID_BYTES)).hexdigest()
+    except OSError as error:
+        raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
+
+
 class FileMasking:
     """Masks files, calibrated on their own records or with a snapshot."""
 
@@ -72,6 +114,11 @@ class FileMasking:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration)
+
+    @property
+    def needs_run_id(self) -> bool:
+        """Whether noise depends on the position of a record."""
+        return self._masking.needs_identity
 
     @property
     def plan(self) -> Plan:
@@ -100,10 +147,12 @@ class FileMasking:
 
         Raises StatisticsError if fewer than ``calibration.min_records`` records are usable.
         """
+        return self._computed(self._window(lines))[0]
+
+    def _computed(self, window: SampleCounts) -> tuple[StatisticsMessage, Counts]:
         mechanism = self._masking.mechanism
-        window = self._window(lines)
         statistics = mechanism.compute(window.counts, version=1)
-        return StatisticsMessage(
+        message = StatisticsMessage(
             version=1,
             mechanism=mechanism.name,
             configuration=self._configuration.hash,
@@ -115,6 +164,29 @@ class FileMasking:
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(self._masking.taxonomies, window.styles, {}),
         )
+        return message, window.counts
+
+    def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
+        """Yield the lines that explain how one event is masked, with the statistics of the first window.
+
+        ``run_id``: as for ``mask``. Raises ServiceError if there is no event of this number, and like
+        ``calibrate_on_first_window``.
+        """
+        rest = iter(lines)
+        buffered = list(islice(rest, self._configuration.calibration.window_records))
+        message, counts = self._computed(self._window(buffered))
+        version = self.restore(encode_statistics(message))
+        found = next((line for line in chain(buffered, rest) if line[0] == number), None)
+        if found is None:
+            raise ServiceError(f"{source} has no event {number}")
+        explainer = Explainer(
+            self.plan,
+            cast(WindowedMechanism[Any], self._masking.mechanism),
+            masking_secret(self._configuration),
+            dict(message.styles),
+            counts,
+        )
+        yield from explainer.explain(found, source=source, version=version, run_id=run_id)
 
     def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration
@@ -128,17 +200,28 @@ class FileMasking:
         return counted
 
     def mask(
-        self, lines: Iterable[NumberedLine], *, source: str, version: int, write: WriteLine, reject: WriteLine
+        self,
+        lines: Iterable[NumberedLine],
+        *,
+        source: str,
+        version: int,
+        write: WriteLine,
+        reject: WriteLine,
+        run_id: str = "",
     ) -> FileTotals:
-        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0."""
-        totals = FileTotals()
+        """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0.
+
+        ``run_id``: tells the file from others of the same name, for noise by position.
+        """
+        totals, attributes = FileTotals(), self._masking.mechanism.attributes
+        self._masking.identify(source, run_id)
         for result in self._results(lines, source, version):
             for index, value in enumerate(result.values):
                 if index in result.rejected:
                     reject(encode_rejection(result.rejected[index], topic=source, partition=0) + b"\n")
                 elif value is not None:
                     write(value + b"\n")
-            totals.add(result)
+            totals.add(result, attributes)
         return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:

@@ -1,17 +1,20 @@
-"""The HTTP endpoints /metrics, /healthz and /readyz, and the health state that they report."""
+"""The HTTP endpoints /metrics, /healthz and /readyz, further pages, and the health state that they report."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -21,6 +24,25 @@ from stream_masker.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 JSON_TYPE = "application/json"
+
+SAFE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+"""Headers of every response. A browser runs no script, and loads nothing else from anywhere."""
+
+MAX_CONNECTIONS = 16
+"""The maximum number of open HTTP connections, each with a thread."""
+
+CONNECTION_SECONDS = 10.0
+"""The maximum duration of a connection, and of one read from it."""
+
+ACCEPT_PAUSE = 1.0
+"""Seconds without an attempt to accept a connection after one failed for lack of descriptors or memory."""
+
+RESOURCE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 STARTING = "start"
 """The component whose reason is set from the beginning, until everything is loaded and connected."""
@@ -82,14 +104,22 @@ def _with_text(texts: dict[str, str], component: str, text: str | None) -> dict[
 HttpResponse = tuple[HTTPStatus, str, bytes]
 
 
-def respond(path: str, health: Health, registry: CollectorRegistry) -> HttpResponse:
-    """Return the status, content type and body of the response for a path."""
+Page: TypeAlias = Callable[[str], str]
+"""Returns the HTML of a page for the query of its URL."""
+
+
+def respond(
+    path: str, health: Health, registry: CollectorRegistry, pages: Mapping[str, Page] | None = None
+) -> HttpResponse:
+    """Return the status, content type and body of the response for a path; ``pages``: further pages by path."""
+    path, _, query = path.partition("?")
     responses: dict[str, Callable[[], HttpResponse]] = {
         "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
         "/healthz": lambda: _healthz(health),
         "/readyz": lambda: _readyz(health),
+        **{known: partial(_html, page, query) for known, page in (pages or {}).items()},
     }
-    response = responses.get(path.partition("?")[0])
+    response = responses.get(path)
     return response() if response else _json(HTTPStatus.NOT_FOUND, {"paths": list(responses)})
 
 
@@ -101,6 +131,10 @@ def _healthz(health: Health) -> HttpResponse:
 def _readyz(health: Health) -> HttpResponse:
     reasons = health.reasons
     return _json(_status(not reasons), {"ready": not reasons, "reasons": reasons, "notes": health.notes})
+
+
+def _html(page: Page, query: str) -> HttpResponse:
+    return HTTPStatus.OK, "text/html; charset=utf-8", page(query).encode()
 
 
 def _status(ok: bool) -> HTTPStatus:
@@ -115,7 +149,7 @@ class HealthHandler(BaseHTTPRequestHandler):
     """Answers GET and HEAD requests with ``respond``."""
 
     server: HealthServer
-    timeout = 10
+    timeout = CONNECTION_SECONDS
 
     def do_GET(self) -> None:
         self._respond(with_body=True)
@@ -124,8 +158,11 @@ class HealthHandler(BaseHTTPRequestHandler):
         self._respond(with_body=False)
 
     def _respond(self, *, with_body: bool) -> None:
-        status, content_type, body = respond(self.path, self.server.health, self.server.registry)
+        server = self.server
+        status, content_type, body = respond(self.path, server.health, server.registry, server.pages)
         self.send_response(status)
+        for name, value in SAFE_HEADERS.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -138,15 +175,23 @@ class HealthHandler(BaseHTTPRequestHandler):
 
 
 class HealthServer(ThreadingHTTPServer):
-    """A threaded HTTP server that holds the state its handlers report."""
+    """A threaded HTTP server that holds the state its handlers report.
+
+    It has at most ``MAX_CONNECTIONS`` connections and threads, and ends each connection after ``CONNECTION_SECONDS``.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, address: tuple[str, int], health: Health, registry: CollectorRegistry, pages: Mapping[str, Page]
+    ) -> None:
         self.health = health
         self.registry = registry
+        self.pages = pages
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._lock = threading.Lock()
+        self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, HealthHandler)
 
     def server_bind(self) -> None:
@@ -154,16 +199,65 @@ class HealthServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "stream-masker", int(self.server_address[1])
 
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection. Waits if the process has no descriptor for it: the listening socket stays readable, and
+        the accept loop would otherwise take a whole core."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in RESOURCE_ERRORS:
+                log.warning("cannot accept a connection: %s", error.strerror)
+                time.sleep(ACCEPT_PAUSE)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Handle a request in a thread of its own; close the connection at once if there are too many."""
+        with self._lock:
+            accepted = len(self._deadlines) < MAX_CONNECTIONS
+            if accepted:
+                self._deadlines[request] = time.monotonic() + CONNECTION_SECONDS
+        if accepted:
+            super().process_request(request, client_address)
+        else:
+            log.debug("http closed a connection: %d are open", MAX_CONNECTIONS)
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._deadlines.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End connections whose time is over; their threads then end too. Called by ``serve_forever``."""
+        now = time.monotonic()
+        with self._lock:
+            for request, deadline in self._deadlines.items():
+                if deadline <= now:
+                    with suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a failed request at debug level: a client that disconnects is no error of this process."""
+        log.debug("http request failed", exc_info=True)
+
 
 class HttpServer:
-    """Serves ``health`` and ``registry`` in its own thread while the ``with`` block runs.
+    """Serves ``health``, ``registry`` and ``pages`` by path in its own thread while the ``with`` block runs.
 
     Port 0 selects any free port; ``port`` is the actual one. Raises ConfigurationError if the address cannot be used.
     """
 
-    def __init__(self, *, host: str, port: int, health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        health: Health,
+        registry: CollectorRegistry,
+        pages: Mapping[str, Page] | None = None,
+    ) -> None:
         try:
-            self._server = HealthServer((host, port), health, registry)
+            self._server = HealthServer((host, port), health, registry, pages or {})
         except OSError as error:
             raise ConfigurationError(_cannot_listen(host, port, error)) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)

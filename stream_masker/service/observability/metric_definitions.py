@@ -1,7 +1,8 @@
 """The definitions of all metrics of the service: name, kind, labels and help text.
 
 Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions are
-those assigned to the worker. A value of a record is never a label.
+those assigned to the worker. A value of a record is never a label. The one concept that is a label is sMean, which is a
+statistic of the whole window, and only if at least ``publication.min_records`` records are in its class.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
     counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
     counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("values_total", "Masked values, also those that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("records_unchanged_total", "Masked records with at least one value, none of which masking changed."),
     counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
@@ -71,6 +74,11 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
 
 STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
+    gauge(
+        "scanner_in_use",
+        "1 if the scanner decodes records; 0 if the slow reference codec decodes all of them.",
+    ),
+    gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("partition",)),
     gauge("consumer_lag_assigned", "Uncommitted records of all assigned partitions."),
@@ -94,6 +102,10 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
 CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("window_records", "Records in the calibration window."),
     calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
+    calibrator_gauge("window_span_seconds", "Time between the oldest and the latest sampled block, in seconds."),
+    calibrator_gauge("window_sampling_rate", "Share of the records that the window samples, in (0, 1]; 1 for all."),
+    calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
+    calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
     calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),
@@ -104,6 +116,11 @@ CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
         (),
         CALIBRATOR_ONLY,
         SECOND_BUCKETS,
+    ),
+    calibrator_gauge(
+        "smean",
+        "1 for the concept that is the semantic mean (sMean), with its label; left out below publication.min_records.",
+        ("attribute", *DATA_LABEL, "concept", "label"),
     ),
     calibrator_counter("calibration_processor_seconds_total", "Processor time of computing statistics, in seconds."),
     calibrator_counter(
@@ -207,7 +224,9 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("risk_record_unchanged_share", "Share of records of which masking changes no value."),
     calibrator_gauge("risk_bound", "The risk of records differs by no more from its true value, with 95 % confidence."),
     calibrator_gauge("risk_limits_crossed", "Number of limits of the section risk that the last version crosses."),
-    calibrator_counter("statistics_withheld_total", "Statistics versions withheld because of their risk."),
+    calibrator_counter(
+        "statistics_withheld_total", "Statistics versions not published: withheld because of their risk, or refused."
+    ),
 )
 
 METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (

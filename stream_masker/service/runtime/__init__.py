@@ -1,1 +1,5 @@
-"""Process-level helpers: garbage collection (``gc_tuning``), forced exit (``shutdown``), compilation (``warmup``)."""
+"""Process-level helpers.
+
+``gc_tuning`` tunes garbage collection, ``shutdown`` forces an exit, ``warmup`` compiles kernels, and ``protection``
+keeps the memory from other processes.
+"""

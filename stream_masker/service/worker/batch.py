@@ -235,7 +235,8 @@ def mask_batch(
 class TransactionCounts:
     """The numbers of records and blocks in a transaction; ``distortions``: by attribute.
 
-    ``causes``: the numbers of rejected records by reason and configured path.
+    ``causes``: the numbers of rejected records by reason and configured path. ``unchanged``: the masked records of
+    which masking changed no value.
     """
 
     masked: int = 0
@@ -243,6 +244,7 @@ class TransactionCounts:
     causes: Counter[RejectionCause] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
+    unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
@@ -289,6 +291,10 @@ class TransactionWriter:
             self._write_outcomes(partition, result)
             for block in result.blocks:
                 self._write_block(block)
+            for attribute, distortion in zip(self._outputs.taxonomies, result.distortions, strict=False):
+                self._written.distortions[attribute] = (
+                    self._written.distortions.get(attribute, Distortion()) + distortion
+                )
 
     def _write_outcomes(self, partition: int, result: Result) -> None:
         masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
@@ -297,6 +303,7 @@ class TransactionWriter:
         self._reject(partition, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
+        self._written.unchanged += result.unchanged
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
     def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:
@@ -315,8 +322,6 @@ class TransactionWriter:
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out
-        for attribute, distortion in zip(outputs.taxonomies, block.distortions, strict=True):
-            self._written.distortions[attribute] = self._written.distortions.get(attribute, Distortion()) + distortion
 
 
 def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:

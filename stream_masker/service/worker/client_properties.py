@@ -34,6 +34,10 @@ OFFSETS_RETRY_MS = 500
 RETRY_JITTER = 0.2
 """The share by which librdkafka varies the delay."""
 
+RECONNECT_MS = 1_000
+"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would go
+on long after a broker is back."""
+
 
 def transactional_ids(configuration: Configuration) -> list[str]:
     """Return one id for each producer of the pipeline: the group, the worker's instance, and the producer's number.
@@ -61,6 +65,7 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
         "auto.offset.reset": "earliest",
         "queued.max.messages.kbytes": queued_kilobytes,
         "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
+        "reconnect.backoff.max.ms": RECONNECT_MS,
     }
     return {**defaults, **own, **_assignor(own), **_membership(configuration)}
 
@@ -91,7 +96,7 @@ def statistics_properties(configuration: Configuration) -> ClientProperties:
         isolation_level="read_committed",
         auto_offset_reset="earliest",
     )
-    return {"fetch.wait.max.ms": 100, **own}
+    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **own}
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
@@ -103,6 +108,7 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
         "compression.type": "lz4",
         "linger.ms": LINGER_MS[worker.profile],
+        "reconnect.backoff.max.ms": RECONNECT_MS,
         "retry.backoff.ms": RETRY_BACKOFF_MS,
         "retry.backoff.max.ms": LONGEST_RETRY_BACKOFF_MS,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
@@ -20,6 +21,22 @@ LAG_EVERY_SECONDS = 2.0
 
 UNREADY_FAILURES = 3
 """The worker is not ready after this many failed transactions in a row."""
+
+
+class HoldReason(StrEnum):
+    """Why a worker holds its input."""
+
+    READING = "reading"
+    """It has not yet read the statistics topic to its end."""
+
+    NONE_PUBLISHED = "none_published"
+    """No version is published."""
+
+    VERSION_REFUSED = "version_refused"
+    """The published version does not fit the configuration."""
+
+    MESSAGES_REFUSED = "messages_refused"
+    """Messages of the statistics topic are not authentic."""
 
 
 class WorkerReport:
@@ -55,15 +72,18 @@ class WorkerReport:
 
     def statistics(self, active: ActiveStatistics, consumer: StatisticsConsumer) -> None:
         """Report the active statistics, or why there are none."""
-        held = not active.version
+        held = None if active.version else why_held(active, consumer, self._unauthentic)
         for attribute, level in active.masking.alpha.items():
             self._metrics.set("alpha", level, attribute=attribute)
-        self._metrics.set("held", held)
+        self._metrics.set("held", held is not None)
+        for reason in HoldReason:
+            self._metrics.set("held_because", held is not None and held[0] is reason, reason=reason)
+        self._metrics.set("scanner_in_use", active.masking.masker.is_compiled)
         self._metrics.set("statistics_version", active.version)
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
         self._refusals = active.refusals
-        self._health.reason("statistics", why_held(active, consumer, self._unauthentic) if held else None)
+        self._health.reason("statistics", held and held[1])
         self._health.note("statistics", None if held else active.refused)
 
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
@@ -74,10 +94,12 @@ class WorkerReport:
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.observe("batch_records", written.records)
         self._metrics.add("records_masked_total", written.masked)
+        self._metrics.add("records_unchanged_total", written.unchanged)
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_rejected(written)
+        self._count_by("values_total", "attribute", {a: t.values for a, t in written.distortions.items()})
         self._count_by("unchanged_total", "attribute", {a: t.unchanged for a, t in written.distortions.items()})
         self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.distortions.items()})
         self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.distortions.items()})
@@ -113,10 +135,14 @@ class WorkerReport:
             self._metrics.add(name, amount, **{label: value})
 
 
-def why_held(active: ActiveStatistics, consumer: StatisticsConsumer, unauthentic: RefusalCause | None = None) -> str:
+def why_held(
+    active: ActiveStatistics, consumer: StatisticsConsumer, unauthentic: RefusalCause | None = None
+) -> tuple[HoldReason, str]:
     """Return why there are no active statistics; ``unauthentic``: why a message of the topic was refused."""
     if not consumer.at_end:
-        return "no statistics yet: reading the statistics topic"
-    if active.refused is None and unauthentic is not None:
-        return f"no statistics yet: messages were refused as {SealError(unauthentic)}"
-    return "no statistics yet" + (f": {active.refused}" if active.refused else ": none are published")
+        return HoldReason.READING, "no statistics yet: reading the statistics topic"
+    if active.refused is not None:
+        return HoldReason.VERSION_REFUSED, f"no statistics yet: {active.refused}"
+    if unauthentic is not None:
+        return HoldReason.MESSAGES_REFUSED, f"no statistics yet: messages were refused as {SealError(unauthentic)}"
+    return HoldReason.NONE_PUBLISHED, "no statistics yet: none are published"

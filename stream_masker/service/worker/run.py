@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from prometheus_client import CollectorRegistry
 
 from stream_masker.service.configuration import Configuration
@@ -17,13 +17,16 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, OutputTopics, never_hold
 from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
@@ -42,6 +45,7 @@ from stream_masker.service.worker.topic_checks import METADATA_TIMEOUT_SECONDS, 
 from stream_masker.service.worker.topic_settings import check_topic_settings
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 BROKER_RETRY_PAUSE = 2.0
 """Seconds between two attempts to reach a broker."""
@@ -59,7 +63,8 @@ def run_worker(
     liveness = Liveness(health, stop)
     masking = Masking(configuration)
     warn_about_plain_topics(configuration)
-    with _input_consumer(configuration) as consumer:
+    watch = BrokerWatch(health, configuration.kafka.bootstrap_servers)
+    with _input_consumer(configuration, watch) as consumer:
         partitions = find_partitions(
             consumer,
             configuration.topics,
@@ -67,26 +72,40 @@ def run_worker(
             connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
             user=str(configuration.kafka.properties.get("sasl.username", "")),
         )
-        if partitions is None:
+        if partitions is None or not _identify(masking, wait=_wait_for_broker(health, liveness)):
             return
         health.reason("brokers", None)
         check_topic_settings(configuration)
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
-        Worker(_components(configuration, masking, partitions, consumer, liveness, health, report)).run()
+        connect = partial(_connect, configuration, watch)
+        Worker(_components(configuration, masking, partitions, consumer, connect, liveness, health, report)).run()
 
 
 @contextmanager
-def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
-    consumer = _connect(configuration)
+def _input_consumer(configuration: Configuration, watch: BrokerWatch) -> Iterator[Consumer]:
+    consumer = _connect(configuration, watch)
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-def _connect(configuration: Configuration) -> Consumer:
-    return connect_consumer(consumer_properties(configuration))
+def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
+    properties = {"statistics.interval.ms": STATISTICS_MS, **consumer_properties(configuration)}
+    return connect_consumer({**properties, "stats_cb": watch})
+
+
+def _identify(masking: Masking, *, wait: Callable[[str], bool]) -> bool:
+    """Request the input topic's id if noise depends on it, until a broker answers; return False when stopping."""
+    while True:
+        try:
+            identified(masking)
+        except KafkaException as failure:
+            if not wait(f"the input topic's id is not known: {failure.args[0].str()}"):
+                return False
+        else:
+            return True
 
 
 def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool]:
@@ -103,13 +122,14 @@ def _components(
     masking: Masking,
     partitions: PartitionCounts,
     consumer: Consumer,
+    connect: Callable[[], Consumer],
     liveness: Liveness,
     health: Health,
     report: WorkerReport,
 ) -> WorkerComponents:
     topics = configuration.topics
     active_statistics = ActiveStatistics(masking)
-    source, may_hold = _source(configuration, consumer, active_statistics, liveness)
+    source, may_hold = _source(configuration, consumer, connect, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
@@ -131,14 +151,18 @@ def _components(
 
 
 def _source(
-    configuration: Configuration, consumer: Consumer, statistics: ActiveStatistics, liveness: Liveness
+    configuration: Configuration,
+    consumer: Consumer,
+    connect: Callable[[], Consumer],
+    statistics: ActiveStatistics,
+    liveness: Liveness,
 ) -> tuple[PartitionSource, Callable[[Sequence[KafkaMessage]], bool]]:
     """Return the source, with micro-windows if the mechanism masks groups, and whether small groups may be held."""
     limits = _window_limits(configuration)
     source = partial(
         PartitionSource,
         client=consumer,
-        connect=lambda: _connect(configuration),
+        connect=connect,
         topic=configuration.topics.input,
         beat=liveness.beat,
     )

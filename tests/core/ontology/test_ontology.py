@@ -128,7 +128,6 @@ def test_at_most_five_culprits_are_named():
         ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", DuplicateConceptError, "another label"),
         ("concept,parent\nr,\nr,\n", DuplicateConceptError, "line 3"),
         ("concept,parent\nr,\na,gone\n", UnknownParentError, "gone"),
-        ("concept,parent\nr,\ns,\n", SeveralRootsError, "r, s"),
         ("concept,parent\na,b\nb,a\nr,\n", CycleError, "cycle"),
         ("concept,parent\nr\n", OntologyError, "line 2"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,13 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.statistics.counts import count_batch, merge
 from stream_masker.pipeline.calibration import blocks
-from stream_masker.pipeline.calibration.blocks import PAIR_BYTES, VALUE_BYTES, CountedRecords, split_into_blocks
+from stream_masker.pipeline.calibration.blocks import (
+    PAIR_BYTES,
+    VALUE_BYTES,
+    CountedRecords,
+    limit_elements,
+    split_into_blocks,
+)
 from stream_masker.pipeline.records import Rejected
 
 SIZES = (50, 50)
@@ -44,6 +52,18 @@ def split(counted: CountedRecords, size: int, limit: int) -> list[tuple[int, int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "MAX_BLOCK_BYTES", limit)
         return list(split_into_blocks(counted, size))
+
+
+@given(records=counted_records(), most=st.integers(0, 5))
+def test_the_first_elements_of_each_record_are_counted(records, most):
+    (scalar, array), _ = records[0].batch.columns, records[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "MAX_COUNTED_ELEMENTS", most)
+        same, limited = limit_elements((scalar, array))
+    assert same is scalar
+    spans = pairwise(array.offsets.tolist())
+    expected = [array.codes[start:end][:most].tolist() for start, end in spans]
+    assert [limited.codes[start:end].tolist() for start, end in pairwise(limited.offsets.tolist())] == expected
 
 
 @given(records=counted_records(), limit=st.integers(1, 5_000))

@@ -18,7 +18,7 @@ from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings, laplace
+from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings, laplace
 
 CLASSES, LEAVES, RECORDS, LEAST, DEPTH = 6, 5, 2_000, 20, 2
 CODES = [f"c{i}{j}" for i in range(CLASSES) for j in range(LEAVES)]
@@ -160,6 +160,13 @@ def test_smean_is_shown_if_its_class_has_enough_records() -> None:
     assert mean_of(["c00"] * 60 + ["c10"] * 40, many) == "c00"
     assert mean_of(["c00"] * 19, many[:19]) is None
     assert mean_of(["c00"] * 20, many[:20]) == "c00"
+
+
+def test_labelled_means_are_those_that_are_shown() -> None:
+    exact = statistics([["c00", code] for code in CODES[:19]])
+    assert SHOWN.means(exact) == {}
+    exact = statistics([["c00", code] for code in CODES[:20]])
+    assert SHOWN.means(exact)["one"] == LabelledConcept("c00", TAU.label("c00"))
 
 
 def test_smean_above_the_classes_has_the_records_below_it() -> None:

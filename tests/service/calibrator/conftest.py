@@ -11,7 +11,7 @@ import pytest
 import yaml
 from calibration_session import ONTOLOGY, SessionBench
 
-from stream_masker.service.calibrator.client_logs import CLIENT_LOGGERS, NOISY_LOGGERS
+from stream_masker.service.calibrator.client_logs import FAUST_CLIENT_LOGGER, NOISY_LOGGERS
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.configuration import Configuration, load_configuration
 
@@ -58,7 +58,7 @@ def configuration(tmp_path: Path) -> Configuration:
 def restored_loggers() -> Iterator[None]:
     """Restore the loggers of other libraries afterwards."""
     names = ("level", "handlers", "propagate", "filters")
-    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, *CLIENT_LOGGERS}]
+    loggers = [logging.getLogger(name) for name in {*NOISY_LOGGERS, FAUST_CLIENT_LOGGER}]
     states = [{name: copy(getattr(logger, name)) for name in names} for logger in loggers]
     yield
     for logger, state in zip(loggers, states, strict=True):

@@ -12,8 +12,10 @@ from stream_masker.core.drift import AttributeDrift, Drift, PairDrift
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import AttributeUtility, NumericPairUtility, NumericUtility, PairUtility, Utility
+from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.service.calibrator.metrics import (
     set_drift_metrics,
+    set_mean_metrics,
     set_statistics_metrics,
     set_utility_metrics,
     set_window_metrics,
@@ -67,6 +69,15 @@ def test_metrics_of_the_window_are_set(metrics: Metrics) -> None:
 
 NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([[4.0, 3.0], [3.0, 9.0]]))
 NUMERIC_PAIR = {"first": "age", "second": "charge"}
+
+
+def test_smean_of_an_earlier_version_is_removed(metrics: Metrics) -> None:
+    labels = {"attribute": "principal", "data": "original"}
+    set_mean_metrics(metrics, {"original": {"principal": LabelledConcept("J18", "Pneumonia")}})
+    assert value(metrics, "smean", concept="J18", label="Pneumonia", **labels) == 1
+    set_mean_metrics(metrics, {"original": {"principal": LabelledConcept("I10", "Hypertension")}})
+    assert value(metrics, "smean", concept="J18", label="Pneumonia", **labels) is None
+    assert value(metrics, "smean", concept="I10", label="Hypertension", **labels) == 1
 
 
 def test_metrics_of_numeric_statistics_are_set(metrics: Metrics) -> None:

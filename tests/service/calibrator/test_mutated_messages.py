@@ -47,6 +47,7 @@ def genuine(bench: SessionBench) -> StatisticsMessage:
 @pytest.fixture
 def masking(components: CalibratorComponents, tmp_path: Path) -> Masking:
     (tmp_path / "secret").write_bytes(b"the secret of all processes")
+    (tmp_path / "secret").chmod(0o600)
     return Masking(components.configuration.model_copy(update={"secret": SecretSource(file=str(tmp_path / "secret"))}))
 
 

@@ -21,6 +21,7 @@ FAR_FUTURE = 1e12
 def bench_with(folder: Path, **publication: Any) -> SessionBench:
     (folder / "ontology.csv").write_text(ONTOLOGY)
     (folder / "secret").write_bytes(b"the secret of all processes")
+    (folder / "secret").chmod(0o600)
     content = {
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},

@@ -8,7 +8,7 @@ from stream_masker.pipeline.style import Style
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_plan
 from stream_masker.service.configuration.checks import RESERVED_PROPERTIES
-from stream_masker.service.configuration.pairing import configured_pairs
+from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
 
 def attribute(path="x", ontology="icd", **more):
@@ -35,7 +35,7 @@ class TestOntologies:
 
 class TestPairs:
     def test_two_attributes_form_a_pair(self, parse):
-        assert configured_pairs(parse()) == (("principal", "secondary"),)
+        assert configured_pairs(parse(mechanism={"name": "semantic_noise"})) == (("principal", "secondary"),)
 
     def test_other_references_have_no_pairs(self, parse):
         assert configured_pairs(parse(mechanism={"reference": "mean"})) is None
@@ -49,14 +49,14 @@ class TestPairs:
         )
 
     def test_single_attribute_has_no_pair(self, data, problems_of):
-        given = data()
+        given = data(mechanism={"reference": "pair"})
         del given["attributes"]["secondary"]
         (line,) = problems_of(given)
         assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
         assert line.endswith("use correlated: false and reference: mean (2017: Table 9, Uncorrelated-Algorithm1)")
 
     def test_three_attributes_have_no_default_pair(self, problems):
-        (line,) = problems(attributes={"third": attribute()})
+        (line,) = problems(attributes={"third": attribute()}, mechanism={"reference": "pair"})
         assert line.startswith("mechanism.reference: pair needs every attribute in exactly one pair")
         assert "reference: mean to keep the sMean (2017: Table 9, Correlated-Algorithm1)" in line
         assert "reference: root to keep the sdCor (Correlated-Algorithm3)" in line
@@ -69,7 +69,7 @@ class TestPairs:
         ],
     )
     def test_pair_needs_one_taxonomy(self, problems, changes):
-        (line,) = problems(**changes)
+        (line,) = problems(**changes, mechanism={"reference": "pair"})
         assert line.startswith("mechanism.reference: pair needs one taxonomy, but principal and secondary have two: ")
         assert "2017: Table 9, Correlated-Algorithm1" in line
         assert "Correlated-Algorithm3" in line
@@ -96,7 +96,7 @@ ARRAYS = {"principal": {"path": "other[*].code"}}
 
 class TestArrays:
     def test_correlated_noise_allows_one_array(self, problems):
-        (line,) = problems(attributes=ARRAYS, mechanism={"reference": "mean"})
+        (line,) = problems(attributes=ARRAYS, mechanism={"correlated": True})
         assert line.startswith("mechanism.correlated: true allows one array attribute, but principal, secondary are")
 
     def test_uncorrelated_noise_allows_several_arrays(self, parse):
@@ -243,7 +243,7 @@ def test_fhir_encounter_is_valid(data):
 
 def test_a_unit_needs_a_mechanism_that_counts_units(problems, data):
     assert problems(groups={"unit": "patient.id"}) == [
-        "groups.unit: semantic_noise does not count units: remove it, or use microaggregation"
+        "groups.unit: semantic_transport does not count units: remove it, or use microaggregation"
     ]
     grouping = {"mechanism": {"name": "microaggregation"}}
     assert problems(**grouping, groups={"unit": "patients[*].id"}) == [

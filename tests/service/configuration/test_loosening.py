@@ -180,6 +180,7 @@ def written(folder, content: dict[str, Any]):
 def content(tmp_path) -> dict[str, Any]:
     (tmp_path / "ontology.csv").write_text("concept,parent\na,\nb,a\nc,a\n")
     (tmp_path / "secret").write_bytes(b"the secret of a test")
+    (tmp_path / "secret").chmod(0o600)
     return {
         "ontologies": {"letters": {"source": "ontology.csv"}},
         "attributes": {"one": {"path": "one", "ontology": "letters"}},

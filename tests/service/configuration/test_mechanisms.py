@@ -21,9 +21,6 @@ from stream_masker.service.configuration.mutable_settings import mutable_setting
 FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "window", "window_age", "rollup_depth", "seed"}
 """Constructor parameters that come from other sections of the configuration."""
 
-OWN_DEFAULTS = {("semantic_noise", "reference")}
-"""Defaults that differ from the constructor's: in a configuration, two attributes form a pair."""
-
 SECTIONS: dict[str, type[MechanismSection]] = {
     option.model_fields["name"].annotation.__args__[0]: option
     for option in (get_args(tagged)[0] for tagged in get_args(get_args(MechanismSettings)[0]))
@@ -40,15 +37,14 @@ def test_section_matches_the_constructor(name):
     section = SECTIONS[name].model_fields
     assert [key for key in section if key != "name"] == list(wanted)
     for key, default in wanted.items():
-        if (name, key) not in OWN_DEFAULTS:
-            assert section[key].default == default, key
+        assert section[key].default == default, key
 
 
 def test_example_shows_every_mechanism():
     lines = (Path(__file__).parent / "example.yaml").read_text().splitlines()
     shown = [yaml.safe_load(line[2:])["mechanism"] for line in lines if line.startswith("# mechanism:")]
     made = [TypeAdapter(MechanismSettings).validate_python(section) for section in shown]
-    assert {section.name for section in made} | {"semantic_noise"} == SECTIONS.keys()
+    assert {section.name for section in made} | {"semantic_transport"} == SECTIONS.keys()
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -68,10 +64,6 @@ def test_message_schemas_list_every_mechanism():
         headers["stream-masker-mechanism"]["enum"],
     ]
     assert [sorted(names) for names in enumerations] == [sorted(MECHANISMS)] * 3
-
-
-def test_default_mechanism_is_semantic_noise(parse):
-    assert parse().mechanism.name == parse(mechanism={"reference": "mean"}).mechanism.name == "semantic_noise"
 
 
 def test_each_mechanism_has_its_own_hash(parse):
@@ -108,7 +100,7 @@ class TestProblems:
             "mechanism.correlated: unknown key: use name, k, p, multivariate, intervals or distance"
         ]
         assert problems(mechanism={"multivariate": True})[0].startswith(
-            "mechanism.multivariate: unknown key: use name, correlated, reference"
+            "mechanism.multivariate: unknown key: use name, target, least or distance"
         )
 
     def test_invalid_parameter_is_an_error(self, problems):

@@ -25,11 +25,14 @@ def test_settings_are_plain_data_and_round_trip(example):
     assert again.folder == configuration.folder
 
 
+NOISE = {"name": "semantic_noise"}
+
+
 def test_settings_move_between_configurations(parse):
-    base = parse()
+    base = parse(mechanism=NOISE)
     changes = {
         "attributes": {"principal": {"alpha": 0.7, "unknown": "ancestor", "missing": "keep"}},
-        "mechanism": {"reference": "mean", "rounding": "ceil", "correlated": False},
+        "mechanism": {**NOISE, "reference": "mean", "rounding": "ceil", "correlated": False},
         "fields": {"keep": ["age"], "unlisted": "keep"},
         "message": {"key": "drop"},
     }
@@ -42,8 +45,8 @@ def test_settings_move_between_configurations(parse):
 
 def test_missing_setting_gets_its_default(parse):
     pairs = [["principal", "secondary"]]
-    base = parse(mechanism={"pairs": pairs, "reference": "pair"})
-    assert with_settings(base, mutable_settings(parse())) == parse()
+    base = parse(mechanism={**NOISE, "pairs": pairs, "reference": "pair"})
+    assert with_settings(base, mutable_settings(parse(mechanism=NOISE))) == parse(mechanism=NOISE)
 
 
 @pytest.mark.parametrize(
@@ -74,22 +77,31 @@ def test_immutable_settings_are_refused(parse, change, named):
     ],
 )
 def test_invalid_settings_are_refused(parse, change):
-    settings = deepcopy(mutable_settings(parse()))
+    settings = deepcopy(mutable_settings(parse(mechanism=NOISE)))
     change(settings)
     with pytest.raises(ConfigurationError):
-        with_settings(parse(), settings)
+        with_settings(parse(mechanism=NOISE), settings)
 
 
 @pytest.mark.parametrize(
     ("changes", "keys"),
     [
         ({"attributes": {"principal": {"alpha": 0.9}}, "message": {"key": "keep"}}, []),
-        ({"mechanism": {"reference": "root"}}, []),
-        ({"mechanism": {"distance": "log_taxonomic"}}, ["mechanism"]),
+        ({"mechanism": {**NOISE, "reference": "root"}}, []),
+        ({"mechanism": {**NOISE, "distance": "log_taxonomic"}}, ["mechanism"]),
+        ({"mechanism": {"name": "semantic_transport"}}, ["mechanism"]),
         ({"noise_key": "patient.id"}, ["noise_key"]),
         ({"attributes": {"principal": {"path": "diagnoses.main.code"}}}, ["attributes"]),
         ({"http": {"port": 1}, "worker": {"batch_records": 7}}, []),
     ],
 )
 def test_keys_that_need_a_restart_are_found(parse, changes, keys):
-    assert changes_needing_restart(parse(), parse(**changes)) == keys
+    base = {"mechanism": NOISE}
+    assert changes_needing_restart(parse(**base), parse(**base | changes)) == keys
+
+
+def test_the_level_of_a_transport_can_change_and_its_target_cannot(parse):
+    base, level = parse(), {"attributes": {"principal": {"alpha": 0.9}}}
+    assert changes_needing_restart(base, parse(**level)) == []
+    assert with_settings(base, mutable_settings(parse(**level))) == parse(**level)
+    assert changes_needing_restart(base, parse(mechanism={"target": {"rmse": 0.2}})) == ["mechanism"]

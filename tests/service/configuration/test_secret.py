@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -70,11 +73,55 @@ def test_masking_requires_a_secret(parse):
         read_secret(parse())
 
 
-@pytest.mark.parametrize(("mode", "warnings"), [(0o600, 0), (0o640, 0), (0o644, 1)])
-def test_world_readable_file_logs_a_warning(from_file, caplog, mode, warnings):
-    read_secret(from_file(SECRET, mode))
-    assert len(caplog.records) == warnings
-    assert SECRET.decode() not in caplog.text
+@pytest.mark.parametrize(
+    ("mode", "who"), [(0o640, "a group"), (0o660, "a group"), (0o604, "every user"), (0o644, "every user")]
+)
+def test_file_that_others_may_read_is_refused(from_file, mode, who):
+    with pytest.raises(ConfigurationError) as raised:
+        read_secret(from_file(SECRET, mode))
+    path = raised.value.args[0].split(" access to ")[1].split(":")[0]
+    expected = f"secret.file: {who} has access to {path}: restrict its permissions (chmod 600)"
+    assert str(raised.value) == expected
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
+def test_file_of_the_owner_alone_is_read(from_file, mode):
+    assert read_secret(from_file(SECRET, mode)) == SECRET
+
+
+def test_group_of_a_file_of_another_owner_may_read_it(from_file, monkeypatch):
+    """Kubernetes mounts secrets as files of root with the mode 0440 and the group of the process."""
+    configuration = from_file(SECRET, 0o440)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert read_secret(configuration) == SECRET
+
+
+IN_CHILD = """
+import os, pathlib
+from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.runtime.protection import protect_process
+import ctypes, resource, sys
+protect_process()
+configuration = parse_configuration({DATA!r})
+first, second = read_secret(configuration), read_secret(configuration)
+shown = pathlib.Path("/proc/self/environ").read_bytes()
+inherited = os.popen("env").read()
+print(first == second == b"hunter2hunter2hunter2", b"hunter2" in shown, "hunter2" in inherited, b"OTHER=1" in shown)
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), resource.getrlimit(resource.RLIMIT_CORE)[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can read the environment of a protected process")
+def test_variable_disappears_from_the_environment_that_the_kernel_shows(data):
+    given = {**data(secret={"env": "MASKER_SECRET"})}
+    environ = {**os.environ, "MASKER_SECRET": SECRET.decode(), "OTHER": "1"}
+    child = subprocess.run(
+        [sys.executable, "-c", IN_CHILD.format(DATA=given)], env=environ, capture_output=True, text=True, check=True
+    )
+    assert child.stdout.split() == ["True", "False", "False", "True", "0", "0"]
 
 
 TOPICS = b"the secret of the topics"

@@ -37,6 +37,7 @@ def test_all_sample_records_are_accepted(tmp_path, name):
     rows = "".join(f"c{k},c{(k - 1) // 3},label\n" for k in range(1, 60))
     (tmp_path / "tree.csv").write_text(f"concept,parent,label\n{rows}")
     (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
     content = {
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {a: {"ontology": "tree", **more} for a, more in ATTRIBUTES[name].items()},

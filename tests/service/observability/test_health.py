@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import select
+import socket
+import socketserver
+import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.observability.health import Health, HttpServer
+from stream_masker.service.observability import health as health_module
+from stream_masker.service.observability.health import MAX_CONNECTIONS, Health, HttpServer
 
 
 class Clock:
@@ -114,3 +123,62 @@ def test_stopped_server_frees_its_port(health: Health) -> None:
         port = first.port
     with HttpServer(host="127.0.0.1", port=port, health=health, registry=CollectorRegistry()) as second:
         assert get(second, "/healthz")[0] == 200
+
+
+def test_connections_and_threads_are_bounded(server: HttpServer) -> None:
+    """Idle connections beyond the limit are closed at once, and answers come again when the others have ended."""
+    idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(3 * MAX_CONNECTIONS)]
+    try:
+        assert eventually(lambda: len(select.select(idle, [], [], 0.1)[0]) == 2 * MAX_CONNECTIONS)
+        assert sum("process_request_thread" in thread.name for thread in threading.enumerate()) <= MAX_CONNECTIONS
+    finally:
+        for one in idle:
+            one.close()
+    assert eventually(lambda: get_or_none(server, "/healthz") == 200)
+
+
+def test_a_connection_that_sends_slowly_is_ended(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "CONNECTION_SECONDS", 1.0)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
+        slow.sendall(b"GET /healthz HTTP/1.0\r\n")
+        assert eventually(lambda: is_ended(slow))
+
+
+def test_the_accept_loop_waits_when_descriptors_are_exhausted(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts = []
+
+    def no_descriptor(_: object) -> None:
+        attempts.append(time.monotonic())
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socketserver.TCPServer, "get_request", no_descriptor)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10):
+        assert eventually(lambda: len(attempts) >= 2)
+    monkeypatch.undo()
+    assert min(later - earlier for earlier, later in pairwise(attempts)) >= health_module.ACCEPT_PAUSE
+    assert "cannot accept a connection: Too many open files" in caplog.text
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """Send a byte of a header; whether the server has closed the connection."""
+    with suppress(OSError):
+        connection.sendall(b"a")
+    return bool(select.select([connection], [], [], 0.1)[0])
+
+
+def get_or_none(server: HttpServer, path: str) -> int | None:
+    try:
+        return get(server, path)[0]
+    except OSError:
+        return None
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False

@@ -23,6 +23,7 @@ from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, metrics_table
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.report import HoldReason
 
 
 @pytest.fixture
@@ -101,8 +102,8 @@ LABEL_VALUES = {
     "first": {*NOMINAL, *NUMERIC},
     "second": {*NOMINAL, *NUMERIC},
     "partition": {str(partition) for partition in PARTITIONS},
-    "reason": {*Reason},
-    "outcome": {*TransactionOutcome, "merged", "refused"},
+    "reason": {*Reason, *HoldReason},
+    "outcome": {*TransactionOutcome, "merged", "refused", "computed", "urgent", "skipped"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline"},
@@ -110,8 +111,10 @@ LABEL_VALUES = {
     "given": {"value", "record"},
     "topic": {"calibration", "statistics"},
     "cause": {*RefusalCause},
+    "concept": {*CONCEPTS},
+    "label": {""},
 }
-"""All values that a label can have, for the attributes and partitions of ``exercised_metrics``."""
+"""All values that a label can have, for the attributes, partitions and concepts of ``exercised_metrics``."""
 
 
 @pytest.fixture(scope="module", params=["worker", "calibrator"])
@@ -152,4 +155,5 @@ def test_every_label_is_bounded(exercised: RecordingMetrics) -> None:
     labelled = [(label, value) for call in exercised.calls for label, value in call.labels.items()]
     assert labelled
     assert [(label, value) for label, value in labelled if value not in LABEL_VALUES[label]] == []
-    assert not {value for _, value in labelled} & set(CONCEPTS)
+    assert not {value for label, value in labelled if label != "concept"} & set(CONCEPTS)
+    assert {call.name for call in exercised.calls if "concept" in call.labels} <= {"smean"}

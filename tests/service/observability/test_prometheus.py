@@ -24,11 +24,13 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
+from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.calibrator.metrics import (
     initialise_counters,
     set_drift_metrics,
+    set_mean_metrics,
     set_risk_metrics,
     set_statistics_metrics,
     set_utility_metrics,
@@ -44,7 +46,7 @@ from stream_masker.service.observability.metric_definitions import (
 )
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
-from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.report import HoldReason, WorkerReport
 
 NAMES = ("principal", "secondary")
 ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))
@@ -87,6 +89,7 @@ def worker() -> Metrics:
     metrics.set("consumer_lag_assigned", 154)
     metrics.set("assigned_partitions", 3)
     metrics.set("held", 0)
+    metrics.set("held_because", 0, reason=HoldReason.READING)
     in_force(metrics)
     return metrics
 
@@ -102,6 +105,7 @@ def calibrator() -> Metrics:
     latest = replace(statistics(NOW, 3, previous=first), numeric=NUMBERS)
     masked = replace(statistics(MASKED, 3), numeric=NUMBERS)
     set_window_metrics(metrics, latest)
+    set_mean_metrics(metrics, {"original": {"principal": LabelledConcept("b", "Beta")}})
     set_statistics_metrics(metrics, masked, data="masked")
     set_utility_metrics(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")

@@ -15,6 +15,7 @@ def test_warm_up_with_every_mechanism(tmp_path, mechanism):
     rows = "".join(f"c{k},c{(k - 1) // 3}\n" for k in range(1, 60))
     (tmp_path / "tree.csv").write_text(f"concept,parent\n{rows}")
     (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
     content = {
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {name: {"path": name, "ontology": "tree"} for name in ("a", "b")},

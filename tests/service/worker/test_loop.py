@@ -16,7 +16,7 @@ from stream_masker.service.worker import background, loop
 from stream_masker.service.worker.commit_pipeline import PendingCommit
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import LONGEST_PAUSE_SECONDS, pause_after
-from stream_masker.service.worker.report import UNREADY_FAILURES
+from stream_masker.service.worker.report import UNREADY_FAILURES, HoldReason
 
 
 @pytest.fixture
@@ -25,12 +25,18 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench()
 
 
+def holding(bench: Bench) -> set[HoldReason]:
+    """The reasons for which the worker holds its input, as its metrics show them."""
+    return {reason for reason in HoldReason if bench.metric("held_because", reason=reason)}
+
+
 def test_without_statistics_the_worker_gathers_nothing_and_reports_the_reason(bench: Bench) -> None:
     bench.health.reason("start", None)
     bench.worker.turn()
     assert bench.calls == ["hold", "idle"]
     assert (bench.pipeline.sent, bench.metric("held")) == ([], 1)
     assert bench.health.reasons == ("no statistics yet: none are published",)
+    assert holding(bench) == {HoldReason.NONE_PUBLISHED}
 
 
 def test_refused_statistics_are_the_reason_while_no_version_is_active(bench: Bench) -> None:
@@ -38,6 +44,7 @@ def test_refused_statistics_are_the_reason_while_no_version_is_active(bench: Ben
     bench.active.refused, bench.active.refusals = "version 3 was refused: another taxonomy", 1
     bench.worker.turn()
     assert bench.health.reasons == ("no statistics yet: version 3 was refused: another taxonomy",)
+    assert holding(bench) == {HoldReason.VERSION_REFUSED}
     assert bench.metric("statistics_refused_total") == 1
 
 
@@ -54,6 +61,7 @@ def test_the_worker_resumes_when_statistics_arrive(bench: Bench) -> None:
     bench.worker.turn()
     bench.active.version = 1
     bench.worker.turn()
+    assert holding(bench) == set()
     assert bench.calls == ["hold", "idle", "resume", "gather 0", "begin", "commit 3"]
     assert (bench.masker.versions, bench.metric("held"), bench.metric("statistics_version")) == ([1], 0, 1)
     assert bench.pipeline.committed == [({0: 3}, "metadata")]

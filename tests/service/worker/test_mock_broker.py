@@ -15,6 +15,7 @@ from workers import Setting, running, setting
 def here(tmp_path: Path) -> Iterator[Setting]:
     with mock_broker() as bootstrap:
         here = setting(bootstrap, tmp_path)
+        here.data["noise_key"] = "patient.id"
         admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
         for topic in here.topics.values():
             admin.list_topics(topic, timeout=10)

@@ -196,6 +196,12 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             prepared.numeric.mask(batch, keys) if prepared.numeric else None,
         )
 
+    def noise_of(self, batch: Batch, keys: Keys) -> list[tuple[Float64Array, Int32Array]]:
+        """Return the noise ε and the position of the reference of each value, by attribute, as ``mask_batch`` uses."""
+        prepared = self._prepared_statistics()
+        noise = prepared.noise.draw(keys, batch, draw_words(keys, batch))
+        return [(noise[j], self._references(prepared, batch, j)) for j in range(len(batch.columns))]
+
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> NoiseRows:
         """Return the transition probabilities for the configured α; a record's own α has others.
 
@@ -213,6 +219,16 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             return 1.0
         law, farthest = self._law(j), np.ones(1)
         return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
+
+    def _check_masking(self, counts: Counts) -> None:
+        """Check the values other than the most frequent one, too.
+
+        A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
+        values of all other records as they are.
+        """
+        super()._check_masking(counts)
+        for j, name in enumerate(self._attributes):
+            self._check_others(j, name, counts)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""

@@ -58,7 +58,7 @@ def _check_shape(attribute: str, named: object) -> None:
 
 
 def _check_concepts(attribute: str, named: NamedMatrix, taxonomy: Taxonomy) -> None:
-    unknown = [value for value in named if value not in taxonomy]
+    unknown = [value for value, position in zip(named, taxonomy.find(list(named)), strict=True) if position < 0]
     if unknown:
         raise ParameterError(f"the matrix of {attribute!r} has a row for {unknown[0]!r}, which is not in its taxonomy")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,11 +13,19 @@ from stream_masker.core.mechanisms.transport.search import (
     FACTOR_ERROR,
     MAX_SHARPNESS,
     MIN_SHARPNESS,
+    TARGET_ERROR,
     Measure,
     meet_means,
     meet_measure,
 )
-from stream_masker.core.mechanisms.transport.solver import ROUGH_ERROR, Problem, Scaling, balance, mean_squares
+from stream_masker.core.mechanisms.transport.solver import (
+    MARGINAL_ERROR,
+    ROUGH_ERROR,
+    Problem,
+    Scaling,
+    balance,
+    mean_squares,
+)
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
@@ -72,15 +80,46 @@ def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling
     found = meet_means(problem, wanted, start)
     if found is None and start is not None:
         found = meet_means(problem, wanted, None)
+    if found is None and goal.target.kind == "alpha" and not np.isnan(wanted).any():
+        found = _at_least(problem, wanted)
     if found is None:
         raise StatisticsError(_unreachable_distance(goal, problem))
     return found
 
 
+def _at_least(problem: Problem, wanted: Float64Array) -> Scaling | None:
+    """Return the transport with the least noise that moves both attributes by ``wanted`` or more; None if none does.
+
+    Both mean squared distances cannot be met at once if one attribute nearly determines the other. λ has the ratios of
+    1 / ``wanted``.
+    """
+    found, low, high = None, np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS)
+    while high - low > TARGET_ERROR:
+        point = (low + high) / 2.0
+        scaling = balance(problem, np.exp(point) * wanted.min() / wanted, None, MARGINAL_ERROR)
+        if (mean_squares(problem, scaling) >= wanted).all():
+            found, low = scaling, point
+        else:
+            high = point
+    return found
+
+
 def _greatest_noise(problem: Problem) -> Float64Array:
-    """(2,) the mean squared distances beyond which noise of a given α is truncated: nearly those of independence."""
-    free = replace(problem, extra=None)
-    return MAX_NOISE * mean_squares(free, balance(free, np.full(2, MIN_SHARPNESS), None, ROUGH_ERROR))
+    """(2,) the greatest noise of a given α for each attribute (``greatest_noise``)."""
+    table, written = problem.table, np.where(problem.written, problem.law, 0.0)
+    means = []
+    for places, squares in zip((table.rows, table.columns), problem.squares, strict=True):
+        before, after = (np.bincount(places, law, len(squares)) for law in (problem.law, written))
+        means.append(greatest_noise(before.astype(np.float64), after.astype(np.float64), squares))
+    return np.array(means)
+
+
+def greatest_noise(before: Float64Array, after: Float64Array, squares: Float64Matrix) -> float:
+    """Return the mean squared distance of independent values, times ``MAX_NOISE``.
+
+    * ``before``, ``after``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
+    """
+    return MAX_NOISE * float(before @ squares @ after / after.sum())
 
 
 def _unreachable_distance(goal: Goal, problem: Problem) -> str:

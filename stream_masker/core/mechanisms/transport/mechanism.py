@@ -14,9 +14,9 @@ from stream_masker.core.mechanisms.transport.disclosure import Disclosure
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_model
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.records import TransportedPairs
-from stream_masker.core.mechanisms.transport.sampling import total_squared_distance
+from stream_masker.core.mechanisms.transport.sampling import masked_sums
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.values import Values
+from stream_masker.core.mechanisms.transport.values import SquareDistances
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
@@ -53,7 +53,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
       records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
 
-    The target is a noise level α (mean squared distance α·sdVar, truncated if it exceeds what the window allows), an
+    The target is a noise level α (mean squared distance α·sdVar; if that exceeds what the window allows, it is
+    truncated, and all values of the attribute count as truncated in the ``Distortion`` of a batch), an
     RMSE, the vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the
     masked record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's
     tuples s, s′ and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
@@ -99,6 +100,18 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         )
         self._target = Target.of({"alpha": 0.3} if target is None else target, self._attributes)
         self._least = whole_number("least", least, 1, 1_000_000)
+        self._squares = tuple(SquareDistances(d) for d in self._distances)
+
+    def calibrate(self) -> Statistics:
+        """Compute the statistics of the window and put them in force, ready to mask. See ``WindowedMechanism``."""
+        statistics = super().calibrate()
+        self._prepared_statistics().make_channels()
+        return statistics
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Put a snapshot in force, ready to mask. See ``WindowedMechanism``."""
+        super().restore(snapshot)
+        self._prepared_statistics().make_channels()
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
@@ -111,15 +124,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
         before = [v.indices(column.codes) for v, column in zip(prepared.values, batch.columns, strict=True)]
         after = prepared.draw(batch, before, words)
-        columns = tuple(
-            Column(_decoded(v, new), column.offsets)
-            for v, new, column in zip(prepared.values, after, batch.columns, strict=True)
-        )
-        distortions = (
-            _distortion(prepared, j, batch.columns[j].codes, before[j], after[j], columns[j].codes)
-            for j in range(len(columns))
-        )
-        return MaskedBatch(columns, tuple(distortions))
+        masked = [_masked(prepared, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
+        return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values. Exact where the law of masked records is (``transport``).
@@ -134,11 +140,13 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     def changed_at_least(self, j: int, counts: Counts) -> float:
         """Return E[sd²], which is at most the share of values that change, because sd is at most 1.
 
-        A value that is masked given another attribute's mask meets its target, which is the bound.
+        For a value that is masked given another attribute's mask, return its change with the most probable pairs of
+        that one's values.
         """
         prepared = self._prepared_statistics()
-        if any(edge.child == j for edge in prepared.edges):
-            return prepared.noise[j] / 2.0
+        for edge in prepared.edges:
+            if edge.child == j:
+                return prepared.changed_at_least(edge)
         return float((prepared.joint(j) * prepared.squares[j]).sum())
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
@@ -169,7 +177,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
 
     @property
     def _settings(self) -> TransportSettings:
-        return TransportSettings(self._attributes, self._distances, self._target, self._least)
+        return TransportSettings(self._attributes, self._squares, self._target, self._least)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return ModelBuilder(self._settings, counts, statistics, self._prepared).build()
@@ -178,28 +186,22 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return read_model(self._settings, statistics)
 
 
-def _decoded(values: Values, indices: Int32Array) -> Int32Array:
-    """(n,) int32: the positions of values; absent ones stay absent."""
-    result: Int32Array = np.where(indices < 0, np.int32(-1), values.positions[indices])
-    return result
+def _masked(
+    prepared: PreparedTransport, j: int, column: Column, before: Int32Array, after: Int32Array
+) -> tuple[Column, Distortion]:
+    """Return the masked column of attribute j, from the indices of its values and masks, and its distortion.
 
-
-def _distortion(
-    prepared: PreparedTransport, j: int, codes: Int32Array, before: Int32Array, after: Int32Array, masked: Int32Array
-) -> Distortion:
-    """Return the distortion of attribute j; distances of codes outside the window are computed one by one."""
-    present = int(np.count_nonzero(codes >= 0))
-    values = prepared.values[j]
-    others = np.flatnonzero((codes >= 0) & (values.positions[before] != codes))
-    known = before
-    if others.size:
-        known = before.copy()
-        known[others] = -1
-    squared = total_squared_distance(prepared.squares32[j], known, after)
-    squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
-    return Distortion(
-        values=present,
+    The distances of codes outside the window are computed one by one.
+    """
+    values, codes = prepared.values[j], column.codes
+    masked = np.empty(codes.size, np.int32)
+    sums, others = masked_sums(prepared.squares32[j], values.positions, before, after, codes, masked)
+    squared = sums.squared_distance + float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
+    distortion = Distortion(
+        values=sums.present,
         squared_distance=squared,
-        squared_noise=present * prepared.noise[j],
-        unchanged=int(np.count_nonzero((codes >= 0) & (codes == masked))),
+        squared_noise=sums.present * prepared.noise[j],
+        truncated=sums.present if prepared.truncated[j] else 0,
+        unchanged=sums.unchanged,
     )
+    return Column(masked, column.offsets), distortion

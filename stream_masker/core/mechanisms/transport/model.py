@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
-from stream_masker.core.mechanisms.transport.fitting import Goal, fit
+from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.solver import Scaling
 from stream_masker.core.mechanisms.transport.target import Target
@@ -33,7 +32,7 @@ from stream_masker.core.mechanisms.transport.tree import (
     sample_joint,
     spanning_tree,
 )
-from stream_masker.core.mechanisms.transport.values import Values, pair_table, single_table
+from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -53,7 +52,7 @@ class TransportSettings:
     """The parameters that a model depends on."""
 
     attributes: tuple[str, ...]
-    distances: tuple[Distance, ...]
+    distances: tuple[SquareDistances, ...]
     target: Target
     least: int
 
@@ -70,15 +69,16 @@ class ModelBuilder:
         self._statistics = statistics
         self._previous = previous
         self._wanted = wanted_squares(settings.target, statistics)
-        self._values = [Values.most_frequent(d, c) for d, c in zip(settings.distances, counts.values, strict=True)]
-        self._squares = [values.squares() for values in self._values]
+        columns = zip(settings.distances, counts.values, strict=True)
+        self._values = [Values.most_frequent(d.distance, column) for d, column in columns]
+        self._squares = [d.of(v.positions) for d, v in zip(settings.distances, self._values, strict=True)]
 
     def build(self) -> dict[str, Any]:
         """Return the model. Raises StatisticsError if the target cannot be met."""
         names = self._settings.attributes
         values = {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)}
         singles = [self._single(j) for j in range(len(names))]
-        model: dict[str, Any] = {"values": values}
+        model: dict[str, Any] = {"values": values, "truncated": self._truncated()}
         if len(names) == 2 and self._counts.pairs[0, 1].keys.size:
             model["pair"] = self._pair().to_model()
         if len(names) > 2 or array_attributes(self._counts):
@@ -86,6 +86,16 @@ class ModelBuilder:
             model["tree"] = self._tree(singles)
         model["single"] = {n: f.to_model() for n, f in zip(names, singles, strict=True)}
         return model
+
+    def _truncated(self) -> list[str]:
+        """Return the attributes whose α asks for more noise than the window allows."""
+        if self._settings.target.kind != "alpha":
+            return []
+        laws = [v.counts / v.counts.sum() for v in self._values]
+        written = [np.where(v.counts >= self._settings.least, v.counts, 0) for v in self._values]
+        greatest = [greatest_noise(*given) for given in zip(laws, written, self._squares, strict=True)]
+        exceeded = zip(self._settings.attributes, self._wanted, greatest, strict=True)
+        return [name for name, wanted, most in exceeded if wanted > most]
 
     def _check_target(self) -> None:
         kind = self._settings.target.kind
@@ -268,7 +278,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
     names = settings.attributes
     packed, single = read_model_field(model, "values"), read_model_field(model, "single")
     values = tuple(
-        Values.of(d, *read_values(read_model_field(packed, name), len(d.taxonomy)))
+        Values.of(d.distance, *read_values(read_model_field(packed, name), len(d.distance.taxonomy)))
         for name, d in zip(names, settings.distances, strict=True)
     )
     fits = tuple(
@@ -278,8 +288,23 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
     roots, edges = _read_tree(model.get("tree"), names, values)
     noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
     return PreparedTransport(
-        values, fits, pair, roots, edges, settings.least, settings.target.power, tuple(noise.tolist())
+        values,
+        settings.distances,
+        fits,
+        pair,
+        roots,
+        edges,
+        settings.least,
+        settings.target.power,
+        tuple(noise.tolist()),
+        _read_truncated(model.get("truncated", []), names),
     )
+
+
+def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
+    if not isinstance(model, list) or not set(map(str, model)) <= set(names):
+        raise StatisticsError("the model's truncated attributes are not a list of attributes")
+    return tuple(name in model for name in names)
 
 
 def _read_tree(

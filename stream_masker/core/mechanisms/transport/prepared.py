@@ -14,23 +14,28 @@ from stream_masker.core.mechanisms.transport.conditional import ConditionalChann
 from stream_masker.core.mechanisms.transport.disclosure import joint_of_first, joint_of_second
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
-from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
+from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs32
 from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
-from stream_masker.core.mechanisms.transport.values import Values
+from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
+
+BOUND_PAIRS = 2048
+"""The number of pairs of a parent's values that bound the change of its child."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedTransport:
     """A model in use.
 
-    * ``values``: by attribute. ``fits``: the transport of each attribute alone.
+    * ``values``, ``distances``: by attribute. ``fits``: the transport of each attribute alone.
     * ``pair``: the transport of pairs; None for one or for more than two attributes.
     * ``roots``: the factor of the additional exponents of each root of the tree. ``edges``: the tree, parents first.
     * ``least``: the least count of a tuple that is written. ``power``: γ of the kernel.
-    * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none.
+    * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none. ``truncated``: (p,)
+      whether that is more than the window allows, so that values move less.
     """
 
     values: tuple[Values, ...]
+    distances: tuple[SquareDistances, ...]
     fits: tuple[Fit, ...]
     pair: Fit | None
     roots: Mapping[int, float]
@@ -38,16 +43,29 @@ class PreparedTransport:
     least: int
     power: float
     noise: tuple[float, ...]
+    truncated: tuple[bool, ...]
 
     @cached_property
     def squares(self) -> tuple[Float64Matrix, ...]:
         """sd² of the values of each attribute."""
-        return tuple(values.squares() for values in self.values)
+        return tuple(d.of(values.positions) for d, values in zip(self.distances, self.values, strict=True))
 
     @cached_property
     def squares32(self) -> tuple[Float32Matrix, ...]:
         """The same as float32."""
         return tuple(squares.astype(np.float32) for squares in self.squares)
+
+    def make_channels(self) -> None:
+        """Compute what masks the records of the window, so that the first batch does not take longer than others."""
+        if not self.edges and self.pair is not None:
+            _ = self.pair_channel
+        children = {edge.child for edge in self.edges}
+        for j in range(len(self.values)):
+            if j not in children and (self.edges or self.pair is None):
+                self._channel(j)
+        for edge in self.edges:
+            self._conditional(edge)
+        _ = self.squares32
 
     def draw(self, batch: Batch, before: list[Int32Array], words: list[UInt64Array]) -> list[Int32Array]:
         """Return the indices of the masked values of each column, −1 for absent ones.
@@ -114,7 +132,7 @@ class PreparedTransport:
         assert self.pair is not None
         a, b = self.pair.sharpness.tolist()
         psi = np.where(self.pair.written(self.least), self.pair.phi, 0.0)
-        first, second = (gibbs(s, x, self.power) for s, x in zip(self.squares, (a, b), strict=True))
+        first, second = (gibbs32(s, x, self.power) for s, x in zip(self.squares32, (a, b), strict=True))
         return PairChannel.of(self.pair.table, psi, first, second)
 
     def solution(self) -> tuple[Problem, Scaling]:
@@ -148,6 +166,15 @@ class PreparedTransport:
             return self._conditional(above).joint(self.joint(above.parent))
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
 
+    def changed_at_least(self, edge: Edge) -> float:
+        """A lower bound of the share of a child's values that change: with the most probable pairs of its parent."""
+        law = self.joint(edge.parent)
+        if law.size > BOUND_PAIRS:
+            least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
+            law = np.where(law >= max(least, np.finfo(np.float64).tiny), law, 0.0)
+        joint = self._conditional(edge).joint(law)
+        return float(joint.sum() - np.trace(joint))
+
     def rows(self, j: int) -> Float64Matrix:
         """(k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
         joint = self.joint(j)
@@ -172,8 +199,8 @@ class PreparedTransport:
         if j not in self._channels:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
-            kernel = gibbs(self.squares[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
-            self._channels[j] = PairChannel.of(fit.table, psi, kernel, np.ones((1, 1)))
+            kernel = gibbs32(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
+            self._channels[j] = PairChannel.of(fit.table, psi, kernel, np.ones((1, 1), np.float32))
         return self._channels[j]
 
     def root_exponents(self, j: int) -> Float64Matrix | None:

@@ -2,8 +2,10 @@
 
 First a* is drawn with weights K_A(a, a*)·C(a*, b), where C(a*, b) = Σ ψ(a*, b*)·K_B(b*, b) is computed in advance, then
 b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of the first weights is (Kψ)(a, b), that of the
-second is C(a*, b), so neither takes a pass of its own. Candidates are visited in falling order of the weights that
-they usually have, so that a draw visits few of them.
+second is C(a*, b), so neither takes a pass of its own.
+
+Kψ is computed in advance for all pairs of values, because most of the records that come are not tuples of the window.
+The candidates a* of a are visited in falling order of K_A(a, a*)·max C(a*, ·), so that a draw visits few of them.
 """
 
 from __future__ import annotations
@@ -16,107 +18,142 @@ from stream_masker.core.dtypes import (
     Float32Array,
     Float32Matrix,
     Float64Array,
-    Float64Matrix,
     Int32Array,
     Int64Array,
     UInt16Matrix,
     UInt64Array,
 )
+from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.random.draws import uniform
 
-SORTED = 128
-"""The number of candidates that are visited in falling order of their usual weights; others follow by index."""
+PREFETCHED_PAIRS = 4
+"""Arrays are prefetched this many pairs ahead of their use, and what they are found by twice as many."""
+PREFETCHED_CANDIDATES = 8
+"""The number of candidates of a pair whose contexts are prefetched."""
+CONTEXT_ROWS_AT_ONCE = 32
+"""The number of rows of C that are held before they are transposed."""
+BUCKET_BITS = 21
+"""The low bits of a float32 that are ignored when candidates are ordered: it has 2 more digits after its exponent."""
+BUCKETS = 1 << (32 - BUCKET_BITS)
+GREATEST_CONTEXT = 1e30
+"""The greatest C, to which ψ is scaled: K is at least 10⁻³⁵, so that no product underflows float32."""
 
 
 class PairChannel(NamedTuple):
     """The arrays of a transport of pairs of k_A × k_B values with m tuples.
 
     * ``offsets``, ``partners``: the tuples as compressed rows: (k_A + 1,) int64 and (m,) int32, ascending.
-    * ``psi``, ``totals``: (m,) float64 ψ and Kψ.
-    * ``first``: (k_A, k_A) float32 K_A. ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
-    * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited.
+    * ``psi``: (m,) float64 ψ, up to a factor. ``totals``: (k_A, k_B) float32 Kψ.
+    * ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
+    * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
+      float32 K_A in this order.
     """
 
     offsets: Int64Array
     partners: Int32Array
     psi: Float64Array
-    totals: Float64Array
-    first: Float32Matrix
+    totals: Float32Matrix
     second: Float32Matrix
     context: Float32Matrix
     order: UInt16Matrix
+    first: Float32Matrix
 
     @classmethod
-    def of(cls, table: Table, psi: Float64Array, first: Float64Matrix, second: Float64Matrix) -> PairChannel:
+    def of(cls, table: Table, psi: Float64Array, first: Float32Matrix, second: Float32Matrix) -> PairChannel:
         """Create the channel of a table's ψ, with K_A and K_B."""
-        entries = table.by_row
-        context = products.transposed(products.row_products(entries.offsets, entries.columns, psi, second))
-        totals = products.entry_products(entries.offsets, entries.columns, first, context)
-        usual = np.bincount(table.rows, psi, minlength=table.shape[0])
-        return cls(
-            entries.offsets,
-            entries.columns.astype(np.int32),
-            psi,
-            totals,
-            first.astype(np.float32),
-            second.astype(np.float32),
-            context.astype(np.float32),
-            visiting_order(first * usual),
-        )
+        offsets, partners = table.by_row.offsets, table.columns.astype(np.int32)
+        scaled = psi * (GREATEST_CONTEXT / psi.sum())
+        context = np.empty((second.shape[1], first.shape[0]), np.float32)
+        fill_contexts(offsets, partners, scaled, second, context)
+        totals: Float32Matrix = first @ context.T
+        order, ordered = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
+        fill_order(first, context.max(axis=0), order, ordered)
+        return cls(offsets, partners, scaled, totals, second, context, order, ordered)
 
 
-def visiting_order(weights: Float64Matrix) -> UInt16Matrix:
-    """(k, k) uint16: the columns of each row, those with the greatest weights first, the others in any order."""
-    size = weights.shape[1]
-    head = min(SORTED, size)
-    order = np.argpartition(-weights, head - 1, axis=1)
-    best = np.take_along_axis(weights, order[:, :head], axis=1)
-    order[:, :head] = np.take_along_axis(order[:, :head], np.argsort(-best, axis=1, kind="stable"), axis=1)
-    return np.ascontiguousarray(order, dtype=np.uint16)
+@kernel
+def fill_contexts(
+    offsets: Int64Array, partners: Int32Array, psi: Float64Array, second: Float32Matrix, context: Float32Matrix
+) -> None:
+    """Set Cᵀ, (k_B, k_A), which is computed and transposed some rows at a time.
+
+    Large matrices are allocated by NumPy, on huge pages, which a kernel does not.
+    """
+    size = offsets.size - 1
+    rows = np.empty((CONTEXT_ROWS_AT_ONCE, second.shape[1]), np.float32)
+    for top in range(0, size, CONTEXT_ROWS_AT_ONCE):
+        end = min(top + CONTEXT_ROWS_AT_ONCE, size)
+        rows[:] = 0.0
+        for a in range(top, end):
+            row = rows[a - top]
+            for k in range(offsets[a], offsets[a + 1]):
+                weight = np.float32(psi[k])
+                if weight > 0.0:
+                    other = second[partners[k]]
+                    for b in range(row.size):
+                        row[b] += weight * other[b]
+        for b in range(context.shape[0]):
+            for a in range(top, end):
+                context[b, a] = rows[a - top, b]
+
+
+@kernel
+def fill_order(first: Float32Matrix, greatest: Float32Array, order: UInt16Matrix, ordered: Float32Matrix) -> None:
+    """Set ``order`` and ``first`` of a channel, from K_A and the greatest C of each candidate.
+
+    The order is that of the leading bits of the greatest weights; equals are ordered by index.
+    """
+    size = first.shape[1]
+    starts = np.empty(BUCKETS + 1, np.int64)
+    for a in range(first.shape[0]):
+        weights = first[a] * greatest
+        bits = weights.view(np.uint32)
+        starts[:] = 0
+        for new in range(size):
+            starts[BUCKETS - int64(bits[new] >> np.uint32(BUCKET_BITS))] += 1
+        for bucket in range(BUCKETS):
+            starts[bucket + 1] += starts[bucket]
+        for new in range(size):
+            bucket = BUCKETS - 1 - int64(bits[new] >> np.uint32(BUCKET_BITS))
+            place = starts[bucket]
+            starts[bucket] += 1
+            order[a, place] = new
+            ordered[a, place] = first[a, new]
 
 
 @part
-def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
-    """The index of tuple (a, b), −1 if there is none."""
-    low = offsets[a]
-    end = offsets[a + 1]
-    high = end
+def first_not_less(partners: Int32Array, low: int, high: int, b: int) -> int:
+    """The index of the first of the ascending partners from ``low`` on that is not less than b; ``high`` for none."""
     while low < high:
         middle = (low + high) >> 1
         if partners[middle] < b:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and partners[low] == b else int64(-1)
+    return low
 
 
 @part
-def total_weight(weights: Float32Array, context: Float32Array) -> float:
-    """Σ weights·context."""
-    total = 0.0
-    for k in range(weights.size):
-        total += weights[k] * context[k]
-    return total
+def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
+    """The index of tuple (a, b), −1 if there is none."""
+    k = first_not_less(partners, offsets[a], offsets[a + 1], b)
+    return k if k < offsets[a + 1] and partners[k] == b else int64(-1)
 
 
 @part
 def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
     """Draw a*; a and b are indices of values."""
-    weights = channel.first[a]
     context = channel.context[b]
-    known = tuple_index(channel.offsets, channel.partners, a, b)
-    total = channel.totals[known] if known >= 0 else total_weight(weights, context)
-    left = uniform(word) * total
+    weights = channel.first[a]
     order = channel.order[a]
+    left = uniform(word) * np.float64(channel.totals[a, b])
     chosen = int64(-1)
     for k in range(order.size):
-        candidate = int64(order[k])
-        weight = np.float64(weights[candidate]) * np.float64(context[candidate])
+        weight = np.float64(weights[k]) * np.float64(context[order[k]])
         if weight > 0.0:
-            chosen = candidate
+            chosen = int64(order[k])
             left -= weight
             if left < 0.0:
                 break
@@ -125,24 +162,55 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 
 @part
 def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
-    """Draw b* among the partners of a*, the value b first."""
+    """Draw b* among the partners of a*: first b, then those on both sides of it, because they are often near."""
     weights = channel.second[b]
     left = uniform(word) * np.float64(channel.context[b, new])
-    same = tuple_index(channel.offsets, channel.partners, new, b)
+    first, end = channel.offsets[new], channel.offsets[new + 1]
+    above = first_not_less(channel.partners, first, end, b)
+    below = above - 1
     chosen = int64(-1)
-    if same >= 0 and channel.psi[same] > 0.0:
-        chosen = int64(b)
-        left -= channel.psi[same] * np.float64(weights[b])
-        if left < 0.0:
-            return chosen
-    for k in range(channel.offsets[new], channel.offsets[new + 1]):
+    while below >= first or above < end:
+        if below < first or (above < end and channel.partners[above] - b <= b - channel.partners[below]):
+            k = above
+            above += 1
+        else:
+            k = below
+            below -= 1
         weight = channel.psi[k] * np.float64(weights[channel.partners[k]])
-        if weight > 0.0 and k != same:
+        if weight > 0.0:
             chosen = int64(channel.partners[k])
             left -= weight
             if left < 0.0:
                 break
     return chosen
+
+
+@part
+def prefetch_first(channel: PairChannel, a: Int32Array, b: Int32Array, i: int) -> None:
+    """Prefetch what ``draw_first`` reads first: the order of pair i's candidates, and the contexts of a pair before."""
+    if i < a.size and a[i] >= 0 and b[i] >= 0:
+        prefetch(channel.order[a[i]], int64(0))
+        prefetch(channel.first[a[i]], int64(0))
+        prefetch(channel.totals[a[i]], int64(b[i]))
+    i -= PREFETCHED_PAIRS
+    if i < a.size and a[i] >= 0 and b[i] >= 0:
+        context = channel.context[b[i]]
+        order = channel.order[a[i]]
+        for k in range(min(PREFETCHED_CANDIDATES, order.size)):
+            prefetch(context, int64(order[k]))
+
+
+@part
+def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
+    """Prefetch what ``draw_second`` reads first: the offset of pair i's partners, and the partners of a pair before."""
+    if i < new.size and new[i] >= 0:
+        prefetch(channel.offsets, int64(new[i]))
+        prefetch(channel.context[b[i]], int64(new[i]))
+        prefetch(channel.second[b[i]], int64(b[i]))
+    i -= PREFETCHED_PAIRS
+    if i < new.size and new[i] >= 0:
+        prefetch(channel.partners, int64(channel.offsets[new[i]]))
+        prefetch(channel.psi, int64(channel.offsets[new[i]]))
 
 
 @kernel
@@ -153,8 +221,12 @@ def draw_pairs(
     new_a = np.full(a.size, -1, np.int32)
     new_b = np.full(a.size, -1, np.int32)
     for i in range(a.size):
+        prefetch_first(channel, a, b, i + 2 * PREFETCHED_PAIRS)
         if a[i] >= 0 and b[i] >= 0:
             new_a[i] = draw_first(channel, int64(a[i]), int64(b[i]), words_a[i])
+    for i in range(a.size):
+        prefetch_second(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
+        if new_a[i] >= 0:
             new_b[i] = draw_second(channel, int64(new_a[i]), int64(b[i]), words_b[i])
     return new_a, new_b
 
@@ -169,11 +241,45 @@ def draw_values(channel: PairChannel, a: Int32Array, words: UInt64Array) -> Int3
     return new
 
 
+class MaskedSums(NamedTuple):
+    """Sums over the values of one column: how many are present, how many are unchanged, and Σ sd²."""
+
+    present: int
+    unchanged: int
+    squared_distance: float
+
+
 @kernel
-def total_squared_distance(squares: Float32Matrix, before: Int32Array, after: Int32Array) -> float:
-    """Σ sd² over the indices of values before and after masking, without absent ones."""
-    total = 0.0
-    for i in range(before.size):
-        if before[i] >= 0:
-            total += np.float64(squares[before[i], after[i]])
-    return total
+def masked_sums(
+    squares: Float32Matrix,
+    positions: Int32Array,
+    before: Int32Array,
+    after: Int32Array,
+    codes: Int32Array,
+    masked: Int32Array,
+) -> tuple[MaskedSums, Int32Array]:
+    """Decode the masks of n values, and return their sums, and the rows whose distance is not in them.
+
+    * ``squares``: (k, k) sd². ``positions``: (k,) of the values. ``before``, ``after``: (n,) the indices of values and
+      masks. ``codes``: (n,) the positions of the values, which differ from ``positions[before]`` where a value is none
+      of the k: these rows are returned. ``masked``: (n,) set to the positions of the masks, −1 where absent.
+    """
+    present, unchanged, others = 0, 0, 0
+    squared = 0.0
+    rows = np.empty(codes.size, np.int32)
+    for i in range(codes.size):
+        ahead = min(i + PREFETCHED_PAIRS, codes.size - 1)
+        if before[ahead] >= 0:
+            prefetch(squares[before[ahead]], int64(after[ahead]))
+        masked[i] = -1
+        if codes[i] >= 0:
+            present += 1
+            masked[i] = positions[after[i]]
+            if masked[i] == codes[i]:
+                unchanged += 1
+            elif positions[before[i]] == codes[i]:
+                squared += np.float64(squares[before[i], after[i]])
+            else:
+                rows[others] = i
+                others += 1
+    return MaskedSums(present, unchanged, squared), rows[:others]

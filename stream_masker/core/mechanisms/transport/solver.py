@@ -17,11 +17,11 @@ P. Without rare tuples it is P.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix
+from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport.table import Table
 
 MAX_EXPONENT = 80.0
@@ -53,14 +53,16 @@ class Problem:
     squares: tuple[Float64Matrix, Float64Matrix]
     power: float
     extra: Float64Matrix | None = None
+    _last: dict[tuple[float, ...], tuple[Float64Matrix, Float64Matrix]] = field(default_factory=dict, init=False)
 
     def kernels(self, sharpness: Float64Array) -> tuple[Float64Matrix, Float64Matrix]:
-        """K_A and K_B for λ of both attributes."""
-        first, second = self.squares
-        return (
-            gibbs(first, float(sharpness[0]), self.power, self.extra),
-            gibbs(second, float(sharpness[1]), self.power),
-        )
+        """K_A and K_B for λ of both attributes; those of the last λ are kept."""
+        key = tuple(sharpness.tolist())
+        if key not in self._last:
+            first, second = self.squares
+            self._last.clear()
+            self._last[key] = (gibbs(first, key[0], self.power, self.extra), gibbs(second, key[1], self.power))
+        return self._last[key]
 
 
 def gibbs(squares: Float64Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None) -> Float64Matrix:
@@ -71,6 +73,20 @@ def gibbs(squares: Float64Matrix, sharpness: float, power: float, extra: Float64
     np.minimum(exponents, MAX_EXPONENT, out=exponents)
     np.negative(exponents, out=exponents)
     result: Float64Matrix = np.exp(exponents, out=exponents)
+    return result
+
+
+def gibbs32(
+    squares: Float32Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None
+) -> Float32Matrix:
+    """The same as float32, in a fraction of the time."""
+    exponents = squares ** (power / 2.0) if power != 4.0 else squares * squares
+    exponents *= sharpness
+    if extra is not None:
+        exponents += extra.astype(np.float32)
+    np.minimum(exponents, MAX_EXPONENT, out=exponents)
+    np.negative(exponents, out=exponents)
+    result: Float32Matrix = np.exp(exponents, out=exponents)
     return result
 
 

@@ -34,6 +34,8 @@ TREE_SAMPLES = 800
 """The number of pairs (a, a*) on which the λ of an attribute's children is found."""
 TREE_SEED = 7
 MAX_CHILD_SEARCHES = 30
+FIRST_GAIN = 1.5
+"""The first step in ln λ for a unit of ln E; it is halved whenever a step went too far."""
 LOG_BOUNDS = (np.log(1e-3), np.log(1e6))
 MARGIN = 0.05
 """How far a target that is moved into the range lies from its end, as a share of the range."""
@@ -189,7 +191,9 @@ def fit_child(
 
     * ``truncated``, ``raised``: whether a target above the range is lowered to it, and one below it raised.
 
-    Returns λ, NaN if the target is below the range or above it, and the least and the greatest mean squared distance.
+    Returns λ and the least and the greatest mean squared distance. λ is NaN if the target is below the range or above
+    it. The mean squared distance jumps where the number of Sinkhorn's steps changes; with ``truncated``, a target
+    within a jump gives the end of the jump with more noise.
     """
 
     def mean(log_sharpness: float) -> float:
@@ -205,14 +209,16 @@ def fit_child(
     if raised:
         wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     ends = np.array([smallest, greatest])
-    point = float(np.log(edge.sharpness))
+    point, gain, previous = float(np.log(edge.sharpness)), FIRST_GAIN, 0.0
     for _ in range(MAX_CHILD_SEARCHES):
         miss = np.log(mean(point) / wanted)
         if abs(miss) <= CHILD_TARGET_ERROR:
             return float(np.exp(point)), ends
         low, high = (point, high) if miss > 0.0 else (low, point)
-        proposal = point + float(np.clip(miss, -1.0, 1.0)) * 1.5
+        gain *= 0.5 if miss * previous < 0.0 else 1.0
+        previous = miss
+        proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
         point = proposal if low < proposal < high else (low + high) / 2.0
         if not smallest < wanted < greatest:
-            break
-    return float("nan"), ends
+            return float("nan"), ends
+    return float(np.exp(low)) if truncated else float("nan"), ends

@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, nearest_values, values_below
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.statistics.counts import SparseCounts
 
 MAX_WRITTEN_VALUES = 2000
 """The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
-ROWS_AT_ONCE = 512
-"""The number of new values whose distances are held at once."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class SquareDistances:
+    """sd² of the values of one attribute. It keeps the last matrix, so that another one costs its new values only."""
+
+    def __init__(self, distance: Distance) -> None:
+        self.distance = distance
+        self._last: tuple[Int32Array, Float64Matrix] | None = None
+
+    def of(self, positions: Int32Array) -> Float64Matrix:
+        """(k, k) float64: sd² of the values at k positions, ascending."""
+        last = self._last
+        if last is None or not np.array_equal(last[0], positions):
+            last = (positions, self._computed(positions, last))
+            self._last = last
+        return last[1]
+
+    def _computed(self, positions: Int32Array, last: tuple[Int32Array, Float64Matrix] | None) -> Float64Matrix:
+        kept = np.isin(positions, last[0]) if last is not None else np.zeros(positions.size, np.bool_)
+        new = np.flatnonzero(~kept)
+        if last is None or 2 * new.size > positions.size:
+            result: Float64Matrix = self.distance.matrix(positions)
+            return np.square(result, out=result)
+        old = np.searchsorted(last[0], positions[kept])
+        result = np.empty((positions.size, positions.size))
+        result[np.ix_(kept, kept)] = last[1][np.ix_(old, old)]
+        rows = self.distance.between(positions[new], positions) ** 2
+        result[new] = rows
+        result[:, new] = rows.T
+        return result
+
+
+@dataclass(frozen=True, eq=False)
 class Values:
     """The k values of one attribute that are written. Every other concept counts as the nearest of them.
 
@@ -55,24 +85,18 @@ class Values:
     def __len__(self) -> int:
         return self.positions.size
 
-    def squares(self) -> Float64Matrix:
-        """(k, k) float64: sd² of all values."""
-        result: Float64Matrix = self.distance.matrix(self.positions) ** 2
-        return result
-
     def indices(self, codes: Int32Array) -> Int32Array:
         """(n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new codes."""
         found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
         new = np.unique(codes[(found < 0) & (codes >= 0)])
         if new.size:
-            for start in range(0, new.size, ROWS_AT_ONCE):
-                rows = new[start : start + ROWS_AT_ONCE]
-                self.index_of[rows] = self._nearest(rows)
+            self.index_of[new] = nearest_values(self.distance, self.positions, self._below, new)
             found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
-        return found.astype(np.int32)
+        return found
 
-    def _nearest(self, codes: Int32Array) -> Int32Array:
-        return np.asarray(np.argmin(self.distance.between(codes, self.positions), axis=1), np.int32)
+    @cached_property
+    def _below(self) -> ValuesBelow:
+        return values_below(self.distance, self.positions)
 
 
 def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array]:

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from typing import TextIO
 
-from stream_masker.core.ontology.draft import OntologyDraft
+from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, SourceFormatError
 
 
@@ -14,7 +14,8 @@ def read_csv(lines: TextIO) -> OntologyDraft:
     """Read a comma-separated edge list.
 
     A concept with several parents has several rows; the root has a row with an empty parent. If no row has an empty
-    parent, the only parent without a row of its own is the root. The column ``label`` is optional.
+    parent, the only parent without a row of its own is the root. If several concepts have an empty parent, a root is
+    added above them. The column ``label`` is optional.
 
     Raises EmptyOntologyError, SourceFormatError (the header, or a row without a concept or a parent column),
     DuplicateConceptError (a repeated link, or two labels of one concept).
@@ -38,6 +39,7 @@ def _read_edges(rows: Iterator[list[str]]) -> OntologyDraft:
         if row:
             _add_edge(draft, row, number)
     _add_implicit_root(draft)
+    add_common_root(draft)
     return draft
 
 

@@ -1,4 +1,4 @@
-"""OBO Graphs: ontologies in JSON (https://github.com/geneontology/obographs)."""
+"""OBO Graphs: ontologies in JSON (https://github.com/geneontology/obographs). Resources of FHIR are passed on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from stream_masker.core.ontology.draft import OntologyDraft
+from stream_masker.core.ontology.formats.fhir import RESOURCE_TYPES, read_resource
 from stream_masker.core.ontology.formats.obo import curie
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
@@ -23,8 +24,11 @@ def read_graph(lines: TextIO) -> OntologyDraft:
     Alternative ids are synonyms. Identifiers are those of OBO files (``curie``). Nodes that are not classes, and the
     links from them, are ignored. Raises SourceFormatError, DuplicateConceptError.
     """
+    document = _parsed(lines)
+    if document.get("resourceType") in RESOURCE_TYPES:
+        return read_resource(document)
     draft = OntologyDraft()
-    graphs = [_object(graph, "a graph") for graph in _list(_parsed(lines), "graphs")]
+    graphs = [_object(graph, "a graph") for graph in _list(document, "graphs")]
     for graph in graphs:
         for node in _list(graph, "nodes"):
             _add_node(draft, _object(node, "a node"))
@@ -41,8 +45,11 @@ def _parsed(lines: TextIO) -> GraphObject:
         raise SourceFormatError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
     except RecursionError:
         raise SourceFormatError("the JSON is nested too deeply") from None
-    if not isinstance(document, dict) or "graphs" not in document:
-        raise SourceFormatError("the JSON is not an OBO Graph: it must be an object with a list of graphs")
+    if not isinstance(document, dict) or not ("graphs" in document or document.get("resourceType") in RESOURCE_TYPES):
+        raise SourceFormatError(
+            "the JSON is not an OBO Graph, which is an object with a list of graphs, and no CodeSystem or ValueSet of "
+            "FHIR"
+        )
     return document
 
 

@@ -27,6 +27,7 @@ from stream_masker.pipeline.codec.scanner.lookups import (
     InternArrays,
     no_texts,
 )
+from stream_masker.pipeline.codec.scanner.text_hash import random_key
 from stream_masker.pipeline.reasons import RecordRejectedError
 
 INTERN_FIRST_SLOTS: Final = 1 << 12
@@ -99,7 +100,7 @@ class InternTable:
 
 
 def _empty(slots: int) -> InternArrays:
-    return no_texts(slots, slots * INTERN_BYTES_EACH, MAX_NEW_TEXTS)
+    return no_texts(slots, slots * INTERN_BYTES_EACH, MAX_NEW_TEXTS, random_key())
 
 
 def _bits(alpha: float) -> int:

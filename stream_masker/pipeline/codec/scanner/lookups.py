@@ -14,16 +14,13 @@ from stream_masker.pipeline.codec.scanner.program import (
     NAME_START,
     NAME_STATE,
     OTHER_MEMBER,
-    SEED,
     Program,
 )
+from stream_masker.pipeline.codec.scanner.text_hash import HashKey, scan_text_hash, slot_of
 from stream_masker.pipeline.codec.scanner.tokens import (
-    HASH_ROTATION,
     PADDING,
-    PRIME,
     first_word,
     same_bytes,
-    scan_text_hash,
 )
 
 REFUSED: Final = -(1 << 60)
@@ -52,25 +49,28 @@ class InternArrays(NamedTuple):
 
     ``rows``, by slot: TEXT_WORD, the first eight bytes of the text; TEXT_OWNER, ``owner << SIZE_BITS | size``, -1 for
     an empty slot; TEXT_START, in ``texts``; TEXT_VALUE. ``new``: the slots of the texts that have no value yet;
-    ``counters``: TEXT_COUNT and so on; ``seed``: of the hashes.
+    ``counters``: TEXT_COUNT and so on; ``hash_key``: of the hashes.
     """
 
     rows: Int64Matrix
     texts: UInt8Array
     new: Int64Array
     counters: Int64Array
-    seed: np.uint64
+    hash_key: HashKey
 
 
-def no_texts(slots: int, size: int, new: int) -> InternArrays:
+def no_texts(slots: int, size: int, new: int, key: HashKey) -> InternArrays:
     """An empty table with room for ``slots`` rows (a power of two), ``size`` bytes, and ``new`` texts without value."""
     rows, counters = np.full((slots, 4), -1, np.int64), np.zeros(3, np.int64)
-    return InternArrays(rows, np.zeros(size + PADDING, np.uint8), np.zeros(new, np.int64), counters, SEED)
+    return InternArrays(rows, np.zeros(size + PADDING, np.uint8), np.zeros(new, np.int64), counters, key)
 
 
 @inlined
 def member_state(program: Program, state: int, found: np.uint64, data: UInt8Array, start: int, size: int) -> int:
-    """The state of an object's member. found: the hash of its name, which is ``size`` bytes from ``start`` on."""
+    """The state of an object's member, or -1 - state if the field policy does not name it.
+
+    found: the hash of its name, which is ``size`` bytes from ``start`` on.
+    """
     most = program.name_hashes.size - 1
     slot = (int64(found) ^ state) & most
     names = program.names
@@ -83,7 +83,7 @@ def member_state(program: Program, state: int, found: np.uint64, data: UInt8Arra
         ):
             return names[slot, NAME_STATE]
         slot = (slot + 1) & most
-    return program.states[state, OTHER_MEMBER]
+    return -1 - program.states[state, OTHER_MEMBER]
 
 
 @inlined
@@ -94,7 +94,7 @@ def is_new_key(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint6
     owner: the number of the object. Objects are numbered in ascending order, those of the current record from
     ``record`` on; slots with lower numbers count as empty. most: the last slot in use.
     """
-    slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
+    slot = slot_of(found, most)
     for _ in range(MAX_PROBES):
         if owners[slot] < record:
             keys[slot] = found
@@ -112,9 +112,9 @@ def interned_value(known: InternArrays, owner: int, data: UInt8Array, start: int
     if size > MAX_TEXT_BYTES:
         return REFUSED
     whose, word = owner << SIZE_BITS | size, int64(first_word(data, start, size))
-    found = scan_text_hash(data, start, size, known.seed) ^ (np.uint64(owner) * PRIME)
+    found = scan_text_hash(data, start, size, known.hash_key) + np.uint64(owner)
     rows, most = known.rows, known.rows.shape[0] - 1
-    slot = int64((found ^ (found >> HASH_ROTATION)) * PRIME >> np.uint64(20)) & most
+    slot = slot_of(found, most)
     for _ in range(MAX_PROBES):
         if rows[slot, TEXT_OWNER] == whose and rows[slot, TEXT_WORD] == word:
             if size <= 8 or same_bytes(data, start, known.texts, rows[slot, TEXT_START], size):

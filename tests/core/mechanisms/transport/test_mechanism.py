@@ -16,6 +16,7 @@ from support.data import icd9cm
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms.transport import prepared as prepared_module
 from stream_masker.core.mechanisms.transport import values as values_module
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
@@ -114,6 +115,17 @@ def test_an_rmse_is_met(tau, codes, target):
     assert [rmse(found, j) for j in range(2)] == pytest.approx(list(wanted.values()), abs=0.005)
 
 
+def test_an_alpha_beyond_what_the_window_allows_is_counted_as_truncated(tau, codes):
+    batch = as_batch(codes)
+    made = calibrated(tau, batch, target={"alpha": 8.0})
+    (found,) = masked(made, batch)
+    assert [d.truncated for d in found.distortions] == [batch.size, batch.size]
+    assert rmse([found], 0) < 0.9 * np.sqrt(found.distortions[0].squared_noise / batch.size)
+    assert made.statistics.model["truncated"] == ["x0", "x1"]
+    (within,) = masked(calibrated(tau, batch), batch)
+    assert [d.truncated for d in within.distortions] == [0, 0]
+
+
 def test_a_vulnerability_is_met(tau, codes):
     figures = calibrated(tau, as_batch(codes), target={"vulnerability": 0.5}).disclosure()
     assert max(figures.given_record.values()) == pytest.approx(0.5, abs=0.002)
@@ -193,6 +205,20 @@ def test_arrays_keep_the_law_of_their_rows(tau):
     assert np.mean([s.correlation[0, 1] for s in after]) == pytest.approx(before.correlation[0, 1], abs=0.01)
     for j in range(2):
         assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
+
+
+def test_the_bound_of_what_changes_holds_for_every_attribute(tau, codes, monkeypatch):
+    columns = [*codes, np.roll(codes[1], 1)]
+    batch = Batch(len(codes[0]), tuple(Column(np.ascontiguousarray(column)) for column in columns))
+    counts = count_batch(batch, [len(tau)] * 3)
+    made = calibrated(tau, batch).with_statistics(calibrated(tau, batch).statistics, counts)
+    unchanged = made.risk(draws=10).unchanged
+    bounds = [made.changed_at_least(j, counts) for j in range(3)]
+    for bound, share in zip(bounds, unchanged.values(), strict=True):
+        assert 0.02 < bound <= 1.0 - share + 1e-9
+    monkeypatch.setattr(prepared_module, "BOUND_PAIRS", 50)
+    children = [edge.child for edge in made._prepared_statistics().edges]
+    assert all(made.changed_at_least(j, counts) < bounds[j] for j in children)
 
 
 def test_three_attributes_keep_the_law_of_the_edges_of_their_tree(tau, codes):
@@ -276,6 +302,15 @@ def test_a_damaged_model_is_rejected(tau, codes, damage):
     snapshot = json.loads(json.dumps(made.snapshot()))
     snapshot["statistics"]["model"]["pair"][damage] = "AAAA"
     with pytest.raises(StatisticsError):
+        made.restore(snapshot)
+
+
+@pytest.mark.parametrize("given", [["x7"], "x0", 1])
+def test_truncated_attributes_of_a_damaged_model_are_rejected(tau, codes, given):
+    made = calibrated(tau, as_batch(codes))
+    snapshot = json.loads(json.dumps(made.snapshot()))
+    snapshot["statistics"]["model"]["truncated"] = given
+    with pytest.raises(StatisticsError, match="truncated"):
         made.restore(snapshot)
 
 

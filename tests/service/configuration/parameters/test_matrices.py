@@ -7,7 +7,7 @@ import pytest
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism
-from stream_masker.service.configuration.matrices import read_matrix
+from stream_masker.service.configuration.parameters.matrices import read_matrix
 
 MATRIX = {"a": {"a": 0.5, "l": 0.5}, "l": {"a": 0.25, "l": 0.75}}
 FILES = {

@@ -1,0 +1,79 @@
+"""The default mechanism: the best one that can serve the attributes and parameters that are given.
+
+Semantic transport is the default, because at an equal distance between originals and masks it preserves the joint law
+of the attributes and tells an attacker less than every other mechanism that masks records one by one. Semantic noise
+takes its place where transport cannot be used. Its own parameters then follow 2017's Table 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from inspect import signature
+from typing import Any
+
+from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultMechanism:
+    """The mechanism for what is given, and the reason why it is not semantic transport, empty if it is."""
+
+    name: str
+    reason: str = ""
+
+
+def default_mechanism(
+    parameters: Collection[str], *, numeric: Collection[str] = (), record_alpha: bool = False
+) -> DefaultMechanism:
+    """Return the mechanism for these parameters and attributes.
+
+    * ``parameters``: the names of the mechanism's parameters that are given.
+    * ``numeric``: the numeric attributes.
+    * ``record_alpha``: whether records bring their own noise level.
+    """
+    known = _parameters(SemanticTransport)
+    foreign = sorted(name for name in parameters if name not in known and name in _parameters(SemanticNoise))
+    if numeric:
+        reason = f"semantic_transport masks no numbers, and {', '.join(numeric)} has them"
+    elif record_alpha:
+        reason = "records bring their own alpha, and semantic_transport has one noise level for all"
+    elif foreign:
+        reason = f"only semantic_noise has {', '.join(foreign)}"
+    else:
+        return DefaultMechanism(SemanticTransport.name)
+    return DefaultMechanism(SemanticNoise.name, reason)
+
+
+def noise_defaults(
+    taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any], *, numeric: bool = False
+) -> dict[str, Any]:
+    """Return ``correlated`` and ``reference`` of semantic noise, those that are given and otherwise the best (2017).
+
+    One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
+    (2017: Table 9). The noise of several arrays is not correlated.
+
+    * ``taxonomies``: what identifies the taxonomy of each nominal attribute.
+    * ``arrays``: the attributes that are arrays.
+    * ``given``: the parameters that are given, with their values.
+    * ``numeric``: whether there are numeric attributes, with which the noise of one attribute can be correlated.
+    """
+    alone = len(taxonomies) == 1 and not numeric
+    chosen = {"correlated": not alone and len(arrays) < 2, "reference": _reference(taxonomies, arrays, given)}
+    return {name: given.get(name, value) for name, value in chosen.items()}
+
+
+def _reference(taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]) -> str:
+    if given.get("pairs") is not None:
+        return "pair"
+    if len(taxonomies) == 1:
+        return "mean"
+    one_taxonomy = len(set(taxonomies.values())) == 1
+    return "pair" if len(taxonomies) == 2 and one_taxonomy and len(arrays) < 2 else "root"
+
+
+@cache
+def _parameters(kind: type[SemanticNoise | SemanticTransport]) -> frozenset[str]:
+    return frozenset(signature(kind).parameters) - {"alpha", "numeric"}

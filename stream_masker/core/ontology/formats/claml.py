@@ -1,0 +1,116 @@
+"""ClaML (EN 14463): classifications such as ICD-10 of the WHO, ICD-10-GM and OPS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO
+from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
+
+from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
+from stream_masker.errors import DuplicateConceptError, SourceFormatError
+
+SYNONYM_KINDS = ("inclusion", "preferredLong")
+
+
+@dataclass(slots=True)
+class Classification:
+    """The parts of a document that make concepts.
+
+    draft: the classes; modified: the modifiers of each class, in their order, each with the codes that are valid, none
+    for all; modifiers: the codes and labels of each modifier, in the order of the document.
+    """
+
+    draft: OntologyDraft = field(default_factory=OntologyDraft)
+    modified: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
+    modifiers: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def read_claml(file: BinaryIO) -> OntologyDraft:
+    """Read the classes with their superclasses, and the codes that modifiers make of them.
+
+    * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
+    * A class with modifiers (``ModifiedBy``) gets a child for each code of the first one, each of these a child for
+      each code of the second one, and so on, unless the document lists the class itself.
+    * Several chapters get a common root, with the name in the document's title.
+
+    Raises SourceFormatError, DuplicateConceptError.
+    """
+    try:
+        root = parse(file, XMLParser()).getroot()  # noqa: S314 - expat limits the expansion of entities
+    except ParseError as error:
+        raise SourceFormatError(f"line {error.position[0]} is not well-formed XML") from None
+    if root.tag != "ClaML":
+        raise SourceFormatError("the XML is not ClaML: the document element must be ClaML")
+    found = Classification()
+    for element in root:
+        _add(found, element)
+    for concept, modifiers in found.modified.items():
+        _expand(found, [concept], modifiers)
+    title = root.find("Title")
+    name = "ClaML" if title is None else title.get("name") or "ClaML"
+    add_common_root(found.draft, name, "" if title is None else _content(title))
+    return found.draft
+
+
+def _add(found: Classification, element: Element) -> None:
+    if element.tag == "Class":
+        _add_class(found, element, _required(element, "code"))
+    elif element.tag == "ModifierClass":
+        codes = found.modifiers.setdefault(_required(element, "modifier"), {})
+        codes[_required(element, "code")] = _rubric(element, "preferred")
+
+
+def _add_class(found: Classification, element: Element, code: str) -> None:
+    draft = found.draft
+    if code in draft.parents:
+        raise DuplicateConceptError("a class is given twice", culprits=[code])
+    draft.parents[code] = list(dict.fromkeys(_required(above, "code") for above in element.iter("SuperClass")))
+    draft.labels[code] = _rubric(element, "preferred")
+    draft.synonyms[code] = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
+    for modifier in element.iter("ModifiedBy"):
+        valid = frozenset(_required(one, "code") for one in modifier.iter("ValidModifierClass"))
+        found.modified.setdefault(code, []).append((_required(modifier, "code"), valid))
+
+
+def _expand(found: Classification, concepts: list[str], modifiers: list[tuple[str, frozenset[str]]]) -> None:
+    """Add the codes of a class's modifiers, one level for each modifier."""
+    draft = found.draft
+    for modifier, valid in modifiers:
+        new = []
+        for concept in concepts:
+            for code, label in found.modifiers.get(modifier, {}).items():
+                if valid and code not in valid:
+                    continue
+                child = concept + code
+                if child not in draft.parents:
+                    draft.parents[child] = [concept]
+                    draft.labels[child] = ": ".join(part for part in (draft.labels[concept], label) if part)
+                new.append(child)
+        concepts = new
+
+
+def _rubric(element: Element, kind: str) -> str:
+    return next(_rubrics(element, kind), "")
+
+
+def _rubrics(element: Element, kind: str) -> Iterator[str]:
+    for rubric in element.iter("Rubric"):
+        label = rubric.find("Label")
+        if rubric.get("kind") == kind and label is not None and (text := _content(label)):
+            yield text
+
+
+def _content(element: Element) -> str:
+    """The text of an element with spaces instead of line breaks, without references to other classes."""
+    parts = [element.text or ""]
+    for child in element:
+        parts += ["" if child.tag == "Reference" else _content(child), child.tail or ""]
+    return " ".join(" ".join(parts).split())
+
+
+def _required(element: Element, name: str) -> str:
+    value = element.get(name)
+    if not value:
+        raise SourceFormatError(f"the document is not valid ClaML: {element.tag} needs {name}")
+    return value

@@ -1,0 +1,208 @@
+"""The live page as one HTML document. Everything but numbers is escaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+from stream_masker.pipeline.calibration.publication import LabelledConcept
+from stream_masker.pipeline.calibration.versions import DataKind
+from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, table, version_chart
+from stream_masker.service.calibrator.page.figures import AttributeRiskFigures, PairNames, VersionFigures
+from stream_masker.service.calibrator.page.style import STYLE
+
+NOT_KNOWN_YET = "not known yet"
+DATA: tuple[DataKind, DataKind] = ("original", "masked")
+PAGE_SECTIONS = {
+    "mean": "Semantic mean",
+    "sigma": "Σ",
+    "protection": "Protection and utility",
+    "correlation": "sdCor over versions",
+    "drift": "Drift over versions",
+    "configuration": "Configuration",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """What the page shows. ``versions``: the oldest first; ``reasons``, ``notes``: those of /readyz."""
+
+    versions: tuple[VersionFigures, ...]
+    configuration: str
+    min_records: int
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def document(content: PageContent, *, refresh: int | None = None) -> str:
+    """Return the page; ``refresh``: seconds after which the browser loads it again."""
+    again = f'<meta http-equiv="refresh" content="{refresh}">' if refresh else ""
+    body = _sections(content) if content.versions else f'<p class="wide">{_nothing_yet(content)}</p>'
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>stream-masker</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">{again}<style>{STYLE}</style></head>'
+        '<body><a class="skip" href="#main">Skip to the figures</a>'
+        f'{_header(content, refresh)}<main id="main">{body}{_configuration(content)}</main></body></html>'
+    )
+
+
+def _nothing_yet(content: PageContent) -> str:
+    return "No statistics have been published since this calibrator became active." if content.notes else "Starting."
+
+
+def _header(content: PageContent, refresh: int | None) -> str:
+    latest = content.versions[-1] if content.versions else None
+    state = "".join(f'<p class="warn">{escape(text)}</p>' for text in (*content.reasons, *content.notes))
+    crossed = "".join(f'<p class="warn">Risk: {escape(text)}</p>' for text in (latest.crossed if latest else ()))
+    shown = PAGE_SECTIONS if latest else {"configuration": PAGE_SECTIONS["configuration"]}
+    links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in shown.items())
+    reload = (
+        '<li><a href="/">Stop refreshing</a></li>'
+        if refresh
+        else '<li><a href="/?refresh=30">Refresh every 30 s</a></li>'
+    )
+    return (
+        f"<header><h1>stream-masker</h1>{_version_line(latest, content.min_records)}{state}{crossed}"
+        f'<nav aria-label="Sections"><ul>{links}{reload}</ul></nav></header>'
+    )
+
+
+def _version_line(latest: VersionFigures | None, least: int) -> str:
+    if latest is None:
+        return ""
+    records = f"{latest.records:,}" if latest.records >= least else f"fewer than {least}"
+    return (
+        f'<p class="soft">Statistics version {latest.version} from {escape(latest.source)}, '
+        f"published {_time(latest.published)}, {records} records</p>"
+    )
+
+
+def _time(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}">{moment:%Y-%m-%d %H:%M:%S} UTC</time>'
+
+
+def _section(name: str, body: str, *, wide: bool = False) -> str:
+    kind = ' class="wide"' if wide else ""
+    title = f'<h2 id="{name}-title">{PAGE_SECTIONS[name]}</h2>'
+    return f'<section id="{name}" aria-labelledby="{name}-title"{kind}>{title}{body}</section>'
+
+
+def _scrollable(label: str, body: str) -> str:
+    """Return a part that a keyboard can scroll if it is wider than the screen."""
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{body}</div>'
+
+
+def _sections(content: PageContent) -> str:
+    latest = content.versions[-1]
+    return "".join(
+        [
+            _section("mean", _means(latest, content.min_records), wide=True),
+            _section("sigma", _sigma(latest), wide=True),
+            _section("protection", _protection(latest), wide=True),
+            _section("correlation", _correlations(content.versions)),
+            _section("drift", _drift(content.versions)),
+        ]
+    )
+
+
+def _means(latest: VersionFigures, least: int) -> str:
+    rows = {
+        f"{name}, {data}": (_concept(window.mean.get(name), least), f"{window.variance[name]:.4f}")
+        for name in latest.attributes
+        for data, window in latest.windows.items()
+    }
+    return table("sMean with its label, and semantic variance", ("Attribute", "sMean", "sVar"), rows)
+
+
+def _concept(mean: LabelledConcept | None, least: int) -> str:
+    if mean is None:
+        return f"not shown: fewer than {least} records in its class"
+    return f"<code>{escape(mean.concept)}</code> {escape(mean.label)}"
+
+
+def _sigma(latest: VersionFigures) -> str:
+    maps = (
+        _scrollable(f"Σ, {data}", heat_map(data, latest.attributes, window.sigma))
+        for data, window in latest.windows.items()
+    )
+    return f'<p class="soft">sdVar on the diagonal, sdCov off it.</p><div class="cards">{"".join(maps)}</div>'
+
+
+def _protection(latest: VersionFigures) -> str:
+    if not latest.risk:
+        return f'<p class="soft">{NOT_KNOWN_YET}</p>'
+    cards = "".join(
+        table(name, (), _protection_rows(risk, latest.rmse.get(name))) for name, risk in latest.risk.items()
+    )
+    return (
+        '<p class="soft">Vulnerability is how often the best guess of an original is right. RMSE is the distance '
+        f'between originals and masks.</p><div class="cards">{cards}</div>'
+    )
+
+
+def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | None) -> dict[str, tuple[str]]:
+    given = NOT_KNOWN_YET if risk.given_record is None else bar(risk.given_record, "risk")
+    actual, target = (NOT_KNOWN_YET, NOT_KNOWN_YET) if rmse is None else (bar(value, "rmse") for value in rmse)
+    rows = {
+        "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
+        "Vulnerability, given its record": given,
+        "Best guess without masks": bar(risk.prior, "risk"),
+        "RMSE, actual": actual,
+        "RMSE, target": target,
+        "Guessed with certainty above 0.9": f"{risk.certain:.1%}",
+        "Unchanged": f"{risk.unchanged:.1%}",
+        "ε of the channel": _number(risk.epsilon),
+    }
+    return {name: (cell,) for name, cell in rows.items()}
+
+
+def _number(value: float) -> str:
+    return "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def _correlations(versions: Sequence[VersionFigures]) -> str:
+    pairs = list(versions[-1].windows["original"].correlation)
+    if not pairs:
+        return '<p class="soft">There is only one attribute.</p>'
+    lines = [
+        Line(f"{first}, {second}: {data}", _correlation(versions, data, (first, second)), i, dashed=data == "masked")
+        for i, (first, second) in enumerate(pairs)
+        for data in DATA
+    ]
+    return _chart("Semantic distance correlation, original and masked", versions, lines)
+
+
+def _correlation(versions: Sequence[VersionFigures], data: DataKind, pair: PairNames) -> list[float | None]:
+    windows = (one.windows.get(data) for one in versions)
+    return [None if window is None else window.correlation.get(pair) for window in windows]
+
+
+def _drift(versions: Sequence[VersionFigures]) -> str:
+    lines = [
+        Line(f"{name}: against {against}", [one.divergence.get(against, {}).get(name) for one in versions], i, dashed)
+        for i, name in enumerate(versions[-1].attributes)
+        for against, dashed in (("baseline", False), ("previous", True))
+    ]
+    return _chart("Divergence (Jensen-Shannon) of the values", versions, lines)
+
+
+def _chart(title: str, versions: Sequence[VersionFigures], lines: Sequence[Line]) -> str:
+    numbers = [one.version for one in versions]
+    rows = {
+        f"v{number}": [NOT_KNOWN_YET if line.values[i] is None else f"{line.values[i]:.4f}" for line in lines]
+        for i, number in reversed(list(enumerate(numbers)))
+    }
+    figures = table(title, ("Version", *(line.name for line in lines)), rows)
+    return (
+        f'{version_chart(title, numbers, lines)}<p class="soft">Versions since this calibrator became active.</p>'
+        f"<details><summary>Figures</summary>{_scrollable(title, figures)}</details>"
+    )
+
+
+def _configuration(content: PageContent) -> str:
+    text = _scrollable("Configuration", f"<pre>{escape(content.configuration)}</pre>")
+    return _section("configuration", f"<details open><summary>Without secrets</summary>{text}</details>", wide=True)

@@ -1,0 +1,51 @@
+"""The live page: the figures of the last versions, and the page that shows them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from stream_masker.service.calibrator.page.document import PageContent, document
+from stream_masker.service.calibrator.page.figures import VersionFigures
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.display import redacted_yaml
+from stream_masker.service.observability.health import Health
+
+KEPT_VERSIONS = 100
+
+REFRESH = {"refresh=30": 30}
+"""Seconds between two loads of the page by itself, by query."""
+
+
+class LivePage:
+    """The page at ``/`` of a calibrator. It has the versions since the calibrator became active.
+
+    The calibrator writes it, in one thread, and the HTTP server reads it. ``health``: the process whose state the page
+    shows.
+    """
+
+    def __init__(self, configuration: Configuration, health: Health | None = None) -> None:
+        self._health = health or Health()
+        self._versions: deque[VersionFigures] = deque(maxlen=KEPT_VERSIONS)
+        self.configure(configuration)
+
+    def configure(self, configuration: Configuration) -> None:
+        """Show another configuration, without its secrets."""
+        self._least = configuration.publication.min_records
+        self._configuration = redacted_yaml(configuration)
+
+    def show(self, figures: VersionFigures) -> None:
+        """Add a version. It replaces the last one if it is the same version, read again after a new assignment."""
+        if self._versions and self._versions[-1].version >= figures.version:
+            return
+        self._versions.append(figures)
+
+    def html(self, query: str) -> str:
+        """Return the page as HTML; ``query``: the query of its URL."""
+        content = PageContent(
+            versions=tuple(self._versions),
+            configuration=self._configuration,
+            min_records=self._least,
+            reasons=self._health.reasons,
+            notes=self._health.notes,
+        )
+        return document(content, refresh=REFRESH.get(query))

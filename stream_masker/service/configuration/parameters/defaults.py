@@ -1,0 +1,107 @@
+"""The mechanism of a configuration that leaves it open, chosen by the attributes (``core.mechanisms.defaults``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stream_masker.service.configuration.attributes import AttributeSection
+from stream_masker.service.configuration.mechanisms import (
+    SemanticNoiseSection,
+    SemanticTransportSection,
+    TransportTarget,
+)
+from stream_masker.service.configuration.model import Configuration
+
+BUILT_IN_CODES = "icd10cm"
+"""The built-in ontology, whose inner concepts (chapters, blocks and categories) are no codes that can be billed."""
+
+
+def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return the data of a configuration with its mechanism and the parameters that depend on the attributes.
+
+    The data need not be valid; what has another shape than expected stays as it is. The second result is None if the
+    data name a mechanism, otherwise the reason why the default is not semantic transport, empty if it is.
+    """
+    from stream_masker.core.mechanisms.defaults import default_mechanism
+
+    section, attributes = data.get("mechanism", {}), _mappings(data.get("attributes"))
+    if not isinstance(section, Mapping):
+        return dict(data), None
+    reason = None
+    if "name" not in section:
+        chosen = default_mechanism(section, numeric=_numeric(attributes), record_alpha=_record_alpha(attributes))
+        section, reason = {"name": chosen.name, **section}, chosen.reason
+    return {**data, "mechanism": {**_parameters(section["name"], section, data, attributes), **section}}, reason
+
+
+def _parameters(
+    name: object, section: Mapping[str, Any], data: Mapping[str, Any], attributes: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the parameters of the mechanism that depend on the attributes and their ontologies."""
+    from stream_masker.core.mechanisms.defaults import noise_defaults
+
+    nominal = {name: attribute for name, attribute in attributes.items() if "numeric" not in attribute}
+    if name not in ("semantic_noise", "exponential") or not nominal:
+        return {}
+    candidates = {"candidates": _candidates(data, nominal)}
+    if name == "exponential":
+        return candidates
+    taxonomies = {name: (str(a.get("ontology")), str(a.get("root"))) for name, a in nominal.items()}
+    arrays = [name for name, attribute in nominal.items() if "[*]" in str(attribute.get("path"))]
+    return {**noise_defaults(taxonomies, arrays, section, numeric=len(nominal) < len(attributes)), **candidates}
+
+
+def _candidates(data: Mapping[str, Any], nominal: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return ``leaves`` if an attribute's ontology is the built-in one, otherwise ``all``."""
+    ontologies = _mappings(data.get("ontologies"))
+    used = (ontologies.get(str(attribute.get("ontology")), {}) for attribute in nominal.values())
+    return "leaves" if any(ontology.get("source") == BUILT_IN_CODES for ontology in used) else "all"
+
+
+def _mappings(section: object) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of a section that are mappings; none if it is not a mapping itself."""
+    entries = section.items() if isinstance(section, Mapping) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, Mapping)}
+
+
+def _numeric(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [name for name, attribute in attributes.items() if "numeric" in attribute]
+
+
+def _record_alpha(attributes: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(isinstance(attribute.get("alpha"), Mapping) for attribute in attributes.values())
+
+
+def mechanism_line(configuration: Configuration) -> str:
+    """Describe the mechanism in one line: its name, its main parameters, and why it is the default if it is."""
+    chosen = configuration.default_reason
+    if chosen is None:
+        return f"mechanism: {_described(configuration)}"
+    return f"mechanism: {_described(configuration)}; the default" + (f", because {chosen}" if chosen else "")
+
+
+def _described(configuration: Configuration) -> str:
+    section = configuration.mechanism
+    match section:
+        case SemanticTransportSection() if section.target is None:
+            shown = ["target alpha", _alphas(configuration)]
+        case SemanticTransportSection(target=TransportTarget() as target):
+            shown = [f"target {kind} {value}" for kind, value in target.model_dump(exclude_none=True).items()]
+        case SemanticNoiseSection():
+            kind = "correlated" if section.correlated else "uncorrelated"
+            shown = [f"{kind}, reference {section.reference}, candidates {section.candidates}, alpha"]
+            shown.append(_alphas(configuration))
+        case _:
+            shown = []
+    return " ".join([section.name, *([f"({' '.join(shown)})"] if shown else [])])
+
+
+def _alphas(configuration: Configuration) -> str:
+    """The noise level of each attribute; of a record's own one the default."""
+    levels = {
+        name: attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
+        for name, attribute in configuration.attributes.items()
+        if isinstance(attribute, AttributeSection) or isinstance(configuration.mechanism, SemanticNoiseSection)
+    }
+    return ", ".join(f"{level:g} of {name}" for name, level in levels.items())

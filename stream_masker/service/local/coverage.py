@@ -1,0 +1,147 @@
+"""What a configuration does to the fields of real events: the treatment of each path, and the rejections.
+
+The values themselves are neither kept nor shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import orjson
+
+from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, policy_trie
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.paths import JsonValue, Path
+from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.reasons import causes_text
+
+_WORDS = {
+    Action.KEEP: "kept",
+    Action.PSEUDONYMIZE: "pseudonymized",
+    Action.TRANSFORM: "transformed",
+    Action.DROP: "dropped",
+    Action.MASKED: "masked",
+}
+
+_TRANSFORM_WORDS = {
+    "pseudonyms": "pseudonymized with a prefix",
+    "generalize": "generalized",
+    "shift": "shifted by days",
+    "constant": "replaced by a constant",
+    "encrypt": "encrypted",
+}
+
+
+@dataclass(slots=True)
+class FieldCoverage:
+    """A path: the number of events that have it, and the treatments of its values."""
+
+    events: int = 0
+    treatments: Counter[str] = field(default_factory=Counter)
+
+
+class Coverage:
+    """Collects the treatments of all values of events, by path with ``[*]`` for elements of lists."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._trie = policy_trie(plan)
+        self._names = {id(self._trie.at(path)): (path.text, text) for path, text in _named(plan)}
+        self._met: set[str] = set()
+        self.fields: dict[str, FieldCoverage] = {}
+        self.events = 0
+
+    def add(self, event: JsonValue) -> None:
+        """Add the fields of an event."""
+        self.events += 1
+        unlisted = "kept: not listed" if self._plan.fields.unlisted == "keep" else "dropped: not listed"
+        seen = set()
+        for path, treatment in self._leaves(event, (self._trie,), "", unlisted):
+            self.fields.setdefault(path, FieldCoverage()).treatments[treatment] += 1
+            seen.add(path)
+        for path in seen:
+            self.fields[path].events += 1
+
+    @property
+    def absent(self) -> list[str]:
+        """The configured paths that no event has."""
+        paths = [text for text, _ in self._names.values()]
+        return [text for text in dict.fromkeys(paths) if text not in self._met]
+
+    def _leaves(self, value: JsonValue, nodes: PolicyNodes, path: str, inherited: str) -> Iterator[tuple[str, str]]:
+        own = self._treatment(nodes, inherited)
+        if isinstance(value, dict) and value:
+            for name, member in value.items():
+                below = tuple(node.members[name] for node in nodes if name in node.members)
+                yield from self._leaves(member, below, f"{path}.{name}" if path else name, own)
+        elif isinstance(value, list) and value:
+            for position, element in enumerate(value):
+                yield from self._leaves(element, _selecting(nodes, position, element), f"{path}[*]", own)
+        else:
+            yield path, own
+
+    def _treatment(self, nodes: PolicyNodes, inherited: str) -> str:
+        """The treatment by the strongest action of some nodes; ``inherited`` if they have none."""
+        own = [(action, id(node)) for node in nodes if (action := action_of(node)) is not None]
+        if not own:
+            return inherited
+        action, node = max(own)
+        text, words = self._names.get(node, ("", _WORDS[action]))
+        self._met.add(text)
+        return words
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each path, with the share of events that have it, and one for each absent path."""
+        width = max(map(len, self.fields), default=0)
+        for path, found in self.fields.items():
+            treatments = "; ".join(text for text, _ in found.treatments.most_common())
+            yield f"{path:{width}}  {found.events / self.events:6.1%}  {treatments}"
+        for text in self.absent:
+            yield f"{text:{width}}    0.0%  configured, but no event has it"
+
+
+def _selecting(nodes: PolicyNodes, position: int, element: JsonValue) -> PolicyNodes:
+    """The nodes for an element of a list."""
+    return tuple(chain.from_iterable(node.element(position, lambda step: step.matches(element)) for node in nodes))
+
+
+def _named(plan: Plan) -> Iterator[tuple[Path, str]]:
+    """The configured paths with what happens to their values."""
+    for attribute in plan.attributes:
+        yield attribute.path, f"masked: the code of {attribute.name}"
+        if attribute.label is not None:
+            yield attribute.label, f"masked: the label of {attribute.name}"
+        yield from ((copy, f"masked: a copy of the code of {attribute.name}") for copy in attribute.copies)
+    yield from ((number.path, f"masked: the number {number.name}") for number in plan.numeric)
+    yield from ((path, "kept") for path in plan.fields.keep)
+    yield from ((path, "dropped") for path in plan.fields.drop)
+    yield from ((path, "pseudonymized") for path in plan.fields.pseudonymize)
+    for kind, paths in plan.fields.transforms.items():
+        yield from ((path, _TRANSFORM_WORDS[kind]) for path in paths)
+
+
+def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield the report about events: a line for each path, then the rejections with reasons and paths.
+
+    Rejections because of the noise key or a record's alpha are not among them; the noise key is named if absent.
+    """
+    coverage, values = Coverage(plan), []
+    for line in lines:
+        values.append(line)
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(event, dict):
+            coverage.add(event)
+    yield from coverage.lines()
+    if plan.noise_key is not None:
+        keyed = coverage.fields.get(plan.noise_key.text)
+        yield f"noise_key {plan.noise_key.text}: in {keyed.events if keyed else 0:,} of {len(values):,} events"
+    counted = masker.count(values)
+    rejected = sum(counted.causes.values())
+    causes = causes_text(counted.causes)
+    yield f"{rejected:,} of {len(values):,} events would be rejected" + (f": {causes}" if causes else "")

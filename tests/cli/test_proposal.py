@@ -1,0 +1,140 @@
+"""``config init`` and ``config check --events``: from a sample of events to a configuration that fits them."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+import yaml
+from support.file_commands import CODES, read, run, write, write_configuration
+
+SYSTEM = "http://hl7.org/fhir/sid/icd-10-cm"
+ICD = ["E11.9", "I10", "I21.4", "J18.9", "N17.9", "I50.9", "E78.5", "F32.9", "A41.9", "K21.9"]
+
+
+def nested(k):
+    return {
+        "event": f"e{k}",
+        "patient": {"id": f"p{k % 40}", "name": f"Ada {k}", "address": {"postalCode": f"{80000 + k}"}},
+        "age": 20 + k % 70,
+        "sex": "FM"[k % 2],
+        "admitted": f"2024-01-{1 + k % 28:02}",
+        "main": {"code": ICD[k % 10], "display": f"our own word {k % 10}"},
+        "others": [{"code": ICD[(k * 3 + j) % 10]} for j in range(k % 3)],
+        "remark": "xyzvw"[k % 5] * 9 + str(k),
+    }
+
+
+def encounter(k):
+    coding = [{"system": SYSTEM, "code": ICD[k % 10]}, {"system": "http://x", "code": "401314000"}]
+    return {
+        "resourceType": "Encounter",
+        "id": f"enc-{k}",
+        "subject": {"reference": f"Patient/{k % 40}"},
+        "reasonCode": [{"coding": coding}],
+    }
+
+
+def proposed(folder, events, *arguments):
+    """Propose a configuration for events, and add what it needs to mask."""
+    source = write(folder / "events.jsonl", [orjson.dumps(event) for event in events])
+    run("config", "init", "--events", source, *arguments, "-o", folder / "proposed.yaml")
+    (folder / "secret").write_bytes(b"0123456789abcdef")
+    (folder / "secret").chmod(0o600)
+    return folder / "proposed.yaml", yaml.safe_load((folder / "proposed.yaml").read_text())
+
+
+def test_a_proposal_for_nested_events_masks_them(tmp_path):
+    events = [nested(k) for k in range(1200)]
+    config, content = proposed(tmp_path, events)
+    assert content["attributes"] == {
+        "main": {"path": "main.code", "ontology": "icd10cm"},
+        "others": {"path": "others[*].code", "ontology": "icd10cm"},
+    }
+    assert content["noise_key"] == "patient.id"
+    assert content["fields"] == {
+        "keep": ["sex"],
+        "pseudonymize": ["event", "patient.id", "remark"],
+        "generalize": {
+            "patient.address.postalCode": {"characters": 3},
+            "age": {"width": 5, "top": 90},
+            "admitted": {"date": "year"},
+        },
+        "drop": ["patient.name", "main.display"],
+        "unlisted": "drop",
+    }
+    run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    masked = read(tmp_path / "out.jsonl")
+    assert len(masked) == 1200
+    text = (tmp_path / "out.jsonl").read_text()
+    assert "Ada" not in text
+    assert "xxxxxxxxx" not in text
+    assert "our own word" not in text
+    assert "2024-01" not in text
+
+
+def test_a_proposal_for_fhir_selects_the_coding_of_the_system(tmp_path):
+    _, content = proposed(tmp_path, [encounter(k) for k in range(1200)])
+    (attribute,) = content["attributes"].values()
+    assert attribute["path"] == f"reasonCode[*].coding[?system={SYSTEM}].code"
+    assert content["noise_key"] == "subject.reference"
+    assert "subject.reference" in content["fields"]["pseudonymize"]
+    assert "reasonCode[*].coding[?system=http://x].code" in content["fields"]["drop"]
+    assert not any(path.startswith("reasonCode") for path in content["fields"]["keep"])
+
+
+def test_a_proposal_for_a_table_knows_its_numbers_and_another_ontology(tmp_path):
+    write_configuration(tmp_path)
+    rows = [f"{k},{k % 40},0{k % 10},{CODES[k % 8]},{CODES[k * 3 % 8]}" for k in range(1100)]
+    (tmp_path / "visits.csv").write_text("\n".join(["visit_id,patient_id,ward,first,second", *rows]) + "\n")
+    arguments = ["--events", tmp_path / "visits.csv", "--ontology", f"tree={tmp_path / 'tree.csv'}"]
+    content = yaml.safe_load(run("config", "init", *arguments).stdout)
+    assert content["produce"] == {"numbers": ["visit_id", "patient_id"]}
+    assert content["attributes"] == {name: {"path": name, "ontology": "tree"} for name in ("first", "second")}
+    assert content["ontologies"] == {"tree": {"source": str(tmp_path / "tree.csv")}}
+    assert content["fields"]["keep"] == ["ward"]
+    assert content["noise_key"] == "patient_id"
+
+
+def test_the_proposal_shows_no_value(tmp_path):
+    source = write(tmp_path / "events.jsonl", [orjson.dumps(nested(k)) for k in range(300)])
+    shown = run("config", "init", "--events", source).output
+    assert not any(value in shown for value in ("Ada", "p17", "xxxxx", "our own", "E11.9", "8000", "2024-01"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([b'{"a": "x"}', b'{"a": "y"}'], "no field of 2 events has codes of icd10cm: name an ontology with --ontology"),
+        ([b"[]", b"nothing"], "the sample has no event that is a JSON object"),
+    ],
+)
+def test_samples_without_codes_are_refused(tmp_path, lines, message):
+    assert message in run("config", "init", "--events", write(tmp_path / "e.jsonl", lines), code=1).stderr
+
+
+def test_check_shows_what_happens_to_each_field(tmp_path):
+    config = write_configuration(tmp_path)
+    content = yaml.safe_load(config.read_text())
+    content["fields"]["keep"] = ["id", "no.such"]
+    content["fields"]["constant"] = {"list[*].x": 1}
+    content["noise_key"] = "patient.idd"
+    config.write_text(json.dumps(content))
+    events = [{"id": k, "patient": "Ada", "a": "A1", "b": "A2", "list": [{"x": 1, "y": 2}]} for k in range(20)]
+    events += [{"id": 99, "a": "A1", "b": "no code"}]
+    source = write(tmp_path / "in.jsonl", [orjson.dumps(event) for event in events])
+    lines = run("config", "check", "-c", config, "--events", source).stdout.splitlines()
+    shown = {line.split()[0]: line.split(None, 2)[1:] for line in lines if "%" in line}
+    assert shown == {
+        "id": ["100.0%", "kept"],
+        "patient": ["95.2%", "pseudonymized"],
+        "a": ["100.0%", "masked: the code of a"],
+        "b": ["100.0%", "masked: the code of b"],
+        "list[*].x": ["95.2%", "replaced by a constant"],
+        "list[*].y": ["95.2%", "dropped: not listed"],
+        "no.such": ["0.0%", "configured, but no event has it"],
+    }
+    assert "noise_key patient.idd: in 0 of 21 events" in lines
+    assert "1 of 21 events would be rejected: unknown_code at b 1" in lines
+    assert not any("Ada" in line or "no code" in line for line in lines)

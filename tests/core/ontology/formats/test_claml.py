@@ -1,0 +1,86 @@
+"""Classifications in ClaML."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.errors import OntologyError
+
+DOCUMENT = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE ClaML SYSTEM "ClaML.dtd">
+<ClaML version="2.0.0">
+  <Title name="ICD-10" version="2019">International Classification</Title>
+  <Modifier code="S4"><SubClass code=".0"/><SubClass code=".1"/></Modifier>
+  <ModifierClass code=".0" modifier="S4"><SuperClass code="S4"/>
+    <Rubric kind="preferred"><Label xml:lang="en">with coma</Label></Rubric></ModifierClass>
+  <ModifierClass code=".1" modifier="S4"><SuperClass code="S4"/>
+    <Rubric kind="preferred"><Label xml:lang="en">with ketoacidosis</Label></Rubric></ModifierClass>
+  <ModifierClass code="0" modifier="S5"><Rubric kind="preferred"><Label>not derailed</Label></Rubric></ModifierClass>
+  <ModifierClass code="1" modifier="S5"><Rubric kind="preferred"><Label>derailed</Label></Rubric></ModifierClass>
+  <Class code="I" kind="chapter"><SubClass code="A00"/>
+    <Rubric kind="preferred"><Label>Certain infectious <Fragment>diseases</Fragment></Label></Rubric></Class>
+  <Class code="IV" kind="chapter"><SubClass code="E10"/>
+    <Rubric kind="preferred"><Label>Endocrine diseases</Label></Rubric></Class>
+  <Class code="A00" kind="category"><SuperClass code="I"/>
+    <Rubric kind="preferred"><Label>Cholera <Reference>A01</Reference></Label></Rubric>
+    <Rubric kind="inclusion"><Label>Asiatic
+      cholera</Label></Rubric></Class>
+  <Class code="E10" kind="category"><SuperClass code="IV"/><ModifiedBy code="S4"/>
+    <ModifiedBy code="S5" all="false"><ValidModifierClass code="1"/></ModifiedBy>
+    <Rubric kind="preferred"><Label>Type 1 diabetes</Label></Rubric></Class>
+  <Class code="E10.1" kind="category"><SuperClass code="E10"/>
+    <Rubric kind="preferred"><Label>Its own label</Label></Rubric></Class>
+</ClaML>
+"""
+
+
+@pytest.fixture
+def classification(tmp_path):
+    path = tmp_path / "icd10.xml.gz"
+    path.write_bytes(gzip.compress(DOCUMENT.encode()))
+    return Ontology.load(path)
+
+
+def test_chapters_have_a_common_root_with_the_name_of_the_title(classification):
+    tau = classification.taxonomy()
+    assert classification.root == "ICD-10"
+    assert classification.label("ICD-10") == "International Classification"
+    assert list(tau.children_of("ICD-10")) == ["I", "IV"]
+
+
+def test_labels_are_texts_without_references_and_line_breaks(classification):
+    assert classification.label("I") == "Certain infectious diseases"
+    assert classification.label("A00") == "Cholera"
+    assert classification.synonyms["A00"] == ("Asiatic cholera",)
+    concepts = ConceptMap(classification.taxonomy(), ontology=classification)
+    assert concepts.taxonomy.ids[concepts.find("asiatic CHOLERA").position] == "A00"
+
+
+def test_modifiers_make_codes_one_level_after_another(classification):
+    tau = classification.taxonomy()
+    assert list(tau.children_of("E10")) == ["E10.0", "E10.1"]
+    assert classification.label("E10.0") == "Type 1 diabetes: with coma"
+    assert classification.label("E10.1") == "Its own label"
+    assert list(tau.children_of("E10.0")) == ["E10.01"]
+    assert classification.label("E10.11") == "Its own label: derailed"
+    assert len(classification) == 9
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("<ClaML>", "line 1 is not well-formed XML"),
+        ("<other/>", "the document element must be ClaML"),
+        ("<ClaML><Class/></ClaML>", "Class needs code"),
+        ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "a class is given twice: A"),
+        ('<ClaML><Class code="A"><SuperClass code="B"/></Class></ClaML>', "these parents are not concepts: B"),
+        ("<ClaML/>", "holds no concept"),
+    ],
+)
+def test_documents_that_are_refused(tmp_path, document, message):
+    (tmp_path / "c.claml").write_text(document)
+    with pytest.raises(OntologyError, match=message):
+        Ontology.load(tmp_path / "c.claml")

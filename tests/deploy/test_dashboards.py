@@ -1,0 +1,87 @@
+"""The dashboards: their queries return data from a Prometheus that scrapes the running demonstration."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from itertools import combinations
+
+import prometheus
+import pytest
+from dashboards import DASHBOARDS, Dashboard, dashboard_json
+from queries import aggregated, metric, quantile, rate
+from running_demo import running_demo
+
+DATA_SECONDS = 180
+CHECK_SECONDS = 1.0
+
+IN_THE_TEST = {"$job": ".*", "$__rate_interval": "15s"}
+"""The values of Grafana's variables in the test."""
+
+EVERY = {
+    f"{dashboard.name}: {panel.title}: {query.legend or query.expression}": query.expression
+    for dashboard in DASHBOARDS
+    for panel in dashboard.panels
+    for query in panel.queries
+}
+
+
+def panels(dashboard: Dashboard) -> list[dict]:
+    return [panel for panel in json.loads(dashboard_json(dashboard))["panels"] if panel["type"] != "row"]
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus.Prometheus]:
+    """A Prometheus that scrapes both processes of a running demonstration."""
+    prometheus.required()
+    folder = tmp_path_factory.mktemp("demo")
+    with running_demo(folder) as ports, prometheus.scraping(folder, ports) as server:
+        yield server
+
+
+def has_data(server: prometheus.Prometheus, expression: str) -> bool:
+    """Whether an expression has a series whose value is a number."""
+    for variable, value in IN_THE_TEST.items():
+        expression = expression.replace(variable, value)
+    return any(not math.isnan(series.value) for series in server.query(expression))
+
+
+def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus) -> None:
+    without, deadline = dict(EVERY), time.monotonic() + DATA_SECONDS
+    while without and time.monotonic() < deadline:
+        without = {name: query for name, query in without.items() if not has_data(scraped, query)}
+        time.sleep(CHECK_SECONDS)
+    assert without == {}
+
+
+def test_smean_has_a_label(scraped: prometheus.Prometheus) -> None:
+    found = scraped.query(metric("smean"))
+    assert {series.labels["attribute"] for series in found} == {"principal", "secondary"}
+    assert all(series.labels["label"] for series in found)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_grafana_has_every_query_of_the_source(dashboard: Dashboard) -> None:
+    written = [target["expr"] for panel in panels(dashboard) for target in panel["targets"]]
+    assert written == [query.expression for panel in dashboard.panels for query in panel.queries]
+    assert len({panel["id"] for panel in panels(dashboard)}) == len(dashboard.panels)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_panels_do_not_overlap(dashboard: Dashboard) -> None:
+    for one, other in combinations([panel["gridPos"] for panel in panels(dashboard)], 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+
+
+def test_unknown_metrics_and_labels_are_errors() -> None:
+    with pytest.raises(KeyError):
+        metric("no_such_metric")
+    with pytest.raises(ValueError, match="code"):
+        aggregated("max", "smean", "code")
+    with pytest.raises(ValueError, match="kind"):
+        rate("records_in_total", kind="actual")
+    with pytest.raises(ValueError, match="gauge, not a histogram"):
+        quantile(0.5, "held")

@@ -1,0 +1,169 @@
+"""The live page: what it shows, what it hides, and that it loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from page_figures import LEAST, NAMES, content, version
+from prometheus_client import CollectorRegistry
+
+from stream_masker.pipeline.calibration.publication import LabelledConcept
+from stream_masker.service.calibrator.page import LivePage
+from stream_masker.service.calibrator.page.charts import Line, version_chart
+from stream_masker.service.calibrator.page.document import document
+from stream_masker.service.calibrator.page.live import KEPT_VERSIONS
+from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.observability.health import Health, HttpServer
+
+VOID = {"meta", "circle", "line", "polyline", "br"}
+
+
+class Outline(HTMLParser):
+    """Checks that elements are closed in order, and collects ids, links, loaded addresses and scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given["href"]] if tag == "a" else []
+        self.loaded += [value for name, value in attributes if name in ("src", "srcset", "action") or name[:2] == "on"]
+        self.loaded += [tag] if tag in ("script", "link", "img", "iframe", "object", "form") else []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def outline(html: str) -> Outline:
+    found = Outline()
+    found.feed(html)
+    assert found.open == []
+    return found
+
+
+def configuration(**changes: object) -> Configuration:
+    attributes = {name: {"path": name, "ontology": "icd"} for name in NAMES}
+    given = {
+        "kafka": {"properties": {"sasl.password": "hunter2-of-the-broker"}},
+        "ontologies": {"icd": {"source": "icd10cm"}},
+        "attributes": attributes,
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "mechanism": {"reference": "mean"},
+        **changes,
+    }
+    return parse_configuration(given)
+
+
+def test_page_is_whole_and_loads_nothing() -> None:
+    found = outline(document(content()))
+    assert found.loaded == []
+    assert len(set(found.ids)) == len(found.ids)
+    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
+    assert not re.search(r"https?://", document(content()))
+
+
+def test_page_shows_all_figures() -> None:
+    text = outline(document(content())).text
+    for part in (
+        "Statistics version 12 from blocks",
+        "I10",
+        "Essential (primary) hypertension",
+        "0.1580",
+        "0.730",
+        "0.210",
+        "∞",
+    ):
+        assert part in text, part
+    assert "principal, secondary: masked" in text
+    assert "procedure: against baseline" in text
+
+
+def test_figures_of_every_version_are_in_the_tables() -> None:
+    html = document(content(3))
+    assert re.findall(r'<th scope="row">(v\d+)</th>', html) == ["v3", "v2", "v1"] * 2
+
+
+def test_few_records_are_not_counted_and_a_hidden_mean_is_not_named() -> None:
+    few = replace(content(1), versions=(replace(version(2), records=LEAST - 1),))
+    text = outline(document(few)).text
+    assert f"fewer than {LEAST} records" in text
+    assert f", {LEAST - 1} records" not in text
+    assert f"not shown: fewer than {LEAST} records in its class" in text
+
+
+def test_texts_are_escaped() -> None:
+    evil = '<script>alert("1")</script>'
+    one = version(2)
+    named = replace(one.windows["original"], mean={name: LabelledConcept(evil, evil) for name in NAMES})
+    versions = (replace(one, windows={**one.windows, "original": named}, crossed=(evil,)),)
+    html = document(replace(content(), versions=versions, configuration=evil, notes=(evil,), reasons=(evil,)))
+    assert evil not in html
+    assert outline(html).loaded == []
+
+
+def test_configuration_is_redacted() -> None:
+    page = LivePage(configuration())
+    html = page.html("")
+    assert "hunter2" not in html
+    assert "sasl.password" in html
+    page.configure(configuration(calibration={"every_records": 4321}))
+    assert "4321" in page.html("")
+
+
+def test_page_refreshes_only_on_request() -> None:
+    page = LivePage(configuration())
+    assert "http-equiv" not in page.html("")
+    assert 'content="30"' in page.html("refresh=30")
+    assert "http-equiv" not in page.html('refresh="><script>')
+
+
+def test_page_keeps_the_last_versions_once() -> None:
+    page = LivePage(configuration())
+    assert "No statistics" not in page.html("")
+    for number in range(1, KEPT_VERSIONS + 3):
+        page.show(version(number))
+        page.show(version(number))
+    rows = re.findall(r'<th scope="row">v(\d+)</th>', page.html(""))
+    assert [int(row) for row in rows] == [*range(KEPT_VERSIONS + 2, 2, -1)] * 2
+
+
+def test_line_is_interrupted_where_a_version_has_no_figure() -> None:
+    chart = version_chart("x", [1, 2, 3, 4, 5], [Line("a", [0.1, 0.2, None, 0.3, None], 0)])
+    assert chart.count("<polyline") == 1
+    assert chart.count("<circle") == 1
+
+
+@pytest.mark.parametrize("versions", [1, 2])
+def test_page_of_few_versions_is_whole(versions: int) -> None:
+    outline(document(content(versions)))
+
+
+def test_server_serves_the_page_with_a_policy_that_forbids_scripts() -> None:
+    page = LivePage(configuration(), health := Health())
+    page.show(version(2))
+    registry = CollectorRegistry()
+    with (
+        HttpServer(host="127.0.0.1", port=0, health=health, registry=registry, pages={"/": page.html}) as server,
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/?refresh=30") as response,
+    ):
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        assert "script-src" not in response.headers["Content-Security-Policy"]
+        assert "version 2" in response.read().decode()

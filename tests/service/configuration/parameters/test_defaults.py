@@ -1,0 +1,196 @@
+"""The default mechanism: what it is for each kind of attributes, that it masks them, and what is said about it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream_masker.service.configuration import load_configuration, parse_configuration
+from stream_masker.service.configuration.build import build_mechanism, mechanism_parameters
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
+
+SECRET = bytes(range(32))
+ONTOLOGIES = {
+    "icd": {"source": "icd10cm"},
+    "flat": {"values": ["a", "b", "c", "d"]},
+    "other": {"values": ["x", "y", "z"]},
+}
+SCALAR = {"path": "main", "ontology": "flat"}
+ANOTHER = {"path": "side", "ontology": "flat"}
+THIRD = {"path": "third", "ontology": "other"}
+ARRAY = {"path": "others[*]", "ontology": "flat"}
+SECOND_ARRAY = {"path": "more[*]", "ontology": "flat"}
+NUMBER = {"path": "age", "numeric": {"integer": True}}
+OWN_ALPHA = {"alpha": {"path": "privacy", "default": 0.4}}
+
+
+def data(*attributes, **sections):
+    named = {f"a{i}": attribute for i, attribute in enumerate(attributes)}
+    used = {attribute["ontology"] for attribute in attributes if "ontology" in attribute}
+    return {
+        "ontologies": {name: ONTOLOGIES[name] for name in used},
+        "attributes": named,
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        **sections,
+    }
+
+
+def parse(*attributes, **sections):
+    return parse_configuration(data(*attributes, **sections))
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        [SCALAR],
+        [ARRAY],
+        [SCALAR, ANOTHER],
+        [SCALAR, THIRD],
+        [SCALAR, ANOTHER, THIRD],
+        [SCALAR, ARRAY],
+        [ARRAY, SECOND_ARRAY],
+        [SCALAR, ARRAY, SECOND_ARRAY],
+    ],
+)
+@pytest.mark.parametrize("section", [{}, {"mechanism": {}}, {"mechanism": {"distance": "log_taxonomic"}}])
+def test_nominal_attributes_get_semantic_transport(attributes, section):
+    configuration = parse(*attributes, **section)
+    assert configuration.mechanism.name == "semantic_transport"
+    assert configuration.default_reason == ""
+    assert build_mechanism(configuration, SECRET).name == "semantic_transport"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "section", "reason"),
+    [
+        ([SCALAR, NUMBER], {}, "semantic_transport masks no numbers, and a1 has them"),
+        (
+            [SCALAR | OWN_ALPHA],
+            {},
+            "records bring their own alpha, and semantic_transport has one noise level for all",
+        ),
+        ([SCALAR], {"rounding": "ceil", "correlated": True}, "only semantic_noise has correlated, rounding"),
+    ],
+)
+def test_semantic_noise_takes_its_place_where_it_cannot_be_used(attributes, section, reason):
+    configuration = parse(*attributes, mechanism=section)
+    assert (configuration.mechanism.name, configuration.default_reason) == ("semantic_noise", reason)
+    assert mechanism_line(configuration).endswith(f"; the default, because {reason}")
+    assert build_mechanism(configuration, SECRET).name == "semantic_noise"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "correlated", "reference"),
+    [
+        ([SCALAR], False, "mean"),
+        ([SCALAR, NUMBER], True, "mean"),
+        ([ARRAY], False, "mean"),
+        ([SCALAR, ANOTHER], True, "pair"),
+        ([SCALAR, ARRAY], True, "pair"),
+        ([SCALAR, ANOTHER | {"root": "b"}], True, "root"),
+        ([SCALAR, THIRD], True, "root"),
+        ([SCALAR, ANOTHER, THIRD], True, "root"),
+        ([ARRAY, SECOND_ARRAY], False, "root"),
+    ],
+)
+def test_semantic_noise_takes_the_reference_that_its_attributes_allow(attributes, correlated, reference):
+    section = parse(*attributes, mechanism={"name": "semantic_noise"}).mechanism
+    assert (section.correlated, section.reference) == (correlated, reference)
+
+
+def test_given_parameters_stay():
+    section = parse(SCALAR, ANOTHER, mechanism={"name": "semantic_noise", "reference": "mean"}).mechanism
+    assert section.reference == "mean"
+    pairs = [["a0", "a1"], ["a2", "a3"]]
+    four = [SCALAR, ANOTHER, THIRD, THIRD | {"path": "fourth"}]
+    section = parse(*four, mechanism={"pairs": pairs}).mechanism
+    assert (section.name, section.reference) == ("semantic_noise", "pair")
+
+
+@pytest.mark.parametrize("name", ["semantic_noise", "exponential"])
+@pytest.mark.parametrize(("ontology", "candidates"), [("icd", "leaves"), ("flat", "all")])
+def test_masks_of_the_built_in_codes_are_leaves(name, ontology, candidates):
+    assert parse(SCALAR | {"ontology": ontology}, mechanism={"name": name}).mechanism.candidates == candidates
+    asked = parse(SCALAR | {"ontology": ontology}, mechanism={"name": name, "candidates": "all"})
+    assert asked.mechanism.candidates == "all"
+
+
+def test_the_target_is_the_alpha_of_each_attribute():
+    configuration = parse(SCALAR | {"alpha": 0.7}, ANOTHER | {"alpha": 0.2})
+    assert mechanism_parameters(configuration)["target"] == {"alpha": {"a0": 0.7, "a1": 0.2}}
+    line = "mechanism: semantic_transport (target alpha 0.7 of a0, 0.2 of a1); the default"
+    assert mechanism_line(configuration) == line
+
+
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [
+        ({"name": "semantic_transport", "target": {"rmse": 0.2}}, "semantic_transport (target rmse 0.2)"),
+        ({"name": "pram"}, "pram"),
+        (
+            {"name": "semantic_noise"},
+            "semantic_noise (correlated, reference pair, candidates all, alpha 0.3 of a0, 0.3 of a1)",
+        ),
+    ],
+)
+def test_a_named_mechanism_is_described_without_a_reason(section, line):
+    assert mechanism_line(parse(SCALAR, ANOTHER, mechanism=section)) == f"mechanism: {line}"
+
+
+def test_a_target_beside_an_alpha_is_an_error(problems_of):
+    target = {"name": "semantic_transport", "target": {"rmse": 0.2}}
+    assert problems_of(data(SCALAR | {"alpha": 0.7}, mechanism=target)) == [
+        "attributes.a0.alpha: semantic_transport has a target: remove it"
+    ]
+    assert problems_of(data(SCALAR | OWN_ALPHA, mechanism={"name": "semantic_transport"})) == [
+        "attributes.a0.alpha: semantic_transport has one level for all records: use a number"
+    ]
+
+
+def test_the_environment_can_name_the_mechanism(write):
+    text = "ontologies: {flat: {values: [a, b]}}\nattributes: {a: {path: a, ontology: flat}}\n"
+    path = write(f"{text}fields: {{unlisted: drop}}\nnoise_key: position\n")
+    assert load_configuration(path, {}).mechanism.name == "semantic_transport"
+    named = load_configuration(path, {"STREAM_MASKER__MECHANISM__NAME": "pram"})
+    assert (named.mechanism.name, named.default_reason) == ("pram", None)
+
+
+ATTRIBUTES = st.lists(
+    st.sampled_from(["flat", "other"]).flatmap(
+        lambda ontology: st.builds(lambda array: (ontology, array), array=st.booleans())
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(attributes=ATTRIBUTES, seed=st.integers(0, 1000))
+def test_the_default_masks_records_of_any_attributes(attributes, seed):
+    given = [{"path": f"p{i}{'[*]' if array else ''}", "ontology": o} for i, (o, array) in enumerate(attributes)]
+    mechanism = build_mechanism(parse(*given), SECRET)
+    generator = Random(seed)
+    values = {name: ONTOLOGIES[o]["values"] for name, (o, _) in zip(mechanism.attributes, attributes, strict=True)}
+    arrays = {name: array for name, (_, array) in zip(mechanism.attributes, attributes, strict=True)}
+
+    def drawn(name):
+        return (
+            generator.choices(values[name], k=generator.randrange(3))
+            if arrays[name]
+            else generator.choice(values[name])
+        )
+
+    records = [{name: drawn(name) for name in values} for _ in range(120)]
+    mechanism.learn_many(records, time=0.0)
+    mechanism.calibrate()
+    masked = mechanism.mask_many(records, keys=[b"%d" % i for i in range(120)])
+    assert masked != records
+    for before, after in zip(records, masked, strict=True):
+        for name, value in after.items():
+            written = value if arrays[name] else [value]
+            assert set(written) <= set(values[name])
+            assert len(written) == (len(before[name]) if arrays[name] else 1)

@@ -1,0 +1,137 @@
+"""TLS contexts from certificates in files and in the configuration."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import tempfile
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.calibrator.credentials import faust_credentials
+from stream_masker.service.configuration.model import KafkaSection
+from stream_masker.service.kafka.clients import kafka_python_arguments
+from stream_masker.service.kafka.tls import ssl_context
+
+PASSWORD = "the password of the key"
+
+
+@pytest.fixture(scope="module")
+def pems() -> dict[str, str]:
+    """A certificate for localhost that is its own authority, its key, and the key encrypted."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+
+    def written(encryption: serialization.KeySerializationEncryption) -> str:
+        form = serialization.PrivateFormat.PKCS8
+        return key.private_bytes(serialization.Encoding.PEM, form, encryption).decode()
+
+    return {
+        "certificate": certificate.public_bytes(serialization.Encoding.PEM).decode(),
+        "key": written(serialization.NoEncryption()),
+        "encrypted": written(serialization.BestAvailableEncryption(PASSWORD.encode())),
+    }
+
+
+def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> bool:
+    """Whether two contexts agree on a connection in which both prove their identity."""
+    ends = socket.socketpair()
+    accepted = []
+
+    def serve() -> None:
+        try:
+            with server.wrap_socket(ends[1], server_side=True) as connection:
+                accepted.append(connection.recv(1) == b"x")
+        except OSError:
+            accepted.append(False)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with client.wrap_socket(ends[0], server_hostname="localhost") as connection:
+            connection.sendall(b"x")
+    except OSError:
+        ends[0].close()
+    thread.join(10)
+    return accepted == [True]
+
+
+@pytest.mark.parametrize("kind", ["key", "encrypted"])
+def test_inline_certificates_are_used(pems, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = {"ssl.ca.pem": pems["certificate"], "ssl.certificate.pem": pems["certificate"], "ssl.key.pem": pems[kind]}
+    context = ssl_context({**own, "ssl.key.password": PASSWORD})
+    assert list(tmp_path.iterdir()) == []
+    files = {"certificate": pems["certificate"], "key": pems["key"]}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=pems["certificate"])
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    assert handshake(context, server)
+    assert not handshake(ssl.create_default_context(), server)
+
+
+def test_faust_and_kafka_python_take_inline_certificates(pems):
+    properties = {
+        "security.protocol": "ssl",
+        "ssl.ca.pem": pems["certificate"],
+        "ssl.certificate.pem": pems["certificate"],
+        "ssl.key.pem": pems["key"],
+    }
+    section = KafkaSection(bootstrap_servers="localhost:9093", properties=properties)
+    arguments = kafka_python_arguments(section, {"security_protocol": None})
+    for context in (faust_credentials(properties).context, arguments["ssl_context"]):
+        assert context.cert_store_stats()["x509_ca"] == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"ssl.ca.pem": "SECRET"},
+        {"ssl.ca.pem": "SECRÉT"},
+        {"ssl.certificate.pem": "SECRET", "ssl.key.pem": "SECRET"},
+        {"ssl.certificate.location": "/no/such/SECRET"},
+    ],
+)
+def test_unusable_certificates_are_configuration_errors_without_their_text(given):
+    with pytest.raises(ConfigurationError, match="a certificate or key of ssl") as raised:
+        ssl_context(given)
+    assert "SECR" not in str(raised.value)
+
+
+def test_wrong_password_of_a_key_is_an_error(pems):
+    given = {"ssl.certificate.pem": pems["certificate"], "ssl.key.pem": pems["encrypted"]}
+    for password in ({}, {"ssl.key.password": "wrong"}):
+        with pytest.raises(ConfigurationError, match="cannot be used"):
+            ssl_context({**given, **password})
+
+
+def test_keys_are_never_readable_by_others(pems, monkeypatch):
+    modes = []
+    load = ssl.SSLContext.load_cert_chain
+
+    def checked(context: ssl.SSLContext, certificate: str, key: str, password: str) -> None:
+        modes.extend(Path(name).stat().st_mode & 0o077 for name in (certificate, key))
+        load(context, certificate, key, password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", checked)
+    ssl_context({"ssl.certificate.pem": pems["certificate"], "ssl.key.pem": pems["key"]})
+    assert modes == [0, 0]

@@ -1,0 +1,109 @@
+"""What a producer learns who sends records of their own and reads how they are masked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+import orjson
+import pytest
+import yaml
+
+from stream_masker.pipeline.records import InputRecord, Masked
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.local.files import FileMasking
+from stream_masker.service.masking import Masking
+
+SECRET = b"the secret of all deployments"
+CODES = [f"{chapter}{leaf}" for chapter in "ABCDEF" for leaf in range(10)]
+VICTIMS = 60
+
+
+def deployment(folder: Path, topic: str, linkage: str, rounding: str) -> Masking:
+    """Return the masking of a deployment, with statistics of equally frequent codes."""
+    rows = ["concept,parent", "R,", *(f"{chapter},R" for chapter in "ABCDEF"), *(f"{c},{c[0]}" for c in CODES)]
+    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
+    (folder / "secret").write_bytes(SECRET)
+    (folder / "secret").chmod(0o600)
+    content = {
+        "topics": {"input": topic},
+        "ontologies": {"tree": {"source": "tree.csv"}},
+        "attributes": {"code": {"path": "code", "ontology": "tree", "alpha": 1.0}},
+        "mechanism": {
+            "name": "semantic_noise",
+            "reference": "mean",
+            "rounding": rounding,
+            "correlated": False,
+            "candidates": "leaves",
+        },
+        "fields": {"pseudonymize": ["patient"], "unlisted": "drop"},
+        "noise_key": "patient",
+        "calibration": {"min_records": 10},
+        "secret": {"file": "secret"},
+        "linkage": linkage,
+    }
+    path = folder / f"{topic}.yaml"
+    path.write_text(yaml.safe_dump(content))
+    configuration = load_configuration(path, {})
+    window = (orjson.dumps({"code": code, "patient": "nobody"}) for code in CODES)
+    masking = Masking(configuration)
+    masking.restore(FileMasking(configuration).snapshot(enumerate(window)))
+    return masking
+
+
+def masks(masking: Masking, events: list[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the masked events, at offsets of their own."""
+    records = [InputRecord(offset, orjson.dumps(event)) for offset, event in enumerate(events)]
+    outcomes = masking.masker.mask(masking.configuration.topics.input, 0, records, statistics_version=1).outcomes
+    assert all(isinstance(outcome, Masked) for outcome in outcomes)
+    return [orjson.loads(outcome.value or b"") for outcome in outcomes]
+
+
+def right_guesses(victim: Masking, oracle: Masking) -> float:
+    """Return the expected number of right guesses of the victims' codes.
+
+    The attacker sends every code under a victim's id to the topic of ``oracle``, and guesses among the codes with the
+    victim's mask; without such a code, the mask itself.
+    """
+    random, right = Random(1), 0.0
+    for number in range(VICTIMS):
+        patient, code = f"p{number}", random.choice(CODES)
+        (seen,) = masks(victim, [{"code": code, "patient": patient}])
+        tried = masks(oracle, [{"code": own, "patient": patient} for own in CODES])
+        same = [own for own, mask in zip(CODES, tried, strict=True) if mask["code"] == seen["code"]]
+        right += (code in same) / len(same) if same else code == seen["code"]
+    return right
+
+
+@pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
+def test_a_producer_of_another_topic_is_no_oracle(tmp_path: Path, rounding: str) -> None:
+    """With one noise in all topics most guesses are right; with another one in each topic, few are."""
+    topics = ("hospital", "attacker")
+    shared = [deployment(tmp_path, topic, "shared", rounding) for topic in topics]
+    apart = [deployment(tmp_path, topic, "topic", rounding) for topic in topics]
+    assert right_guesses(shared[0], shared[1]) > 0.5 * VICTIMS
+    assert right_guesses(apart[0], apart[1]) < 0.3 * VICTIMS
+
+
+def test_a_producer_of_the_same_topic_remains_an_oracle(tmp_path: Path) -> None:
+    """Brokers do not tell consumers who has produced a record: the threat model says so."""
+    own = deployment(tmp_path, "hospital", "topic", "ceil")
+    assert right_guesses(own, own) > 0.5 * VICTIMS
+
+
+def test_pseudonyms_of_another_topic_are_independent(tmp_path: Path) -> None:
+    events = [{"code": CODES[0], "patient": f"p{number}"} for number in range(50)]
+    found = Counter(
+        event["patient"]
+        for topic in ("one", "two")
+        for event in masks(deployment(tmp_path, topic, "topic", "ceil"), events)
+    )
+    assert set(found.values()) == {1}
+    shared = Counter(
+        event["patient"]
+        for topic in ("one", "two")
+        for event in masks(deployment(tmp_path, topic, "shared", "ceil"), events)
+    )
+    assert set(shared.values()) == {2}

@@ -1,0 +1,126 @@
+"""The complete examples in the folder ``examples``: flat, nested and FHIR events.
+
+Each folder has a configuration, 2,000 generated events, and what masking makes of them. ``PYTHONPATH=tests python -m
+support.examples`` writes the files again; ``python -m golden update`` does too. The configuration and the first event
+are those of ``docs/events.md``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+from click.testing import CliRunner
+from support.documentation import ROOT, blocks
+
+from stream_masker.cli import main
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.events.simulate import SimulationOptions
+
+FOLDER = ROOT / "examples"
+HEADINGS = {"flat": "A flat event", "nested": "A nested event", "fhir": "A FHIR R4 Encounter"}
+PAGE = "docs/events.md"
+RECORDS = 2_000
+SECRET_VARIABLE = "STREAM_MASKER_SECRET"
+SECRET = "an example, not a secret"
+
+ICD = "http://hl7.org/fhir/sid/icd-10-cm"
+SNOMED = "http://snomed.info/sct"
+ACT = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
+
+COMMENT = "# The configuration of docs/events.md ({heading}), with the secret from an environment variable.\n"
+
+
+def documented_event(name: str) -> dict[str, Any]:
+    """The event of the documentation."""
+    (block,) = blocks("json", HEADINGS[name], PAGE)
+    return orjson.loads(block.text)
+
+
+def documented_configuration(name: str) -> dict[str, Any]:
+    """The configuration of the documentation, without what only Kafka needs."""
+    (block,) = blocks("yaml", HEADINGS[name], PAGE)
+    return {key: value for key, value in yaml.safe_load(block.text).items() if key != "kafka"}
+
+
+def events(name: str) -> Iterator[dict[str, Any]]:
+    """The events of an example: the documented one, then generated ones."""
+    yield documented_event(name)
+    nested = parse_configuration(documented_configuration("nested"))
+    generated = SimulationOptions(records=RECORDS - 1, seed=17).events(nested)
+    yield from map({"flat": _flat, "nested": dict, "fhir": _encounter}[name], generated)
+
+
+def _flat(event: dict[str, Any]) -> dict[str, Any]:
+    age = event["age"] // 10 * 10
+    first = next(iter(event["diagnoses"]["secondary"]), event["diagnoses"]["principal"])
+    return {
+        "encounter_id": int(event["encounter_id"].rpartition("-")[2]) + 18,
+        "patient_nbr": event["patient"]["id"],
+        "age": f"[{age}-{age + 10})",
+        "diag_1": event["diagnoses"]["principal"]["code"],
+        "diag_2": first["code"],
+    }
+
+
+def _encounter(event: dict[str, Any]) -> dict[str, Any]:
+    principal = event["diagnoses"]["principal"]
+    return {
+        "resourceType": "Encounter",
+        "id": event["encounter_id"],
+        "status": "finished",
+        "class": {"system": ACT, "code": "IMP"},
+        "subject": {"reference": f"Patient/{event['patient']['id']}", "display": event["patient"]["name"]},
+        "length": {"value": event["stay_days"], "unit": "d"},
+        "reasonCode": [{"coding": [{"system": SNOMED, "code": "401314000"}, _coding(principal)], "text": "in words"}],
+        "contained": [
+            {"resourceType": "Condition", "id": f"c{k}", "code": {"coding": [_coding(one)]}}
+            for k, one in enumerate(event["diagnoses"]["secondary"], start=1)
+        ],
+    }
+
+
+def _coding(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    return {"system": ICD, "code": diagnosis["code"], "display": diagnosis["display"]}
+
+
+def masked(name: str, target: Path) -> bytes:
+    """What the command of an example writes, and its exit code 0."""
+    folder = FOLDER / name
+    arguments = ["mask", "-c", folder / "stream-masker.yaml", "--rejected", target / "rejected.jsonl"]
+    arguments += [folder / "events.jsonl.gz", target / "masked.jsonl"]
+    done = CliRunner(env={SECRET_VARIABLE: SECRET}).invoke(main, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return (target / "masked.jsonl").read_bytes()
+
+
+def write() -> None:
+    """Write the files of all examples."""
+    for name, heading in HEADINGS.items():
+        folder = FOLDER / name
+        folder.mkdir(parents=True, exist_ok=True)
+        content = documented_configuration(name) | {"secret": {"env": SECRET_VARIABLE}}
+        text = yaml.safe_dump(content, sort_keys=False, width=120)
+        (folder / "stream-masker.yaml").write_text(COMMENT.format(heading=heading) + text)
+        packed(folder / "events.jsonl.gz", b"".join(orjson.dumps(one) + b"\n" for one in events(name)))
+        output = folder / "output"
+        output.mkdir(exist_ok=True)
+        packed(folder / "expected.jsonl.gz", masked(name, output))
+        for file in output.iterdir():
+            file.unlink()
+        output.rmdir()
+
+
+def packed(path: Path, content: bytes) -> None:
+    """Write a gzip file; equal content gives equal bytes."""
+    path.write_bytes(gzip.compress(content, mtime=0))
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    write()

@@ -1,8 +1,5 @@
 """All dashboards: their rows of panels, and the JSON that Grafana reads.
 
-The JSON is the classic model: Grafana's provisioning and its sidecar read it in every version. The SDK warns that a
-newer model exists, which only Grafana's API takes.
-
 Figures of a window come from the active calibrator. ``max`` joins the series of several calibrators, because the ones
 that stand by have none.
 """

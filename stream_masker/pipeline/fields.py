@@ -45,7 +45,8 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
     The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
     ``Action``. If a value has another shape than the paths require (an object where a path continues into a list, or
     a text where it continues by name), it gets the greatest action of the paths that continue from there: a value of
-    an unexpected shape is never kept by accident. A dropped element is removed from its list, but if a path counts
+    an unexpected shape is never kept by accident. In a pseudonymized object, the names of members that no path has are
+    replaced like their values. A dropped element is removed from its list, but if a path counts
     elements (``[0]``), null takes its place. With ``unlisted: drop``, the field that a filter compares is kept
     together with the values that the filter's path keeps.
     """
@@ -140,7 +141,7 @@ class _Compiler:
         """
         members = {key: self._member(nodes, key, own) for node in nodes for key in node.members}
         if own is Action.PSEUDONYMIZE:
-            return _all_members(members, self._leaf(own), other)
+            return _hidden_members(members, self._pseudonyms, other)
         changed = [(key, treat) for key, treat in members.items() if treat is not _keep]
         if own is Action.KEEP:
             return _changed_members(changed, other)
@@ -259,14 +260,21 @@ def _listed_members(listed: frozenset[str], some: FieldTreatment, other: FieldTr
     return treat
 
 
-def _all_members(members: dict[str, FieldTreatment], rest: FieldTreatment, other: FieldTreatment) -> FieldTreatment:
-    """Treats the members of an object that ``members`` names, and all others by ``rest``."""
+def _hidden_members(
+    members: dict[str, FieldTreatment], pseudonyms: Pseudonyms, other: FieldTreatment
+) -> FieldTreatment:
+    """Treats the members of an object that ``members`` names; pseudonyms replace the others and their names."""
 
     def treat(value: JsonValue) -> Any:
         if type(value) is not dict:
             return other(value)
-        treated = ((key, members.get(key, rest)(member)) for key, member in value.items())
-        return {key: member for key, member in treated if member is not DROPPED}
+        treated = {}
+        for key, member in value.items():
+            if key not in members:
+                treated[pseudonyms.of_bytes(key.encode())] = pseudonyms.of_value(member)
+            elif (new := members[key](member)) is not DROPPED:
+                treated[key] = new
+        return treated
 
     return treat
 

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -15,9 +15,11 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unc
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
+from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted, split_into_blocks
+from stream_masker.pipeline.calibration.sampling import strata
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -30,7 +32,7 @@ from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses, by_reason
-from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result
+from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result, Stratum
 from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -87,7 +89,8 @@ class _Run:
 
 
 class RecordMasker:
-    """Masks records by a plan and a mechanism. Its only state is the styles: equal input gives equal output.
+    """Masks records by a plan and a mechanism. Its only state is what a statistics version brings,
+    the styles and the sampled level: equal input gives equal output.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
@@ -114,8 +117,14 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
+        self._sampler = PositionSampler(secret)
+        self.sample_from(None)
         self._identities: Mapping[str, str] = {}
         self.set_styles({})
+
+    def sample_from(self, level: int | None) -> None:
+        """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
+        self._level = level
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Sets the learned styles of a statistics version, by attribute; at first there are none.
@@ -133,7 +142,7 @@ class RecordMasker:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the scanner decodes most records; False for plans that cannot be compiled."""
+        """Whether the scanner decodes most records; False if the plan cannot be compiled or the self-check failed."""
         return self._codec is not self._reference
 
     @property
@@ -268,7 +277,8 @@ class RecordMasker:
     def _one_by_one(self, run: _Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record)) for record in singly])
-        return replace(result, blocks=[_merge_blocks(result.blocks)])
+        blocks = sorted(result.blocks, key=_level_of)
+        return replace(result, blocks=[_merge_blocks(list(group)) for _, group in groupby(blocks, _level_of)])
 
     def _mask_alone(self, run: _Run) -> Result:
         """Masks a single record; if that fails, it is rejected."""
@@ -330,6 +340,7 @@ class RecordMasker:
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=self._blocks(run, counted),
+            distortions=counted.masked.distortions,
             unchanged=unchanged,
         )
 
@@ -360,11 +371,18 @@ class RecordMasker:
 
     def _blocks(self, run: _Run, counted: CountedRecords) -> list[Block]:
         return [
-            self._block(replace(run, records=run.records.part(start, end)), part)
+            block
             for start, end, part in split_into_blocks(counted, len(run.records))
+            for block in self._strata(replace(run, records=run.records.part(start, end)), part)
         ]
 
-    def _block(self, run: _Run, counted: CountedRecords) -> Block:
+    def _strata(self, run: _Run, counted: CountedRecords) -> list[Block]:
+        if self._level is None:
+            return [self._block(run, counted)]
+        levels = self._sampler.levels(run.topic, run.partition, np.array(run.records.offsets, dtype=np.int64))
+        return [self._block(run, part, stratum) for stratum, part in strata(counted, levels, self._level)]
+
+    def _block(self, run: _Run, counted: CountedRecords, stratum: Stratum | None = None) -> Block:
         masked = Batch(counted.batch.size, counted.masked.columns, numeric=counted.masked.numeric)
         return Block(
             topic=run.topic,
@@ -378,6 +396,7 @@ class RecordMasker:
             distortions=counted.masked.distortions,
             rejected=_by_reason(counted.rejected.values()),
             styles=tuple(counted.styles),
+            stratum=stratum,
         )
 
 
@@ -417,6 +436,10 @@ def _split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     while run := list(islice(rest, BLOCK_RECORDS)):
         size = len(run)
         yield Inputs(offsets=range(size), values=run, keys=[None] * size, timestamps=[-1] * size)
+
+
+def _level_of(block: Block) -> int:
+    return 0 if block.stratum is None else block.stratum.level
 
 
 def _merge_blocks(blocks: Sequence[Block]) -> Block:

@@ -70,14 +70,14 @@ class Pseudonyms:
         return found
 
     def of_value(self, value: Any) -> Any:
-        """The pseudonym of a JSON value. In objects and lists, every value is replaced, but no key; null stays null."""
+        """The pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays null."""
         kind = type(value)
         if kind is str:
             return self.of_bytes(value.encode())
         if value is None:
             return None
         if kind is dict:
-            return {key: self.of_value(member) for key, member in value.items()}
+            return {self.of_bytes(key.encode()): self.of_value(member) for key, member in value.items()}
         if kind is list:
             return [self.of_value(element) for element in value]
         return self.of_bytes(orjson.dumps(value))

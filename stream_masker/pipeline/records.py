@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate, chain
+from operator import add
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Distortion
@@ -119,13 +121,25 @@ class Rejected(NamedTuple):
 RecordOutcome: TypeAlias = Masked | Rejected
 
 
+class Stratum(NamedTuple):
+    """The sampled records that a block counts: those of one level (``core.random.sampling``).
+
+    start: the lowest level that is counted of these records; all blocks of the same records have it. level: that of the
+    block's records, at least ``start``; the last stratum contains the levels above too.
+    """
+
+    start: int
+    level: int
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """The counts of consecutive records of one partition. They do not show which value replaced which.
 
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
-    original codes of each attribute, empty if they were not counted.
+    original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
+    if all are counted.
     """
 
     topic: str
@@ -139,6 +153,7 @@ class Block:
     distortions: tuple[Distortion, ...]
     rejected: Mapping[str, int]
     styles: tuple[StyleCounts, ...] = ()
+    stratum: Stratum | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +161,9 @@ class Result:
     """The outcomes of n records as columns, in the order of the input, and their counts as blocks.
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
-    records with equal headers may share one list, which must not be modified; unchanged: the number of masked records
-    that have a value and of which masking changed none.
+    records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
+    distortions: of each attribute, of all records, empty if there are no records; unchanged: the number of masked
+    records that have a value and of which masking changed none.
     """
 
     offsets: Sequence[int]
@@ -157,6 +173,7 @@ class Result:
     timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
+    distortions: Sequence[Distortion]
     unchanged: int = 0
 
     @property
@@ -179,6 +196,7 @@ class Result:
             timestamps=_all(part.timestamps for part in parts),
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
+            distortions=[reduce(add, column) for column in zip(*(part.distortions for part in parts), strict=True)],
             unchanged=sum(part.unchanged for part in parts),
         )
 

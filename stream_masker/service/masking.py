@@ -62,6 +62,7 @@ class Masking:
         check_variance(message.statistics, self._own.risk.min_variance)
         self.mechanism.restore(message.snapshot)
         self.masker.set_styles(message.styles)
+        self.masker.sample_from(None if message.sampling is None else message.sampling.level)
 
     def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:
         """Return the masking for a statistics version's settings, or this one if there are none or they are equal.

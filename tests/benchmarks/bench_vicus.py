@@ -12,7 +12,7 @@ and for Random with the same share of values that stay.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +27,15 @@ from stream_masker.core.mechanisms import RandomTransitions, Vicus
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import utility_of
 
-HEAD = ("method", "k1", "k2", "parts", "stays", "stays or in its part", "RMSE", "best guess right", "sdCor")
+PARAMETERS = ("k1", "k2", "parts", "part_size")
+HEAD = ("method", *PARAMETERS, "stays", "stays or in its part", "RMSE", "best guess right", "sdCor")
 SETTINGS = (
-    (5.0, 20.0, None),
-    (5.0, 20.0, 100),
-    (5.0, 2_000.0, 100),
-    (500.0, 20.0, None),
-    (5_000.0, 20.0, None),
+    {"k1": 5.0, "k2": 20.0},
+    {"k1": 5.0, "k2": 20.0, "parts": 100, "part_size": 7},
+    {"k1": 5.0, "k2": 20_000.0, "parts": 100, "part_size": 7},
+    {"k1": 500.0, "k2": 20.0},
 )
-"""k1, k2 and the number of parts, None for as many as follow from the similarity."""
+"""Parameters of the methods; the number of parts follows from the similarity unless it is given."""
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     print(f"sdCor of the originals: {data.statistics.correlation[0, 1]:.3f}\n")
     print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
     for setting in SETTINGS:
-        for cells in rows(data, *setting):
+        for cells in rows(data, setting):
             print(f"| {' | '.join(cells)} |", flush=True)
 
 
@@ -53,10 +53,10 @@ def discharges() -> DataSet:
     return DataSet((pairs(),), {"principal": tau, "secondary": tau}, b"sixteen bytes or more")
 
 
-def rows(data: DataSet, k1: float, k2: float, parts: int | None) -> Iterator[tuple[str, ...]]:
+def rows(data: DataSet, setting: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
     """The lines of VICUS and of Random with one setting."""
     for kind in (Vicus, RandomTransitions):
-        made = kind(data.taxonomies, k1=k1, k2=k2, parts=parts, window=data.whole.size, seed=data.secret)
+        made = kind(data.taxonomies, **setting, window=data.whole.size, seed=data.secret)
         mechanism = data.calibrated(made)
         masked = data.mask(mechanism)
         part_of = {value: number for number, part in enumerate(mechanism.partition("principal")) for value in part}
@@ -75,7 +75,8 @@ def rows(data: DataSet, k1: float, k2: float, parts: int | None) -> Iterator[tup
             risk.vulnerability["principal"],
             pair.correlation,
         )
-        yield kind.name, f"{k1:g}", f"{k2:g}", str(parts or "-"), *(f"{figure:.3f}" for figure in figures)
+        shown = (f"{setting[key]:g}" if key in setting else "-" for key in PARAMETERS)
+        yield kind.name, *shown, *(f"{figure:.3f}" for figure in figures)
 
 
 if __name__ == "__main__":

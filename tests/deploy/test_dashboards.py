@@ -48,7 +48,6 @@ def has_data(server: prometheus.Prometheus, expression: str) -> bool:
     return any(not math.isnan(series.value) for series in server.query(expression))
 
 
-@pytest.mark.exhaustive
 def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus) -> None:
     without, deadline = dict(EVERY), time.monotonic() + DATA_SECONDS
     while without and time.monotonic() < deadline:
@@ -57,7 +56,6 @@ def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus)
     assert without == {}
 
 
-@pytest.mark.exhaustive
 def test_smean_has_a_label(scraped: prometheus.Prometheus) -> None:
     found = scraped.query(metric("smean"))
     assert {series.labels["attribute"] for series in found} == {"principal", "secondary"}

@@ -41,7 +41,8 @@ def config(tmp_path, kafka, topics):
         "fields": {"keep": ["encounter_id", "age"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
         "noise_key": "position",
         "mechanism": {"reference": "pair", "rounding": "ceil"},
-        "calibration": {"window_records": WINDOW, "every_records": 15_000, "every_seconds": 2, "min_records": 1_000},
+        "calibration": {"window_records": WINDOW, "every_records": 15_000, "every_seconds": 2, "min_records": 1_000}
+        | {"sampling": False, "core_share": 1},
         "worker": {"batch_records": 4_000},
         "produce": {"key": "patient_nbr", "null_values": ["?"]},
         "secret": {"file": "secret"},

@@ -55,14 +55,22 @@ def test_the_longest_path_decides(treat, unlisted):
     policy = {"unlisted": unlisted, "drop": ["patient"], "keep": ["patient.age"], "pseudonymize": ["patient.id"]}
     assert treat(record, **policy) == {"patient": {"id": p(7), "age": 50}}
     policy = {"unlisted": unlisted, "pseudonymize": ["patient"], "keep": ["patient.age"], "drop": ["patient.name.last"]}
-    assert treat(record, **policy) == {"patient": {"id": p(7), "name": {"first": p("A")}, "age": 50}}
+    assert treat(record, **policy) == {"patient": {p("id"): p(7), "name": {p("first"): p("A")}, "age": 50}}
 
 
 @pytest.mark.parametrize("policy", [{"drop": ["d"]}, {"pseudonymize": ["d"]}, {"unlisted": "keep", "drop": ["d"]}])
 def test_attributes_are_kept_inside_dropped_or_pseudonymized_objects(treat, policy):
     kept = treat({"d": {"code": "c", "text": "t", "x": 1}}, **policy)
     assert (kept["d"]["code"], kept["d"]["text"]) == ("c", "t")
-    assert kept["d"].get("x") in (None, p(1))
+    assert "x" not in kept["d"]
+    assert kept["d"].get(p("x")) in (None, p(1))
+
+
+def test_names_in_a_pseudonymized_object_are_pseudonyms_unless_a_path_has_them(treat):
+    """Names can be data: ``{"relatives": {"Ada Smith": "mother"}}``."""
+    record = {"relatives": {"Ada Smith": "mother", "count": 2, "": {"Bo": [{"deep": None}]}}}
+    treated = treat(record, pseudonymize=["relatives"], keep=["relatives.count"])
+    assert treated == {"relatives": {p("Ada Smith"): p("mother"), "count": 2, p(""): {p("Bo"): [{p("deep"): None}]}}}
 
 
 def test_each_steps_apply_to_every_element(treat):
@@ -136,7 +144,7 @@ def test_pseudonyms_are_keyed_hashes_of_the_text_alone():
     assert p("ä") == PSEUDONYMS.of_bytes("ä".encode())
     assert (p(1.5), p(True)) == (p("1.5"), p("true"))
     assert p(None) is None
-    assert p({"a": [1, {"b": None}], "c": "x"}) == {"a": [p(1), {"b": None}], "c": p("x")}
+    assert p({"a": [1, {"b": None}], "c": "x"}) == {p("a"): [p(1), {p("b"): None}], p("c"): p("x")}
     assert len({p("a"), p("b"), p(""), Pseudonyms(b"other").of_value("a")}) == 4
     assert p("12") == hashlib.blake2b(b"12", digest_size=16, key=b"secret", person=b"masker-pseudonym").hexdigest()
 

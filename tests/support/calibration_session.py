@@ -73,11 +73,12 @@ class SessionBench:
 
     def deliver(self, offset: int, block: Block | bytes) -> None:
         key = None if isinstance(block, bytes) else block_key(block)
+        written = 0 if isinstance(block, bytes) else block.timestamp
         configuration = self.components.configuration
         if not isinstance(block, bytes):
             raw = encode_block(block, self.components.subject.taxonomies, configuration="0")
             block = topic_seal(configuration, configuration.topics.calibration).seal(key or b"", raw)
-        self.session.deliver(offset, 0, key, block)
+        self.session.deliver(offset, written, key, block)
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"stream_masker_{name}", labels)

@@ -18,7 +18,7 @@ from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.wire.messages import encode_block
 from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
@@ -76,7 +76,8 @@ def worker_metrics() -> RecordingMetrics:
     report: Any = WorkerReport(metrics, Health())
     report.start()
     report.refused_message(RefusalCause.FORGED)
-    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3))
+    masker = SimpleNamespace(is_compiled=True)
+    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), masker=masker)
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), lag=lambda: dict.fromkeys(PARTITIONS, 7)))
     counts = TransactionCounts(
@@ -150,15 +151,14 @@ class AcceptingPublisher:
 
 
 def publish_versions(components: CalibratorComponents, metrics: Metrics) -> None:
-    """Run a session: a refused block, two versions from blocks with different values, and a tick."""
+    """Run a session: a refused block, versions from blocks with different values and from samples, and a tick."""
     consumer: Any = EmptyTopics()
     session = CalibrationSession.recover(components, metrics, consumer, lambda: False)
     session.deliver(0, 0, None, b"not a block")
     session.deliver(0, 0, None, TopicSeal("calibration", [bytes(16)]).seal(b"", b"sealed with another secret"))
-    for offset in range(1, 4):
-        raw = encode_block(
-            block(offset), components.subject.taxonomies, configuration="0123456789abcdef", numeric=NUMERIC
-        )
+    for offset in range(1, 7):
+        counted = replace(block(offset), stratum=None if offset < 4 else Stratum(1, 1))
+        raw = encode_block(counted, components.subject.taxonomies, configuration="0123456789abcdef", numeric=NUMERIC)
         session.deliver(offset, 0, None, raw)
         while session.pending_windows:
             session.publish_next()

@@ -225,6 +225,7 @@ class FakeMasker:
     """Returns one masked record, one tombstone and one rejection. ``minimum``: the smallest group that it masks."""
 
     needs_group = True
+    is_compiled = True
     reads_headers = False
 
     def __init__(self) -> None:

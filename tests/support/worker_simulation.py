@@ -77,6 +77,7 @@ class SimulatedMasker:
     """Masks a record as its offset; groups are too small at random."""
 
     reads_headers = False
+    is_compiled = True
 
     def __init__(self, random: Random, *, needs_group: bool) -> None:
         self.random, self.needs_group = random, needs_group

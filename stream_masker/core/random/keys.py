@@ -63,7 +63,7 @@ class PositionKeys(Keys):
         Raises ParameterError.
         """
         self._secret = checked_secret(secret)
-        self._source = _length_prefixed(topic.encode()) + partition.to_bytes(4, "little")
+        self._source = length_prefixed(topic.encode()) + partition.to_bytes(4, "little")
         self._offsets = offsets
         if offsets.size and int(offsets.min()) < 0:
             raise ParameterError("an offset is negative: use offsets from 0")
@@ -74,7 +74,7 @@ class PositionKeys(Keys):
     def words(self, block: int, rows: Int64Array | None = None) -> UInt64Array:
         offsets = self._offsets if rows is None else self._offsets[rows]
         key = self._key(block)
-        found = [_blocks(key, offsets[start:end]) for start, end in _runs(offsets)]
+        found = [_blocks(key, offsets[start:end]) for start, end in contiguous_runs(offsets)]
         return found[0] if len(found) == 1 else np.concatenate([np.empty((0, 8), np.uint64), *found])
 
     def _key(self, block: int) -> bytes:
@@ -118,7 +118,7 @@ def checked_secret(secret: bytes) -> bytes:
     return secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(secret).digest()
 
 
-def _length_prefixed(data: bytes) -> bytes:
+def length_prefixed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "little") + data
 
 
@@ -126,8 +126,8 @@ def _as_words(data: bytes) -> UInt64Array:
     return np.frombuffer(data, dtype="<u8").reshape(-1, KEYSTREAM_BLOCK_BYTES // 8)
 
 
-def _runs(offsets: Int64Array) -> Iterator[tuple[int, int]]:
-    """Slices of ascending offsets with small gaps and equal high bits. Each slice needs one call of the cipher."""
+def contiguous_runs(offsets: Int64Array) -> Iterator[tuple[int, int]]:
+    """The slices (start, end) of ascending offsets with small gaps and equal high bits; each needs one cipher call."""
     before, after = offsets[:-1], offsets[1:]
     step = after - before
     apart = (step < 1) | (step > MAX_SKIPPED) | (before >> 32 != after >> 32)

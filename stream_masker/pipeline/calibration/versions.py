@@ -15,12 +15,14 @@ from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.errors import standard_errors
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
+from stream_masker.pipeline.calibration.sampling import Sampling, next_sampling_level
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
@@ -228,13 +230,16 @@ class VersionPlanner:
         masked = self._masked(window.masked)
         kept = None if masked is None else self._utility(original, masked, window)
         styles = self._learned(window.styles)
-        publish = self._publish(original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked)
+        sampling = self._sampling(window, original)
+        publish = self._publish(
+            original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked, sampling=sampling
+        )
         return self._assessed(publish, original, window.original)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         statistics = self._compute(counts)
-        publish = self._publish(statistics, now, "bootstrap", self._learned(styles))
+        publish = self._publish(statistics, now, "bootstrap", self._learned(styles), sampling=self._last_sampling)
         return self._assessed(publish, statistics, counts)
 
     def on_snapshot(
@@ -250,7 +255,7 @@ class VersionPlanner:
         """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source, styles or {})
+        return self._publish(statistics, now, source, styles or {}, sampling=self._last_sampling)
 
     @property
     def settings_differ(self) -> bool:
@@ -270,7 +275,9 @@ class VersionPlanner:
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks)
+        publish = self._publish(
+            statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=latest.sampling
+        )
         return self._assessed(publish, statistics, self._counts)
 
     def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
@@ -307,6 +314,33 @@ class VersionPlanner:
     def _learned(self, counts: Sequence[StyleCounts]) -> Mapping[str, Style]:
         latest = self.history.latest
         return learned_styles(self.subject.attributes, counts, {} if latest is None else latest.styles)
+
+    @property
+    def _last_sampling(self) -> Sampling | None:
+        latest = self.history.latest
+        return None if latest is None or latest.sampling is None else Sampling(latest.sampling.level)
+
+    def _sampling(self, window: Window, original: Statistics) -> Sampling | None:
+        """Which records are counted from now on, and the errors of a window that is a sample; None: all are."""
+        settings, level, last = self.settings, window.range.level, self._last_sampling
+        if not settings.sampling or (level is None and not window.overflowed):
+            return last if settings.sampling else None
+        following = next_sampling_level(
+            window.records,
+            level,
+            window.span,
+            window_records=settings.window_records,
+            window_age=settings.window_age,
+            period=settings.every_seconds,
+        )
+        if level is None:
+            return Sampling(following, span=window.span)
+        errors = standard_errors(window.original, original, self._distances)
+        return Sampling(following, 2.0**-level, window.span, errors.variance, errors.correlation)
+
+    def begins_sampling(self, window: Window) -> bool:
+        """Whether the version of this window would be the first one by which workers count samples."""
+        return self.settings.sampling and window.overflowed and self._last_sampling is None
 
     def _compute(self, counts: Counts) -> Statistics:
         """The statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
@@ -348,8 +382,9 @@ class VersionPlanner:
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
+        sampling: Sampling | None,
     ) -> Publish:
-        message = self._message(statistics, now, source, styles, blocks)
+        message = replace(self._message(statistics, now, source, styles, blocks), sampling=sampling)
         shown = self.shown(statistics)
         previous = self._drift(shown, self.history.latest)
         baseline = self._drift(shown, self.history.baseline)

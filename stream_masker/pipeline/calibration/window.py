@@ -6,7 +6,6 @@ calibrator that restarts from the first block of the last published version reac
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
@@ -15,12 +14,10 @@ from operator import add
 from stream_masker.core.batch import Distortion
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ParameterError
+from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, Entry, SampledQueue
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts, add_styles
 from stream_masker.pipeline.wire.messages import BlockRange
-
-NO_TIME = -1
-"""The time of a block whose records have no timestamps. It never becomes too old; only newer records displace it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +26,8 @@ class CalibrationSettings:
 
     min_new_records: the new records that a version needs, so that two versions never differ by fewer; window_records,
     every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
-    seconds, above 0; core_share: the share of a core that computing may take; urgent_divergence: the drift from which
+    seconds, above 0; sampling: whether records are sampled if they are more than
+    the window holds; core_share: the share of a core that computing may take; urgent_divergence: the drift from which
     it need not wait (``calibration.pace``); both above 0, at most 1; baseline: the version that drift is measured
     against. None stands for the first version that was not computed from a bootstrap sample.
     """
@@ -43,6 +41,7 @@ class CalibrationSettings:
     keep_versions: int = 1_000
     min_new_records: int = 1
     core_share: float = 0.1
+    sampling: bool = True
     urgent_divergence: float = 0.05
     baseline: int | None = None
 
@@ -53,41 +52,28 @@ class CalibrationSettings:
                 raise ParameterError(f"{field.name} is {value}; it must be above 0")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A block at its offset on the calibration topic. time: milliseconds since the epoch (``effective_time``)."""
-
-    offset: int
-    time: int
-    block: Block
-
-    @property
-    def key(self) -> tuple[str, int, int]:
-        """The same for all blocks that count the same records."""
-        return self.block.topic, self.block.partition, self.block.first_offset
-
-    @property
-    def records(self) -> int:
-        return self.block.original.records
-
-    def is_older(self, than: float) -> bool:
-        """Whether the block's time is before ``than``, in milliseconds. A block without a time is never older."""
-        return self.time != NO_TIME and self.time < than
-
-
 @dataclass(frozen=True)
 class Window:
     """The blocks that statistics are computed from, in the topic's order; at least one.
 
-    range: from the offset of the first block to the topic's end at the time; ``window_of`` restores the window from it.
+    range: from the offset of the first block to the topic's end at the time, with the level of a sample; ``window_of``
+    restores the window from it. overflowed: whether there were more records than the window holds, all of them
+    counted and with times.
     """
 
     entries: tuple[Entry, ...]
     range: BlockRange
+    overflowed: bool = False
 
     @property
     def records(self) -> int:
         return sum(entry.records for entry in self.entries)
+
+    @property
+    def span(self) -> float:
+        """The time between the oldest and the latest block, in seconds. 0 if none has a time."""
+        times = [entry.time for entry in self.entries if entry.time != NO_TIME]
+        return (max(times) - min(times)) / 1000 if times else 0.0
 
     @cached_property
     def original(self) -> Counts:
@@ -115,12 +101,11 @@ class WindowLog:
     """The window over the blocks read so far, and when statistics are due.
 
     The window contains whole blocks: at least one, at most ``window_records`` records if there are several, and none
-    older than ``window_age`` before the latest time. Of two blocks with the same key, the later one counts, at its own
-    offset. The time of the earlier one still determines the latest time while its offset is not before the window's
-    first block, so that a reader that starts there sees the same window.
+    older than ``window_age`` before the latest time (``calibration.queues``). As soon as blocks that count samples hold
+    ``min_records`` records, they alone are the window.
 
-    Statistics are due after a block if ``every_records`` records arrived since they were last due, and after
-    ``every_seconds`` if any records arrived, but at least ``min_new_records``; never for a window of fewer than
+    Statistics are due after a block if ``every_records`` records of the window arrived since they were last due, and
+    after ``every_seconds`` if any records arrived, but at least ``min_new_records``; never for a window of fewer than
     ``min_records``. since: the block range of the last version that has one; blocks up to its end only fill the window.
     first: there is no version yet, so statistics are due with ``min_records``.
     """
@@ -128,11 +113,14 @@ class WindowLog:
     def __init__(self, settings: CalibrationSettings, *, since: BlockRange | None = None, first: bool = True) -> None:
         self.settings = settings
         self.position = -1
-        self._entries: deque[Entry] = deque()
-        self._counting: dict[tuple[str, int, int], Entry] = {}
-        self._records = 0
-        self._latest = NO_TIME
+        capacity, age = settings.window_records, settings.window_age * 1000
         self._published = -1 if since is None else since.last
+        level = None if since is None else since.level
+        self._whole = BlockQueue(capacity, age)
+        self._sampled = SampledQueue(
+            capacity, age, level=level or 0, fixed_until=-1 if level is None else self._published
+        )
+        self._is_sampled = level is not None
         self.first = first
         self._new = 0
         self._last_due: float | None = None
@@ -145,10 +133,10 @@ class WindowLog:
         if offset <= self.position:
             return None
         self.position = offset
-        self._push(Entry(offset, effective_time(block.timestamp, written), block))
+        added = self._push(Entry(offset, effective_time(block.timestamp, written), block))
         if offset <= self._published:
             return None
-        self._new += block.original.records
+        self._new += added
         due = self._least if self.first else max(self._least, self.settings.every_records)
         return self._due_window() if self._new >= due else None
 
@@ -161,42 +149,31 @@ class WindowLog:
 
     def window(self) -> Window | None:
         """The current window; None while there is no block."""
-        counting = (entry for entry in self._entries if self._counts(entry))
-        entries = tuple(entry for entry in counting if not entry.is_older(self._oldest))
-        return Window(entries, BlockRange(entries[0].offset, self.position, len(entries))) if entries else None
+        queue = self._sampled if self._is_sampled else self._whole
+        entries, level = queue.entries(), self._sampled.level if self._is_sampled else None
+        if not entries:
+            return None
+        found = BlockRange(queue.first_offset, self.position, len(entries), level)
+        return Window(entries, found, not self._is_sampled and self._whole.overflowed and entries[-1].time != NO_TIME)
 
     @property
     def _least(self) -> int:
         """The new records that a version needs."""
         return 1 if self.first else self.settings.min_new_records
 
-    @property
-    def _oldest(self) -> float:
-        return self._latest - self.settings.window_age * 1000
-
-    def _counts(self, entry: Entry) -> bool:
-        return self._counting.get(entry.key) is entry
-
-    def _push(self, entry: Entry) -> None:
-        earlier = self._counting.get(entry.key)
-        self._records += entry.records - (0 if earlier is None else earlier.records)
-        self._counting[entry.key] = entry
-        self._entries.append(entry)
-        self._latest = max(self._latest, entry.time)
-        while len(self._entries) > 1 and self._is_outside(self._entries[0]):
-            self._drop_first()
-
-    def _is_outside(self, first: Entry) -> bool:
-        too_many = self._records > self.settings.window_records
-        return too_many or first.is_older(self._oldest) or not self._counts(first)
-
-    def _drop_first(self) -> None:
-        dropped = self._entries.popleft()
-        if self._counts(dropped):
-            del self._counting[dropped.key]
-            self._records -= dropped.records
-        if dropped.time == self._latest:
-            self._latest = max(entry.time for entry in self._entries)
+    def _push(self, entry: Entry) -> int:
+        """Adds a block; returns the number of its records that are in the window."""
+        if entry.block.stratum is None:
+            if self._is_sampled:
+                return 0
+            self._whole.push(entry)
+            return entry.records
+        self._sampled.push(entry)
+        if not self._is_sampled and self._sampled.records >= self.settings.min_records:
+            self._is_sampled = True
+            self._whole = BlockQueue(self.settings.window_records, self.settings.window_age)
+            return self._sampled.records
+        return entry.records if self._is_sampled and entry.level >= self._sampled.level else 0
 
     def _due_window(self) -> Window | None:
         window = self.window()
@@ -220,7 +197,7 @@ def window_of(
     read: Iterable[tuple[int, int, Block]], settings: CalibrationSettings, blocks: BlockRange
 ) -> Window | None:
     """The window that a statistics version was computed from. read: (offset, written, block) from the topic."""
-    log = WindowLog(settings)
+    log = WindowLog(settings, since=blocks)
     for offset, written, block in read:
         if blocks.first <= offset <= blocks.last:
             log.on_block(offset, written, block)

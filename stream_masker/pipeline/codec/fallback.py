@@ -14,6 +14,7 @@ from stream_masker.pipeline.codec.interleaving import interleave, interleaved_or
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec, ReferenceTemplates
 from stream_masker.pipeline.codec.scanner.codec import ScannedBatch, ScannerCodec
 from stream_masker.pipeline.codec.scanner.program import NotCompilableError
+from stream_masker.pipeline.codec.self_check import scanner_agrees
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import Inputs
@@ -59,7 +60,12 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
 
 
 def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms) -> RecordCodec[Any]:
-    """The scanner with the reference codec as its fallback; for a plan that cannot be compiled the reference codec."""
+    """The scanner with the reference codec as its fallback.
+
+    It is the reference codec alone for a plan that cannot be compiled, and if the scanner fails its self-check.
+    """
+    if not scanner_agrees():
+        return reference
     try:
         return FallbackCodec(ScannerCodec(plan, reference.attributes, pseudonyms, writes=reference.writes), reference)
     except NotCompilableError as reason:

@@ -22,10 +22,12 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError, UnknownConceptError
+from stream_masker.pipeline.calibration.sampling import Sampling
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import COUNTED_TRAITS, STYLE_CHOICES, Style, StyleCounts
 from stream_masker.pipeline.wire.consistency import check_block
 from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
+from stream_masker.pipeline.wire.sampling import read_sampling, read_stratum, sampling_section, stratum_section
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
@@ -36,8 +38,12 @@ SIDES = ("original", "masked")
 
 
 def block_key(block: Block) -> bytes:
-    """The key of a block's message, ``topic:partition:first_offset``, the same for all blocks of the same records."""
-    return f"{block.topic}:{block.partition}:{block.first_offset}".encode()
+    """The key of a block's message, the same for all blocks of the same records.
+
+    ``topic:partition:first_offset``, and ``:level`` of its stratum if it counts a sample.
+    """
+    key = f"{block.topic}:{block.partition}:{block.first_offset}"
+    return (key if block.stratum is None else f"{key}:{block.stratum.level}").encode()
 
 
 def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = ()) -> bytes:
@@ -62,6 +68,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
         "attributes": attributes,
         "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
         **_numeric(block, numeric),
+        **stratum_section(block.stratum),
     }
     return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -151,6 +158,7 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> B
         distortions=tuple(_distortion(attribute) for attribute in attributes),
         rejected=reader.integers_by_name("rejected"),
         styles=_style_counts(attributes),
+        stratum=read_stratum(reader),
     )
 
 
@@ -247,11 +255,15 @@ def _positions_at(side: MessageReader, key: str, positions: NDArray[np.int64]) -
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """A range of offsets on the calibration topic, ``first`` to ``last``, with ``count`` blocks in the window."""
+    """A range of offsets on the calibration topic, ``first`` to ``last``, with ``count`` blocks in the window.
+
+    level: if the window is a sample, that of its records; the strata below are left out. None if all are counted.
+    """
 
     first: int
     last: int
     count: int
+    level: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +274,8 @@ class StatisticsMessage:
     or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
     of the mechanism, for ``Mechanism.restore``; settings: the mutable part of the configuration with the hash
     ``configuration``, valid from this version on, None if each reader keeps its own; styles: the learned styles of
-    attributes, from which a reader's configured ones may differ.
+    attributes, from which a reader's configured ones may differ; sampling: which records are counted from now on, and
+    the errors of this version, None if all records are counted.
     """
 
     version: int
@@ -276,6 +289,7 @@ class StatisticsMessage:
     snapshot: Mapping[str, Any]
     settings: Mapping[str, Any] | None = None
     styles: Mapping[str, Style] = field(default_factory=dict)
+    sampling: Sampling | None = None
 
     @property
     def key(self) -> bytes:
@@ -310,12 +324,13 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         "configuration": message.configuration,
         "published": message.published,
         "source": message.source,
-        "blocks": None if blocks is None else {"first": blocks.first, "last": blocks.last, "count": blocks.count},
+        "blocks": None if blocks is None else {k: v for k, v in asdict(blocks).items() if v is not None},
         "taxonomies": dict(message.taxonomies),
         "baseline": message.baseline,
         "snapshot": dict(message.snapshot),
         **({} if message.settings is None else {"settings": dict(message.settings)}),
         **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
+        **sampling_section(message.sampling),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -336,6 +351,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         snapshot=reader.child("snapshot").data,
         settings=None if settings is None else settings.data,
         styles={} if styles is None else {name: _style(styles.child(name)) for name in styles.data},
+        sampling=read_sampling(reader),
     )
 
 
@@ -350,7 +366,8 @@ def _style(reader: MessageReader) -> Style:
 
 def _range(blocks: MessageReader) -> BlockRange:
     first = blocks.integer("first")
-    return BlockRange(first, blocks.integer("last", least=first), blocks.integer("count", least=1))
+    level = None if blocks.get("level") is None else blocks.integer("level")
+    return BlockRange(first, blocks.integer("last", least=first), blocks.integer("count", least=1), level)
 
 
 @dataclass(frozen=True, slots=True)

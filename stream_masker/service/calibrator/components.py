@@ -121,6 +121,7 @@ def build_settings(configuration: Configuration) -> CalibrationSettings:
         keep_versions=section.keep_versions,
         baseline=None if section.baseline == "first" else section.baseline,
         min_new_records=configuration.publication.min_records,
+        sampling=section.sampling,
         core_share=section.core_share,
         urgent_divergence=section.urgent_divergence,
     )

@@ -242,9 +242,8 @@ class CalibratorEngine:
             session.skip_windows(keep=1)
             if not session.is_urgent:
                 return
-        self._metrics.add("calibration_windows_total", outcome="urgent" if waits else "computed")
         with self._charged():
-            session.publish_next()
+            session.publish_next(urgent=waits)
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -256,10 +255,8 @@ class CalibratorEngine:
         try:
             yield
         finally:
-            seconds = time.process_time() - start
             if not first:
-                self._pace.charge(seconds, time.monotonic())
-            self._metrics.add("calibration_processor_seconds_total", seconds)
+                self._pace.charge(time.process_time() - start, time.monotonic())
 
     def _show_risk(self, session: CalibrationSession) -> None:
         """Report limits of the risk that the last version crosses; a version that is withheld makes it not ready."""

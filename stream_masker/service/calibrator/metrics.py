@@ -13,6 +13,7 @@ from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
+from stream_masker.pipeline.calibration.sampling import Sampling
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
 from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.observability.metrics import Metrics
@@ -133,10 +134,23 @@ def initialise_counters(metrics: Metrics) -> None:
         metrics.add("statistics_published_total", 0, source=source)
 
 
+def set_sampling_metrics(metrics: Metrics, sampling: Sampling | None) -> None:
+    """Set the metrics of a version's sample, with errors of two significant digits."""
+    metrics.set("window_sampling_rate", 1.0 if sampling is None else sampling.rate)
+    if sampling is None:
+        return
+    metrics.set("window_span_seconds", sampling.span)
+    for attribute, error in sampling.variance_errors.items():
+        metrics.set("svar_standard_error", float(f"{error:.2g}"), attribute=attribute)
+    for (first, second), error in sampling.correlation_errors.items():
+        metrics.set("sdcor_standard_error", float(f"{error:.2g}"), first=first, second=second)
+
+
 def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     """Set the metrics of a version that was just published."""
     metrics.add("statistics_published_total", source=publish.message.source)
     metrics.set("window_blocks", publish.report.blocks)
+    set_sampling_metrics(metrics, publish.message.sampling)
     set_window_metrics(metrics, publish.statistics)
     set_mean_metrics(metrics, publish.means)
     if publish.masked is not None and publish.utility is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer
 
@@ -168,19 +169,36 @@ class CalibrationSession:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the latest waiting window differs so much from the published statistics that it may not wait."""
+        """Whether the latest waiting window may not wait: it differs much from the published statistics, or there are
+        more records than it holds and workers still count all.
+        """
         latest, window = self.history.latest, self._pending[-1] if self._pending else None
         if window is not self._urgency[0]:
-            self._urgency = window, latest is not None and window is not None and self._has_drifted(window, latest)
+            self._urgency = window, latest is not None and window is not None and self._may_not_wait(window, latest)
         return self._urgency[1]
 
-    def _has_drifted(self, window: Window, latest: StatisticsMessage) -> bool:
+    def _may_not_wait(self, window: Window, latest: StatisticsMessage) -> bool:
+        if self._planner.begins_sampling(window):
+            return True
         settings, taxonomies = self._components.settings, self._components.subject.taxonomies
         return divergence(window, latest.statistics, taxonomies, settings.rollup_depth) >= settings.urgent_divergence
 
-    def publish_next(self) -> None:
-        """Compute and publish the version of the oldest waiting window."""
-        window = self._pending.popleft()
+    def publish_next(self, *, urgent: bool = False) -> None:
+        """Compute and publish the version of the oldest waiting window; ``urgent``: before the pace allows it."""
+        self._metrics.add("calibration_windows_total", outcome="urgent" if urgent else "computed")
+        with self._measured():
+            self._publish_window(self._pending.popleft())
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Add the processor time of the block to the metric."""
+        start = time.process_time()
+        try:
+            yield
+        finally:
+            self._metrics.add("calibration_processor_seconds_total", time.process_time() - start)
+
+    def _publish_window(self, window: Window) -> None:
         start = time.perf_counter()
         try:
             publish = self._planner.on_window(window, now_milliseconds())
@@ -209,7 +227,8 @@ class CalibrationSession:
         If their risk is beyond a limit, they are withheld until the next window.
         """
         self._withheld_settings = self._components.subject.configuration
-        self._publish(self._planner.on_settings(now_milliseconds()))
+        with self._measured():
+            self._publish(self._planner.on_settings(now_milliseconds()))
 
     def publish_sample(self, sample: SampleCounts) -> None:
         """Publish the first version, from a sample, if there is still none.
@@ -217,7 +236,8 @@ class CalibrationSession:
         Raises StatisticsError if an attribute has no value in the sample, or if its risk is beyond a limit.
         """
         if self.history.latest is None:
-            self._publish(self._planner.on_sample(sample.counts, now_milliseconds(), sample.styles))
+            with self._measured():
+                self._publish(self._planner.on_sample(sample.counts, now_milliseconds(), sample.styles))
         if self.history.latest is None:
             raise StatisticsError("; ".join(self.crossed))
 

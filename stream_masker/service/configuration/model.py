@@ -111,6 +111,12 @@ class CalibrationSection(Section):
     min_records: PositiveInt = Field(
         default=1_000, description="The number of records that the first statistics require; at least 1."
     )
+    sampling: bool = Field(
+        default=True,
+        description="Whether workers count only a uniform random sample of the records if there are more in "
+        "`window_age` than `window_records`. With `off` they count all, the window is the last `window_records` "
+        "records, and the cost of reading counts grows with the stream.",
+    )
     core_share: float = Field(
         default=0.1,
         gt=0,

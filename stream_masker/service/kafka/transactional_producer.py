@@ -238,7 +238,7 @@ class TransactionalProducer:
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except (BufferError, KafkaException) as failure:
                 retry = partial(produce, topic, value, key, partition, None, None, timestamp, headers)
-                if not self._send_when_room(failure, retry):
+                if not self._send_when_room(failure, retry, f"produce to partition {partition} of {topic}"):
                     too_large.append(index)
         return too_large
 
@@ -247,8 +247,11 @@ class TransactionalProducer:
         self.abort()
         self._client = None
 
-    def _send_when_room(self, failure: BufferError | KafkaException, produce: Callable[[], None]) -> bool:
-        """Send a message when the client's queue has room. Return False if the message is too large."""
+    def _send_when_room(self, failure: BufferError | KafkaException, produce: Callable[[], None], step: str) -> bool:
+        """Send a message when the client's queue has room. Return False if the message is too large.
+
+        ``step``: the topic and partition, for the error of a topic that has fewer partitions than the input.
+        """
         client = self._connected_client()
         while isinstance(failure, BufferError):
             with fatal_errors(client):
@@ -259,7 +262,7 @@ class TransactionalProducer:
                 failure = another
             else:
                 return True
-        _raise_unless_too_large(failure.args[0])
+        _raise_unless_too_large(failure.args[0], step)
         return False
 
     def _connected_client(self) -> ProducerClient:
@@ -341,10 +344,10 @@ class TransactionalProducer:
             )
 
 
-def _raise_unless_too_large(error: KafkaError) -> None:
+def _raise_unless_too_large(error: KafkaError, step: str) -> None:
     """Raises TransactionStepError for any error except that of a message that is too large."""
     if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
-        raise TransactionStepError("produce", RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
+        raise TransactionStepError(step, RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
 
 
 def _flush(client: ProducerClient, timeout: float) -> None:

@@ -74,6 +74,10 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
 
 STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held", "1 while the worker holds its input because it has no usable statistics, otherwise 0."),
+    gauge(
+        "scanner_in_use",
+        "1 if the scanner decodes records; 0 if the slow reference codec decodes all of them.",
+    ),
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("partition",)),
@@ -98,6 +102,10 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
 CALIBRATION_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge("window_records", "Records in the calibration window."),
     calibrator_gauge("window_blocks", "Blocks in the calibration window; 0 if the statistics come from a sample."),
+    calibrator_gauge("window_span_seconds", "Time between the oldest and the latest sampled block, in seconds."),
+    calibrator_gauge("window_sampling_rate", "Share of the records that the window samples, in (0, 1]; 1 for all."),
+    calibrator_gauge("svar_standard_error", "Standard error of sVar, because the window is a sample.", ATTRIBUTE_LABEL),
+    calibrator_gauge("sdcor_standard_error", "Standard error of sdCor, because the window is a sample.", PAIR_LABELS),
     calibrator_counter("blocks_read_total", "Calibration blocks read, by outcome: merged or refused.", ("outcome",)),
     calibrator_counter("configuration_refused_total", "Changed configuration files that were refused."),
     calibrator_counter("statistics_published_total", "Statistics versions published, by source.", ("source",)),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.pipeline.calibration.queues import NO_TIME, Entry
 from stream_masker.pipeline.calibration.versions import History, VersionPlanner
-from stream_masker.pipeline.calibration.window import NO_TIME, Entry, Window
+from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Block, InputRecord
 from stream_masker.pipeline.wire.messages import BlockRange

@@ -291,6 +291,10 @@ class TransactionWriter:
             self._write_outcomes(partition, result)
             for block in result.blocks:
                 self._write_block(block)
+            for attribute, distortion in zip(self._outputs.taxonomies, result.distortions, strict=False):
+                self._written.distortions[attribute] = (
+                    self._written.distortions.get(attribute, Distortion()) + distortion
+                )
 
     def _write_outcomes(self, partition: int, result: Result) -> None:
         masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
@@ -318,8 +322,6 @@ class TransactionWriter:
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out
-        for attribute, distortion in zip(outputs.taxonomies, block.distortions, strict=True):
-            self._written.distortions[attribute] = self._written.distortions.get(attribute, Distortion()) + distortion
 
 
 def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:

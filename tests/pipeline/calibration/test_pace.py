@@ -18,7 +18,8 @@ from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.pace import Pace, divergence
-from stream_masker.pipeline.calibration.window import Entry, Window
+from stream_masker.pipeline.calibration.queues import Entry
+from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.messages import BlockRange
 

@@ -13,7 +13,8 @@ from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.calibration.sampling import Sampling
+from stream_masker.pipeline.records import Block, Rejected, Stratum
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
@@ -98,6 +99,26 @@ def test_a_block_survives_encoding_and_decoding(block: Block, taxonomies: dict[s
         "rejected",
     )
     assert [getattr(back, name) for name in plain] == [getattr(block, name) for name in plain]
+
+
+@pytest.mark.parametrize("stratum", [None, Stratum(0, 0), Stratum(3, 6)])
+def test_stratum_comes_back_and_is_in_the_key(
+    block: Block, taxonomies: dict[str, Taxonomy], stratum: Stratum | None
+) -> None:
+    sent = replace(block, stratum=stratum)
+    assert decode_block(encode_block(sent, taxonomies, configuration="0"), taxonomies).stratum == stratum
+    assert block_key(sent) == (b"discharges:3:100" if stratum is None else b"discharges:3:100:%d" % stratum.level)
+
+
+@pytest.mark.parametrize(
+    "section", [{"start": 4, "level": 3}, {"start": -1, "level": 3}, {"start": 0, "level": 54}, {}]
+)
+def test_stratum_that_cannot_be_is_refused(
+    block: Block, taxonomies: dict[str, Taxonomy], section: dict[str, int]
+) -> None:
+    raw = orjson.loads(encode_block(replace(block, stratum=Stratum(0, 0)), taxonomies, configuration="0"))
+    with pytest.raises(StatisticsError, match=r"sampling\.(start|level)"):
+        decode_block(orjson.dumps(raw | {"sampling": section}), taxonomies)
 
 
 STYLES = tuple(StyleCounts(*range(first, first + 9)) for first in (1, 20, 0))
@@ -277,6 +298,10 @@ def statistics_message(**changes: object) -> StatisticsMessage:
         {},
         {"source": "bootstrap", "blocks": None},
         {"settings": {"fields": {}}},
+        {
+            "blocks": BlockRange(5, 9, 4, level=3),
+            "sampling": Sampling(2, 0.125, 3600.0, {"one": 0.01}, {("a", "b"): 0.1}),
+        },
         {"styles": {"one": Style(dot="remove", case="lower"), "two": Style(text="label", leading_zeros="remove")}},
     ],
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from calibration_session import ABSENT, SessionBench, block, published, sample
 
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.wire.messages import (
     BlockRange,
 )
@@ -57,6 +59,8 @@ def test_version_is_computed_published_and_reported(bench: SessionBench) -> None
     assert bench.metric("rmse", attribute="one", kind="target") == pytest.approx(0.3)
     assert bench.metric("drift_variance", attribute="one", against="previous") is None
     assert bench.metric("calibration_duration_seconds_count") == 1
+    assert bench.metric("calibration_processor_seconds_total") > 0
+    assert bench.metric("calibration_windows_total", outcome="computed") == 1
 
 
 def test_next_version_reports_drift_from_previous_and_baseline(bench: SessionBench) -> None:
@@ -104,8 +108,9 @@ def test_only_a_drifted_window_is_urgent(bench: SessionBench) -> None:
         bench.deliver(7 + number, block(30 + 10 * number, [3] * 10))
     assert (bench.session.pending_windows, bench.session.is_urgent) == (3, True)
     bench.session.skip_windows(keep=1)
-    bench.session.publish_next()
+    bench.session.publish_next(urgent=True)
     assert bench.publisher.published[-1].message.blocks.last == 10
+    assert bench.metric("calibration_windows_total", outcome="urgent") == 1
 
 
 def test_window_without_values_gives_no_version(bench: SessionBench, caplog: pytest.LogCaptureFixture) -> None:
@@ -148,3 +153,33 @@ def test_history_records_the_number_of_chunks(bench: SessionBench) -> None:
     bench.publisher.chunks = 3
     published(bench)
     assert bench.session.history.chunks == {1: 3}
+
+
+def test_stream_that_fills_the_window_too_early_is_sampled_at_once(bench: SessionBench) -> None:
+    bench.deliver(0, at(block(0), 0))
+    bench.session.publish_next()
+    for number in range(1, 13):
+        bench.deliver(number, at(block(10 * number), 100 * number))
+    assert bench.session.is_urgent
+    bench.session.skip_windows(keep=1)
+    bench.session.publish_next()
+    message = bench.publisher.published[-1].message
+    assert message.sampling is not None
+    assert message.sampling.level == 5
+    bench.deliver(13, at(block(130), 1300))
+    bench.deliver(14, at(block(140), 1400))
+    assert not bench.session.is_urgent
+    bench.deliver(15, replace(at(block(150), 1500), stratum=Stratum(5, 5)))
+    bench.deliver(16, replace(at(block(160), 60_000), stratum=Stratum(5, 6)))
+    bench.session.skip_windows(keep=1)
+    bench.session.publish_next()
+    sampled = bench.publisher.published[-1].message
+    assert (sampled.blocks.level, sampled.statistics.records) == (5, 20)
+    assert bench.metric("window_sampling_rate") == 2.0**-5
+    assert bench.metric("window_span_seconds") == sampled.sampling.span == 58.5
+    assert bench.metric("svar_standard_error", attribute="one") > 0
+    assert bench.metric("sdcor_standard_error", first="one", second="two") is not None
+
+
+def at(one: Block, milliseconds: int) -> Block:
+    return replace(one, timestamp=1_000_000 + milliseconds)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from kafka_records import QUIET, mock_broker
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.transactional_producer import (
@@ -324,6 +326,30 @@ def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> Non
     outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
     assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
     assert bench.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
+
+
+def test_a_partition_that_the_topic_does_not_have_is_named_with_the_topic(caplog: pytest.LogCaptureFixture) -> None:
+    """The input was given more partitions than the output."""
+    bench = open_bench({"produce": [error(KafkaError._UNKNOWN_PARTITION)]})
+    outcome = bench.write(lambda send: send("discharges.masked", 7, [(b"x", None, 0, [])]))
+    assert outcome is TransactionOutcome.ABORTED
+    assert "produce to partition 7 of discharges.masked" in caplog.text
+
+
+def test_the_client_refuses_a_partition_beyond_the_topic_at_once() -> None:
+    with mock_broker() as bootstrap:
+        properties = {"bootstrap.servers": bootstrap, "transactional.id": "t", **QUIET}
+        AdminClient({"bootstrap.servers": bootstrap, **QUIET}).list_topics("discharges.masked", timeout=10)
+        client = Producer(properties)
+        client.list_topics("discharges.masked", timeout=10)
+        client.init_transactions(10)
+        client.begin_transaction()
+        client.produce("discharges.masked", b"x", partition=0)
+        client.flush(10)
+        with pytest.raises(KafkaException) as raised:
+            client.produce("discharges.masked", b"x", partition=99)
+        assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
+        client.abort_transaction(10)
 
 
 def test_repeated_fencings_end_the_process() -> None:

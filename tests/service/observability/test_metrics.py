@@ -103,7 +103,7 @@ LABEL_VALUES = {
     "second": {*NOMINAL, *NUMERIC},
     "partition": {str(partition) for partition in PARTITIONS},
     "reason": {*Reason, *HoldReason},
-    "outcome": {*TransactionOutcome, "merged", "refused"},
+    "outcome": {*TransactionOutcome, "merged", "refused", "computed", "urgent", "skipped"},
     "source": {*get_args(StatisticsSource)},
     "data": {"original", "masked"},
     "against": {"previous", "baseline"},

@@ -23,12 +23,15 @@ LIST_SEEN, CURRENT_ELEMENT = range(2)
 """Rows of ``ScanBuffers.role_progress``."""
 
 FRAME_FIELDS: Final = 8
-MAX_KEYS: Final = 1 << 14
+LEAST_KEY_SLOTS: Final = 64
 PLACEHOLDERS_EACH: Final = 16
 NULL_GROWTH: Final = 3
 """The bytes written for each byte read are at most so many if null takes the place of dropped elements; else one."""
 
 SLACK: Final = 64
+
+REWRITTEN_USE: Final = -(1 << 60)
+"""``REWRITTEN_USE - start`` is the use of a placeholder for a number of the input that the encoder writes otherwise."""
 
 
 class ScanBuffers(NamedTuple):
@@ -36,8 +39,8 @@ class ScanBuffers(NamedTuple):
 
     Of all decoded records together: ``out``, the bytes of their JSON without the placeholders' texts. Of each
     placeholder: ``placeholder_starts``, its place in ``out``; ``placeholder_uses``, what it stands for
-    (``codec.attributes``), or -1 - start for a text of the input to pseudonymize; ``placeholder_sizes``, the size of
-    that text in bytes, undefined for others.
+    (``codec.attributes``), -1 - start for a text of the input to pseudonymize, or REWRITTEN_USE - start for a number of
+    the input; ``placeholder_sizes``, the size of that text or number in bytes, undefined for others.
 
     Of each decoded record: ``ends``, of its bytes and its placeholders, after a leading row of zeros; ``key_starts``
     and ``key_sizes``, its noise key in the input, -1 for none; ``alphas``, the bits of a float, 0 for none;
@@ -94,6 +97,7 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
         len(program.is_array),
         PLACEHOLDERS_EACH * records + largest // 2 + SLACK,
     )
+    key_slots = max(LEAST_KEY_SLOTS, 1 << (largest // 2).bit_length())
     longs = {name: np.empty(room, np.int64) for name in ("placeholder_starts", "placeholder_uses", "placeholder_sizes")}
     each = {name: np.empty(records, np.int64) for name in ("key_starts", "key_sizes", "alphas")}
     return ScanBuffers(
@@ -105,8 +109,8 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
         values=np.empty((nominal, room), np.int64),
         numbers=np.empty((attributes - nominal, records), np.float64),
         stack=np.empty((depth + 2, FRAME_FIELDS), np.int64),
-        keys=np.empty(MAX_KEYS, np.uint64),
-        key_owners=np.zeros(MAX_KEYS, np.int64),
+        keys=np.empty(key_slots, np.uint64),
+        key_owners=np.zeros(key_slots, np.int64),
         progress=np.zeros((5, attributes), np.int64),
         role_progress=np.zeros((2, len(program.role_kinds)), np.int64),
         counters=np.zeros(FIRST_VALUE_COUNT + nominal, np.int64),

@@ -24,6 +24,7 @@ from stream_masker.pipeline.codec.columns import (
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED,
+    REWRITTEN_USE,
     UNDECIDED,
     ScanBuffers,
     buffers_for,
@@ -33,8 +34,8 @@ from stream_masker.pipeline.codec.scanner.buffers import (
 )
 from stream_masker.pipeline.codec.scanner.intern_table import InternTable
 from stream_masker.pipeline.codec.scanner.program import Program, compile_plan
-from stream_masker.pipeline.codec.scanner.render import measure_all, render_all
-from stream_masker.pipeline.codec.scanner.render_cache import RenderCache, number_texts
+from stream_masker.pipeline.codec.scanner.render import NUMBER_TEXT, measure_all, render_all
+from stream_masker.pipeline.codec.scanner.render_cache import RenderCache, number_texts, rewritten_numbers
 from stream_masker.pipeline.codec.scanner.scan import scan_all
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 from stream_masker.pipeline.plan import Plan
@@ -122,6 +123,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
         positions, firsts = _masked_positions(scanned.columns, masked)
         texts = self._rendered.locate(uses, positions, firsts, numbers)
+        number_bytes = _add_rewritten(scanned, uses, texts, number_bytes)
         bounds = np.empty(buffers.decoded + 1, np.int64)
         measure_all(buffers.ends, texts, bounds)
         pseudonyms = self._pseudonym_digits(scanned, uses)
@@ -218,9 +220,21 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
 
     def _pseudonym_digits(self, scanned: ScannedBatch, uses: Int64Array) -> UInt8Array:
         """The digits of the pseudonyms, one after another."""
-        pseudonymized = np.flatnonzero(uses < 0)
+        pseudonymized = np.flatnonzero((uses < 0) & (uses > REWRITTEN_USE))
         sizes = scanned.buffers.placeholder_sizes[pseudonymized]
         return self._pseudonyms.of_slices(scanned.data, -1 - uses[pseudonymized], sizes)
+
+
+def _add_rewritten(scanned: ScannedBatch, uses: Int64Array, texts: Int64Array, number_bytes: UInt8Array) -> UInt8Array:
+    """Sets the texts of numbers that the encoder writes otherwise. Returns ``number_bytes`` and these texts."""
+    rewritten = np.flatnonzero(uses <= REWRITTEN_USE)
+    if not len(rewritten):
+        return number_bytes
+    starts, sizes = REWRITTEN_USE - uses[rewritten], scanned.buffers.placeholder_sizes[rewritten]
+    places, added = rewritten_numbers(scanned.data, starts, sizes)
+    texts[rewritten] = places
+    texts[rewritten, 0] += NUMBER_TEXT + len(number_bytes)
+    return np.concatenate([number_bytes, np.frombuffer(added + bytes(PADDING), np.uint8)])
 
 
 def _masked_positions(columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:

@@ -77,11 +77,14 @@ def is_value(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int,
         return UNSURE if escaped else int(same)
     if quoted or data[at] == 123 or data[at] == 91 or data[at] == 110:
         return 0
+    is_number = data[at] != 102 and data[at] != 116
     after = at
     while after < end and data[after] > 32 and data[after] != 44 and data[after] != 125:
-        if data[after] == 46 or data[after] == 69:
+        if is_number and (data[after] == 46 or data[after] == 69 or data[after] == 101):
             return UNSURE
         after += 1
+    if after == at + 2 and data[at] == 45 and data[at + 1] == 48:
+        return UNSURE
     return int(after - at == size and same_bytes(data, at, texts, start, size))
 
 

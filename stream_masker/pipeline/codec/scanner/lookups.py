@@ -67,7 +67,10 @@ def no_texts(slots: int, size: int, new: int, key: HashKey) -> InternArrays:
 
 @inlined
 def member_state(program: Program, state: int, found: np.uint64, data: UInt8Array, start: int, size: int) -> int:
-    """The state of an object's member. found: the hash of its name, which is ``size`` bytes from ``start`` on."""
+    """The state of an object's member, or -1 - state if the field policy does not name it.
+
+    found: the hash of its name, which is ``size`` bytes from ``start`` on.
+    """
     most = program.name_hashes.size - 1
     slot = (int64(found) ^ state) & most
     names = program.names
@@ -80,7 +83,7 @@ def member_state(program: Program, state: int, found: np.uint64, data: UInt8Arra
         ):
             return names[slot, NAME_STATE]
         slot = (slot + 1) & most
-    return program.states[state, OTHER_MEMBER]
+    return -1 - program.states[state, OTHER_MEMBER]
 
 
 @inlined

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int32Matrix, UInt8Array, UInt64Array
+from stream_masker.core.dtypes import Float64Matrix, Int64Array, Int64Matrix, UInt8Array, UInt64Array
 from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, Role, role_trie, roles_of
@@ -67,8 +67,9 @@ class NotCompilableError(StreamMaskerError):
     FILTER_COUNT,
     FIRST_ENTERED,
     ENTERED_COUNT,
+    HIDES_NAMES,
     FIRST_ELEMENT,
-) = range(17)
+) = range(18)
 """Columns of ``Program.states``."""
 
 NAME_OWNER, NAME_STATE, NAME_START, NAME_SIZE = range(4)
@@ -78,38 +79,44 @@ NAME_OWNER, NAME_STATE, NAME_START, NAME_SIZE = range(4)
 class Program(NamedTuple):
     """The tables of a plan.
 
+    All integers have 64 bits, so that kernels need not extend them. LLVM 22 generates wrong code for some extensions:
+    it moves a ``zext nneg`` to the load of its operand (CodeGenPrepare), above the condition that the operand is not
+    negative, and keeps the flag.
+
     ``states``, by state: OBJECT_STATE and LIST_STATE, the states that decide about the value's members or elements, -1
     if such a value leaves the record undecided; SCALAR_ACTION and NULL_ACTION, what happens to such a value;
     MASKED_ROLE, the role of the masked value here, -1 for none; CONTROL_FLAGS; IS_DROPPED, whether nothing of the value
     is written; OTHER_MEMBER, the state of members that no path names; NULLS_DROPPED, whether null takes the place of a
-    dropped element; OBJECTS_ONLY, whether elements must be objects or null. The next pairs of columns locate slices: of
-    ``positions``, of ``filters``, and of ``entered``, the roles whose paths continue into every element. From
-    FIRST_ELEMENT on, ``elements`` has the (positions + 1) · 2^filters states of elements.
+    dropped element; OBJECTS_ONLY, whether elements must be objects or null; HIDES_NAMES, whether pseudonyms replace the
+    names of members that the field policy does not name. The other columns locate slices: of ``positions``, of
+    ``filters``, and of ``entered``, the roles whose paths continue into every element. From FIRST_ELEMENT on,
+    ``elements`` has the (positions + 1) · 2^filters states of elements.
 
     Names of members: an open hash table of ``name_hashes`` and ``names`` (NAME_OWNER: the state of the object, -1 for
-    an empty slot; NAME_STATE: that of the member; NAME_START and NAME_SIZE). Filters: ``filter_fields``, (first,
-    number) of ``field_texts``, (start, size); ``filter_values``, (start, size, quoted). All texts are in ``texts``.
-    Roles: ``role_kinds``, ``role_attributes``, ``role_in_list``. Attributes, the nominal ones first:
-    ``keeps_missing``; for the nominal ones ``is_array``; for the numeric ones ``number_bounds``, (q, 3): lower, upper,
-    and whether only whole numbers are admitted. ``hash_key``: of all hashes, drawn for each program.
+    an empty slot; NAME_STATE: that of the member, or -1 - state if the field policy does not name it; NAME_START and
+    NAME_SIZE). Filters: ``filter_fields``, (first, number) of ``field_texts``, (start, size); ``filter_values``,
+    (start, size, quoted). All texts are in ``texts``. Roles: ``role_kinds``, ``role_attributes``, ``role_in_list``.
+    Attributes, the nominal ones first: ``keeps_missing``; for the nominal ones ``is_array``; for the numeric ones
+    ``number_bounds``, (q, 3): lower, upper, and whether only whole numbers are admitted. ``hash_key``: of all hashes,
+    drawn for each program.
     """
 
-    states: Int32Matrix
-    positions: Int32Array
-    filters: Int32Array
-    entered: Int32Array
-    elements: Int32Array
+    states: Int64Matrix
+    positions: Int64Array
+    filters: Int64Array
+    entered: Int64Array
+    elements: Int64Array
     name_hashes: UInt64Array
-    names: Int32Matrix
-    filter_fields: Int32Matrix
-    field_texts: Int32Matrix
-    filter_values: Int32Matrix
+    names: Int64Matrix
+    filter_fields: Int64Matrix
+    field_texts: Int64Matrix
+    filter_values: Int64Matrix
     texts: UInt8Array
-    role_kinds: Int32Array
-    role_attributes: Int32Array
-    role_in_list: Int32Array
-    keeps_missing: Int32Array
-    is_array: Int32Array
+    role_kinds: Int64Array
+    role_attributes: Int64Array
+    role_in_list: Int64Array
+    keeps_missing: Int64Array
+    is_array: Int64Array
     number_bounds: Float64Matrix
     hash_key: HashKey
 
@@ -133,10 +140,12 @@ StateKey: TypeAlias = tuple[PolicyState, RoleNodes]
 
 @dataclass(slots=True)
 class _State:
-    """One state. ``row``: the fields of ``Program.states``, without those that locate slices."""
+    """One state. ``row``: the fields of ``Program.states``, without those that locate slices; ``names``: the states of
+    members; ``listed``: the names that the field policy has."""
 
     row: dict[int, int]
     names: dict[str, int]
+    listed: set[str]
     positions: list[int]
     filters: list[int]
     entered: list[int]
@@ -174,6 +183,7 @@ class _StateTable:
         return _State(
             row=self._row(policy, nodes),
             names={name: self._member(policy, nodes, name) for name in sorted(_names(policy, nodes))},
+            listed=policy.members,
             positions=positions,
             filters=[self._filter(step) for step in filters],
             entered=[role for node in nodes if node.each for role in node.each.all_items()],
@@ -195,6 +205,7 @@ class _StateTable:
             OTHER_MEMBER: self.number(policy_state((), policy.own), ()),
             NULLS_DROPPED: int(policy.nulls_dropped),
             OBJECTS_ONLY: int(any(node.filters for node in nodes)),
+            HIDES_NAMES: int(policy.own is Action.PSEUDONYMIZE),
         }
 
     def _masked_role(self, policy: PolicyState, ending: Sequence[int]) -> int:
@@ -295,8 +306,8 @@ def _bounds(plan: Plan) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64).reshape(len(rows), 3)
 
 
-def _rows(states: Sequence[_State]) -> Int32Array:
-    rows = np.zeros((len(states), FIRST_ELEMENT + 1), np.int32)
+def _rows(states: Sequence[_State]) -> Int64Array:
+    rows = np.zeros((len(states), FIRST_ELEMENT + 1), np.int64)
     for number, state in enumerate(states):
         for column, value in state.row.items():
             rows[number, column] = value
@@ -307,11 +318,15 @@ def _rows(states: Sequence[_State]) -> Int32Array:
     return rows
 
 
-def _name_table(states: Sequence[_State], texts: _Texts, hash_key: HashKey) -> tuple[NDArray[np.uint64], Int32Array]:
+def _name_table(states: Sequence[_State], texts: _Texts, hash_key: HashKey) -> tuple[NDArray[np.uint64], Int64Array]:
     """An open hash table of (state, member's name), at most a quarter full: hashes, and rows of ``Program.names``."""
-    entries = [(owner, name, child) for owner, state in enumerate(states) for name, child in state.names.items()]
+    entries = [
+        (owner, name, child if name in state.listed else -1 - child)
+        for owner, state in enumerate(states)
+        for name, child in state.names.items()
+    ]
     slots = 1 << (4 * len(entries) + 4).bit_length()
-    hashes, names = np.zeros(slots, np.uint64), np.full((slots, 4), -1, np.int32)
+    hashes, names = np.zeros(slots, np.uint64), np.full((slots, 4), -1, np.int64)
     for owner, name, child in entries:
         start, size = texts.add(name)
         key = int(hash_of(texts.array()[start:], size, hash_key))
@@ -322,15 +337,15 @@ def _name_table(states: Sequence[_State], texts: _Texts, hash_key: HashKey) -> t
     return hashes, names
 
 
-def _ints(values: Sequence[int]) -> Int32Array:
-    return np.array(values, dtype=np.int32)
+def _ints(values: Sequence[int]) -> Int64Array:
+    return np.array(values, dtype=np.int64)
 
 
-def _table(rows: Sequence[tuple[int, ...]], width: int) -> Int32Array:
-    return np.array(rows, dtype=np.int32).reshape(len(rows), width)
+def _table(rows: Sequence[tuple[int, ...]], width: int) -> Int64Array:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), width)
 
 
-def _slices(lengths: Sequence[int]) -> Int32Array:
+def _slices(lengths: Sequence[int]) -> Int64Array:
     """The starts and lengths of n consecutive slices."""
-    ends = np.cumsum(lengths, dtype=np.int32) if lengths else np.zeros(0, np.int32)
-    return np.stack([ends - np.array(lengths, dtype=np.int32), np.array(lengths, dtype=np.int32)], axis=1)
+    ends = np.cumsum(lengths, dtype=np.int64) if lengths else np.zeros(0, np.int64)
+    return np.stack([ends - np.array(lengths, dtype=np.int64), np.array(lengths, dtype=np.int64)], axis=1)

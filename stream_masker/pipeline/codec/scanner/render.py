@@ -9,7 +9,7 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array, Int64Cube, Int64Matrix, UInt8Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT
-from stream_masker.pipeline.codec.scanner.buffers import ScanBuffers
+from stream_masker.pipeline.codec.scanner.buffers import REWRITTEN_USE, ScanBuffers
 from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS
 from stream_masker.pipeline.codec.scanner.tokens import PADDING, copy_bytes
 
@@ -18,6 +18,8 @@ NULL_TEXT, PSEUDONYM, UNRENDERED = -1, -2, -3
 
 NUMBER_TEXT: Final = 1 << 40
 """Added to the starts of numbers' texts."""
+
+LIST_OPENS, LIST_CLOSES, COMMA = 91, 93, 44
 
 RENDERED_START, RENDERED_SIZE = range(2)
 """Columns of ``RenderArrays.rows``."""
@@ -50,12 +52,16 @@ def find_rendered_texts(
     uses: (g,), as ``ScanBuffers.placeholder_uses``; positions: (m,), of the masked concepts (negative: null), those of
     nominal attribute a from ``firsts[a]`` on; numbers: (q, n, 2), start and size of the text of each number; places:
     (g, 2), start, which is NULL_TEXT, PSEUDONYM, UNRENDERED - row, NUMBER_TEXT + start or a start in the rendered
-    texts, and size; missing: (g,), filled with the rows to render, some of them several times.
+    texts, and size (not that of rewritten numbers); missing: (g,), filled with the rows to render, some of them several
+    times.
     """
     nominal, requested = firsts.size, 0
     total = nominal + numbers.shape[0]
     for i in range(uses.size):
         use = uses[i]
+        if use <= REWRITTEN_USE:
+            places[i, 0], places[i, 1] = NUMBER_TEXT, 0
+            continue
         if use < 0:
             places[i, 0], places[i, 1] = PSEUDONYM, DIGITS + 2
             continue
@@ -95,6 +101,18 @@ def measure_all(ends: Int64Matrix, places: Int64Matrix, bounds: Int64Array) -> N
         for k in range(ends[i, 1], ends[i + 1, 1]):
             size += places[k, 1]
         bounds[i + 1] = bounds[i] + size
+
+
+@kernel
+def join_numbers(data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> UInt8Array:
+    """A JSON list of numbers that are slices of ``data``. ``PADDING`` more bytes must follow the last one."""
+    out = np.empty(sizes.sum() + sizes.size + 1 + PADDING, np.uint8)
+    to = 0
+    for i in range(starts.size):
+        out[to] = COMMA
+        to = copy_bytes(data, starts[i], sizes[i], out, to + 1)
+    out[0], out[to] = LIST_OPENS, LIST_CLOSES
+    return out[: to + 1]
 
 
 @kernel

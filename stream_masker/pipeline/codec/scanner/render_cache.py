@@ -7,17 +7,20 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+import orjson
 
 from stream_masker.core.dtypes import Float64Array, Int64Array, UInt8Array
 from stream_masker.core.numeric import Numeric
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.numbers import json_number
 from stream_masker.pipeline.codec.scanner.render import (
+    COMMA,
     RENDERED_SIZE,
     RENDERED_START,
     RenderArrays,
     fill_in_missing,
     find_rendered_texts,
+    join_numbers,
 )
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 
@@ -80,6 +83,17 @@ def _attribute_texts(attribute: AttributeCodec, rows: Int64Array) -> list[bytes]
     codes = iter(attribute.codes.texts(positions[is_label == 0].tolist()))
     labels = iter(attribute.labels.texts(positions[is_label == 1].tolist()))
     return [next(labels if label else codes) for label in is_label.tolist()]
+
+
+def rewritten_numbers(data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> tuple[Int64Array, bytes]:
+    """The texts of n ≥ 1 numbers as the encoder writes them: (n, 2) int64, start and size of each; and the texts.
+
+    The numbers are slices of ``data``. All of them are decoded and encoded in one call.
+    """
+    joined = orjson.dumps(orjson.loads(join_numbers(data, starts, sizes).data))
+    commas = np.flatnonzero(np.frombuffer(joined, np.uint8) == COMMA)
+    bounds = np.concatenate([[0], commas, [len(joined) - 1]])
+    return np.stack([bounds[:-1] + 1, np.diff(bounds) - 1], axis=1), joined
 
 
 def number_texts(numbers: Float64Array | None, kinds: Sequence[Numeric]) -> tuple[Int64Array, UInt8Array]:

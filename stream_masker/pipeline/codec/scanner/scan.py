@@ -1,9 +1,9 @@
 """The scan: one pass over the bytes of a batch that checks JSON, reads values, and writes what is kept of each record.
 
 A record that is not plainly well-formed, or that has anything that these kernels do not cover, is left undecided.
-Codes, labels and pseudonyms are placeholders in the written record, so it has at most as many bytes as the input
-(``NULL_GROWTH`` times as many if null takes the place of dropped elements). One check of the room for each record is
-therefore enough.
+Codes, labels, pseudonyms and numbers in unusual notation are placeholders in the written record, so it has at most as
+many bytes as the input (``NULL_GROWTH`` times as many if null takes the place of dropped elements). One check of the
+room for each record is therefore enough.
 
 ``scan_record`` is one loop over the tokens of a record. Each turn ends a container, or reads a member's key and begins
 a container or reads a scalar. The variables of the innermost container are locals; those of the enclosing ones are on
@@ -25,9 +25,11 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED_COUNT,
     ELEMENT_COUNT,
     FIRST_VALUE_COUNT,
+    LEAST_KEY_SLOTS,
     NO_ROOM,
     OUT_BYTES,
     PLACEHOLDER_COUNT,
+    REWRITTEN_USE,
     SLACK,
     UNDECIDED,
     ScanBuffers,
@@ -51,6 +53,7 @@ from stream_masker.pipeline.codec.scanner.program import (
     FIRST_ELEMENT,
     FIRST_FILTER,
     FIRST_POSITION,
+    HIDES_NAMES,
     IS_DROPPED,
     KEEP_VALUE,
     LIST_STATE,
@@ -69,6 +72,7 @@ from stream_masker.pipeline.codec.scanner.tokens import (
     REWRITTEN,
     UNESCAPED,
     after_space,
+    any_number_end,
     copy_bytes,
     number_end,
     put_string,
@@ -82,7 +86,10 @@ COMMA, COLON, TEXT, FALSE, NULL, TRUE = 44, 58, 34, 102, 110, 116
 
 @inlined
 def write_prefix(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int, wrote: bool, pending: int) -> int:
-    """Writes nulls for dropped elements, a comma, and the member's key. Returns the place after them."""
+    """Writes nulls for dropped elements, a comma, and the member's key. Returns the place after them.
+
+    size: of the key with its quotes; 0 for an element, negative for a key that a placeholder replaces.
+    """
     for _ in range(pending):
         if wrote:
             out[to] = COMMA
@@ -93,11 +100,22 @@ def write_prefix(data: UInt8Array, key: int, size: int, out: UInt8Array, to: int
     if wrote:
         out[to] = COMMA
         to += 1
-    if size:
+    if size > 0:
         to = copy_bytes(data, key, size, out, to)
+    if size:
         out[to] = COLON
         to += 1
     return to
+
+
+@inlined
+def hide_name(work: ScanBuffers, key: int, size: int, to: int, gap: int) -> int:
+    """Adds the placeholder of a key that ``write_prefix`` has left out. Returns the number of the next placeholder."""
+    if size < 0:
+        work.placeholder_starts[gap] = to - 1
+        work.placeholder_uses[gap], work.placeholder_sizes[gap] = -2 - key, -2 - size
+        gap += 1
+    return gap
 
 
 @inlined
@@ -131,9 +149,10 @@ def record_has_room(program: Program, work: ScanBuffers, size: int) -> bool:
 
 @inlined
 def last_key_slot(size: int) -> int:
-    """The last slot of the key table for a record of ``size`` bytes. A key takes at least four bytes."""
-    slots = 64
-    while slots < size // 2 and slots < 1 << 14:
+    """The last slot of the key table for a record of ``size`` bytes: at most half of the slots are used, because a
+    member takes at least five bytes."""
+    slots = LEAST_KEY_SLOTS
+    while slots < size // 2:
         slots *= 2
     return slots - 1
 
@@ -210,6 +229,9 @@ def scan_record(
                 return UNDECIDED
             child = int64(member_state(program, state, found, data, at + 1, stop - at - 1))
             key_size = stop + 1 - at
+            if child < 0:
+                child = -1 - child
+                key_size = -key_size if program.states[state, HIDES_NAMES] else key_size
             at = after_space(data, stop + 1, end)
             if at >= end or data[at] != COLON:
                 return UNDECIDED
@@ -228,6 +250,7 @@ def scan_record(
             silent = program.states[target, IS_DROPPED] != 0
             if not silent:
                 to = write_prefix(data, key, key_size, out, to, wrote, pending)
+                gap = hide_name(work, key, key_size, to, gap)
                 out[to] = byte
                 to += 1
                 wrote, pending = True, 0
@@ -249,6 +272,9 @@ def scan_record(
             after = last = word_end(data, at, end)
         else:
             after, last = number_end(data, at, end)
+            if last <= 0:
+                after = last = any_number_end(data, at, end)
+                escapes = REWRITTEN
         if last <= 0:
             return UNDECIDED
         is_text, is_word = byte == TEXT, byte == NULL or byte == TRUE or byte == FALSE
@@ -267,7 +293,9 @@ def scan_record(
             if not read_null(program, work, role):
                 return UNDECIDED
         elif role >= 0 and program.role_kinds[role] == NUMBER_ROLE:
-            if is_text or is_word or not read_number(program, work, role, gap, data, start, size):
+            if escapes != UNESCAPED or is_text or is_word:
+                return UNDECIDED
+            if not read_number(program, work, role, gap, data, start, size):
                 return UNDECIDED
         elif role >= 0:
             if not is_text or escapes != UNESCAPED:
@@ -279,17 +307,19 @@ def scan_record(
             pending += 1 if in_list and program.states[state, NULLS_DROPPED] else 0
         else:
             to = write_prefix(data, key, key_size, out, to, wrote, pending)
+            gap = hide_name(work, key, key_size, to, gap)
             wrote, pending = True, 0
-            if action == KEEP_VALUE and (role < 0 or byte == NULL):
+            if action == KEEP_VALUE and (role < 0 or byte == NULL) and (is_text or escapes == UNESCAPED):
                 if escapes == REWRITTEN:
                     to = put_string(data, at, last, out, to)
                 else:
                     to = copy_bytes(data, at, last - at, out, to)
             else:
                 if role < 0:
-                    if escapes != UNESCAPED:
+                    if action != KEEP_VALUE and escapes != UNESCAPED:
                         return UNDECIDED
-                    work.placeholder_uses[gap], work.placeholder_sizes[gap] = -1 - start, size
+                    work.placeholder_uses[gap] = (REWRITTEN_USE if action == KEEP_VALUE else -1) - start
+                    work.placeholder_sizes[gap] = size
                 work.placeholder_starts[gap] = to
                 gap += 1
         at = after

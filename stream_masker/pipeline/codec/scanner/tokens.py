@@ -52,6 +52,12 @@ MAX_SIGNIFICANT: Final = 15
 MAX_LEADING_ZEROS: Final = 3
 """A number with more zeros after the decimal point is written with an exponent."""
 
+MAX_MAGNITUDE: Final = 308
+MAX_EXPONENT_DIGITS: Final = 3
+
+LEAST_OF_20_DIGITS: Final = np.uint64(10**19)
+HIGH_BIT: Final = np.uint64(1 << 63)
+
 TENS: Final = 10.0 ** np.arange(23)
 """The powers of ten that are exact 64-bit floats."""
 
@@ -261,6 +267,50 @@ def number_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
     if not fraction:
         return (after, after) if whole <= MAX_DIGITS and (data[first] > 48 or first == at) else (NOT, NOT)
     return after, fraction_end(data, first, point, after)
+
+
+@inlined
+def any_number_end(data: UInt8Array, at: int, end: int) -> int:
+    """The end of a number that a decoder reads without an error, written in any way; or NOT.
+
+    Integers have 64 bits. Other numbers are below 10^``MAX_MAGNITUDE``, so that their float is finite.
+    """
+    first = at + 1 if data[at] == 45 else at
+    point = after_digits(data, first, end)
+    whole = point - first
+    if whole == 0 or (data[first] == 48 and whole > 1):
+        return NOT
+    fraction = point < end and data[point] == 46
+    after = after_digits(data, point + 1, end) if fraction else point
+    if fraction and after == point + 1:
+        return NOT
+    if after < end and (data[after] == 69 or data[after] == 101):
+        signed = after + 1 < end and (data[after + 1] == 43 or data[after + 1] == 45)
+        digits = after + 2 if signed else after + 1
+        after = after_digits(data, digits, end)
+        if after == digits or after > digits + MAX_EXPONENT_DIGITS:
+            return NOT
+        exponent = int64(0)
+        if data[digits - 1] != 45:
+            for k in range(digits, after):
+                exponent = 10 * exponent + int64(data[k]) - 48
+            whole += exponent
+    elif not fraction:
+        return after if is_long(data, first, whole, first > at) else NOT
+    return after if whole <= MAX_MAGNITUDE else NOT
+
+
+@inlined
+def is_long(data: UInt8Array, first: int, digits: int, negative: bool) -> bool:
+    """Whether an integer of so many digits fits into 64 bits; with a minus sign, if ``negative``."""
+    if digits > 20:
+        return False
+    value = np.uint64(0)
+    for k in range(first, first + digits):
+        value = value * np.uint64(10) + np.uint64(int64(data[k]) - 48)
+    if digits == 20:
+        return bool(not negative and data[first] == 49 and value >= LEAST_OF_20_DIGITS)
+    return bool(not negative or value <= HIGH_BIT)
 
 
 @inlined

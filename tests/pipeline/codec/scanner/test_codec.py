@@ -133,6 +133,15 @@ def test_the_scanner_decodes_common_records(pair, name):
         assert pair.is_scanned(text)
 
 
+def test_a_record_with_thousands_of_members_is_scanned(bench):
+    """The table of keys grows with the largest record."""
+    pair = CodecPair(bench, {"a": {"path": "code"}}, unlisted="keep")
+    members = {"code": "I10", **{f"{number:x}": 1 for number in range(40_000)}}
+    texts = [orjson.dumps(members), orjson.dumps({**members, "nested": members, "": {}})]
+    assert all(map(pair.is_scanned, texts))
+    pair.check([*texts, texts[0][:-1] + b',"1":2}'])
+
+
 def test_a_record_cut_off_at_any_byte(pair, name):
     text = orjson.dumps(GOOD[name])
     pair.check([text[:end] for end in range(len(text))])

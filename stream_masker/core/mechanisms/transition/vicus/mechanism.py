@@ -25,18 +25,22 @@ class Vicus(PartitionMechanism):
     Elements of an array occur together with the record's other attributes, not with each other.
 
     The more values an attribute has, the less often a value stays, because their number is weighed against k1·k2.
-    Hundreds of values need a product in the hundreds. For attributes of up to twelve values the paper advises a product
-    of 100 or more, with a low k1.
+    For attributes of up to twelve values the paper advises a product of 100 or more, with a low k1. With hundreds of
+    values hardly one stays at such a product, and similarity by co-occurrence puts most of them into one part, in which
+    every value is as probable as every other: nothing of the association is left. Give ``parts``, ``part_size`` and a
+    greater k2. More association than Random keeps is left then, but not much, because attributes are masked
+    independently of each other.
     """
 
     name: ClassVar[str] = "vicus"
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="replaces a value preferably by one that occurs together with the same values of other attributes",
-        use_when="similarity must follow from the data, because no meaningful taxonomy exists",
+        use_when="similarity must follow from the data, because no meaningful taxonomy exists, and attributes have few "
+        "values",
         source="2012: sections 2 and 3",
         attributes="two or more nominal ones",
         taxonomies="any; not used for masking",
-        preserves=("association between attributes", "similarity by co-occurrence"),
+        preserves=("similarity by co-occurrence", "more association than Random"),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
         latency="none: each record is masked alone",
         cost="O(1); a calibration takes O(v²) for v values of the window",

@@ -1,0 +1,134 @@
+"""Sampled counts: the records of a run that are counted, divided into strata by their level.
+
+A statistics version carries the level from which records are counted (``core.random.sampling``). A block then counts
+one *stratum* of a run: the records of one level, or of the last stratum's level and all above. A reader that needs a
+lower rate leaves out the strata of lower levels: what remains is exactly the sample of that rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.random.sampling import MAX_LEVEL
+from stream_masker.pipeline.calibration.blocks import CountedRecords
+from stream_masker.pipeline.records import Rejected, Stratum
+from stream_masker.pipeline.style import StyleCounts
+
+STRATA: Final = 4
+"""The number of strata of a run. A window that outgrows the rate of its blocks this many times over loses the oldest
+ones of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What a statistics version says of sampling.
+
+    level: records of this level or more are counted from now on. rate: that of the version's window, in (0, 1]; span:
+    the time between its oldest and latest block, in seconds. variance_errors, correlation_errors: the standard errors
+    of sVar by attribute and of sdCor by pair, because the window is a sample; empty if it is not one.
+    """
+
+    level: int
+    rate: float = 1.0
+    span: float = 0.0
+    variance_errors: Mapping[str, float] = field(default_factory=dict)
+    correlation_errors: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+def next_sampling_level(
+    records: int, level: int | None, span: float, *, window_records: int, window_age: float, period: float
+) -> int:
+    """The level from which records should be counted, so that the window does not overflow before the next version.
+
+    records, level, span: of the present window; its records and its span in seconds give the rate of the stream. The
+    window spans at most twice as much at the next version, or the ``period`` in seconds between versions, but not more
+    than ``window_age``. One level less than needed, so that the next window can also have a higher rate.
+    """
+    stream = records * 2.0 ** (level or 0) / max(span, 1.0)
+    ahead = min(window_age, max(2 * span, period))
+    needed = math.ceil(math.log2(max(1.0, stream * ahead / window_records)))
+    return min(MAX_LEVEL - STRATA, max(needed, level or 0, 1) - 1)
+
+
+def strata(counted: CountedRecords, levels: Int64Array, level: int) -> Iterator[tuple[Stratum, CountedRecords]]:
+    """The strata of a run from a level on, without empty ones; ``levels``: (n,) of all its records.
+
+    Sums that are known for the run as a whole (distortions, unknown values, styles) are scaled to the stratum's share
+    of the records. Numbers are rounded at random, with the right mean, by the stratum's place in the run.
+    """
+    last = level + STRATA - 1
+    found = np.minimum(levels, last)
+    for one in range(level, last + 1):
+        rows = np.flatnonzero(found[counted.indices] == one)
+        rejected = {index: reason for index, reason in counted.rejected.items() if found[index] == one}
+        if rows.size or rejected:
+            yield Stratum(level, one), _chosen(counted, rows, rejected)
+
+
+def _chosen(counted: CountedRecords, rows: Int64Array, rejected: Mapping[int, Rejected]) -> CountedRecords:
+    """The records at some rows of the batch, with their shares of the sums of the run."""
+    share = _Share(len(rows), counted.batch.size, counted.indices[rows])
+    batch = Batch(len(rows), _rows_of(counted.batch.columns, rows), numeric=_numbers(counted.batch.numeric, rows))
+    columns = _rows_of(counted.masked.columns, rows)
+    lost = [share.integer(number) for number in counted.lost]
+    given = [int(np.count_nonzero(c.codes >= 0)) + more for c, more in zip(batch.columns, lost, strict=True)]
+    return replace(
+        counted,
+        batch=batch,
+        masked=MaskedBatch(
+            columns, tuple(map(share.distortion, counted.masked.distortions)), _numbers(counted.masked.numeric, rows)
+        ),
+        indices=counted.indices[rows],
+        rejected=rejected,
+        unknown=[min(share.integer(n), most) for n, most in zip(counted.unknown, given, strict=True)],
+        lost=lost,
+        styles=[StyleCounts(*map(share.integer, astuple(one))) for one in counted.styles],
+    )
+
+
+class _Share:
+    """The share of a sum that falls to ``part`` of ``whole`` records, rounded by a number of the chosen ``indices``."""
+
+    def __init__(self, part: int, whole: int, indices: Int64Array) -> None:
+        self._share = part / max(whole, 1)
+        self._up = np.random.default_rng(indices[:1]).random() if part else 0.0
+
+    def integer(self, number: int) -> int:
+        return math.floor(number * self._share + self._up)
+
+    def distortion(self, one: Distortion) -> Distortion:
+        """The share of the values, with the mean distortion of all of them."""
+        values = self.integer(one.values)
+        share = values / max(one.values, 1)
+        return Distortion(
+            values=values,
+            squared_distance=one.squared_distance * share,
+            squared_noise=one.squared_noise * share,
+            truncated=min(values, round(one.truncated * share)),
+            unsigned=min(values, round(one.unsigned * share)),
+            unchanged=min(values, round(one.unchanged * share)),
+        )
+
+
+def _rows_of(columns: Sequence[Column], rows: Int64Array) -> tuple[Column, ...]:
+    return tuple(_chosen_rows(column, rows) for column in columns)
+
+
+def _chosen_rows(column: Column, rows: Int64Array) -> Column:
+    if column.offsets is None:
+        return Column(column.codes[rows])
+    starts, lengths = column.offsets[rows], np.diff(column.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    elements = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    return Column(column.codes[elements], offsets)
+
+
+def _numbers(values: Float64Array | None, rows: Int64Array) -> Float64Array | None:
+    return None if values is None else values[rows]

@@ -1,0 +1,38 @@
+"""The locked dependencies of the image: complete, with hashes, and within the bounds of the project."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEPENDENCIES = {canonicalize_name(one.name): one for one in map(Requirement, PROJECT["dependencies"])}
+LOCKED = re.findall(r"^(\S+)==(\S+)((?: \\\n\s+--hash=\S+)+)$", (ROOT / "deploy/requirements.lock").read_text(), re.M)
+
+PRIVATELY_OVERRIDDEN = ["aiokafka", "faust-streaming", "llvmlite", "numba"]
+"""Libraries whose private names this project uses: another minor version may not have them."""
+
+
+def test_every_locked_dependency_has_hashes():
+    lines = (ROOT / "deploy/requirements.lock").read_text().splitlines()
+    assert len(LOCKED) == sum("==" in line for line in lines) > 30
+    for name, _, hashes in LOCKED:
+        assert re.findall(r"--hash=sha256:[0-9a-f]{64}(?=\s|$)", hashes), name
+        assert hashes.count("--hash=") == hashes.count("--hash=sha256:"), name
+
+
+@pytest.mark.parametrize("name", DEPENDENCIES)
+def test_locked_version_is_within_the_bounds(name):
+    versions = {canonicalize_name(locked): version for locked, version, _ in LOCKED}
+    assert DEPENDENCIES[name].specifier.contains(versions[name])
+
+
+@pytest.mark.parametrize("name", PRIVATELY_OVERRIDDEN)
+def test_libraries_with_private_names_in_use_have_an_upper_bound(name):
+    assert any(one.operator in {"<", "==", "~="} for one in DEPENDENCIES[name].specifier)

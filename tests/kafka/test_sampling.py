@@ -20,7 +20,7 @@ from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.schema import schema_validator
-from stream_masker.service.configuration.secret import read_secret
+from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.masking import Masking
 from stream_masker.service.runtime.warmup import warm_up
 
@@ -85,7 +85,7 @@ def read_blocks(topics: Setting, configuration: Configuration) -> dict[int, Bloc
 def levels(configuration: Configuration, block: Block) -> np.ndarray:
     """Return the offsets that a block counts, by the keyed hash of their position."""
     offsets = np.arange(block.first_offset, block.last_offset + 1)
-    found = PositionSampler(read_secret(configuration)).levels(block.topic, block.partition, offsets)
+    found = PositionSampler(masking_secret(configuration)).levels(block.topic, block.partition, offsets)
     if block.stratum is None:
         return offsets
     top = block.stratum.level == block.stratum.start + STRATA - 1

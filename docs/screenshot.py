@@ -14,7 +14,8 @@ from unittest.mock import patch
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 
-from stream_masker.service.demo import DemoOptions, run_demo
+from stream_masker.service.demo.options import DemoOptions
+from stream_masker.service.demo.run import run_demo
 from stream_masker.service.demo.view import DemoView
 
 TARGET = Path(__file__).parent / "assets" / "demo.svg"

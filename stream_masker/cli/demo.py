@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 
-from stream_masker.service.demo import DemoOptions, run_demo
-from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.demo.options import DemoOptions
 
 DEFAULT_OPTIONS = DemoOptions()
 
@@ -58,8 +56,25 @@ def command(records: int, rate: float, correlation: float, seed: int, bootstrap_
       stream-masker demo --records 20000
       stream-masker demo --records 100000 --rate 0 --bootstrap-servers localhost:9092
     """
-    configure_logs("error")
-    options = DemoOptions(
-        records=records, rate=rate, correlation=correlation, seed=seed, bootstrap_servers=bootstrap_servers, port=port
+    click.echo(f"loading the service, to mask {records:,} synthetic events")
+    run(
+        DemoOptions(
+            records=records,
+            rate=rate,
+            correlation=correlation,
+            seed=seed,
+            bootstrap_servers=bootstrap_servers,
+            port=port,
+        )
     )
+
+
+def run(options: DemoOptions) -> None:
+    """Import the service, which takes longer than the rest of the start, and run the demonstration."""
+    from rich.console import Console
+
+    from stream_masker.service.demo.run import run_demo
+    from stream_masker.service.observability.logs import configure_logs
+
+    configure_logs("error")
     run_demo(options, Console())

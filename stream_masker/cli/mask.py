@@ -156,12 +156,12 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
         message = masking.snapshot(lines)
-    click.echo(mechanism_line(configuration), err=True)
     if publish:
         _publish(configuration, message)
     if output or not publish:
         with open_output(output or STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
+    click.echo(mechanism_line(configuration), err=True)
 
 
 def _publish(configuration: Configuration, message: StatisticsMessage) -> None:

@@ -11,6 +11,7 @@ from stream_masker.cli.options import config_option
 from stream_masker.core.cache_folder import cache_folder
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.observability.progress import step_progress
 from stream_masker.service.runtime.warmup import warm_up
 
 
@@ -28,7 +29,8 @@ def command(config: Path) -> None:
     """
     configure_logs("warning")
     start = time.perf_counter()
-    mechanism = warm_up(load_configuration(config))
+    with step_progress("compiling", stream=click.get_text_stream("stderr")) as show:
+        mechanism = warm_up(load_configuration(config), show)
     seconds = time.perf_counter() - start
     click.echo(
         f"{mechanism.name} over {', '.join(mechanism.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})"

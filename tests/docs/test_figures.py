@@ -15,12 +15,14 @@ from support.documented import (
     FENCING_SECONDS,
     FETCH_BACKOFF_MS,
     LINGER_MS,
+    LONGEST_RETRY_BACKOFF_MS,
     MAX_FENCINGS,
     MAX_GROWTH,
     MAX_SUMMARY_BYTES,
     MIN_SECRET_BYTES,
     PROFILES,
     RECONNECT_MS,
+    RETRY_BACKOFF_MS,
     SESSION_SECONDS,
     STOP_LIMIT_SECONDS,
     UNREADY_FAILURES,
@@ -61,6 +63,8 @@ def test_properties_of_the_worker():
     text = page("kafka/tuning.md")
     assert f"| `fetch.queue.backoff.ms` | {FETCH_BACKOFF_MS} |" in text
     assert f"| `reconnect.backoff.max.ms` | {RECONNECT_MS} |" in text
+    assert f"| `retry.backoff.ms` of the producer | {RETRY_BACKOFF_MS} |" in text
+    assert f"| `retry.backoff.max.ms` of the producer | {LONGEST_RETRY_BACKOFF_MS:,} |" in text
     assert f"| `transaction.timeout.ms` | {WORKER_TRANSACTION_MS:,} |" in text
     assert f"fenced {WORDS[MAX_FENCINGS]} times within a minute" in text
     assert FENCING_SECONDS == 60

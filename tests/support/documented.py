@@ -30,7 +30,9 @@ from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.client_properties import (
     FETCH_BACKOFF_MS,
     LINGER_MS,
+    LONGEST_RETRY_BACKOFF_MS,
     RECONNECT_MS,
+    RETRY_BACKOFF_MS,
     WORKER_TRANSACTION_MS,
 )
 from stream_masker.service.worker.micro_windows import MAX_GROWTH
@@ -44,6 +46,7 @@ __all__ = [
     "FENCING_SECONDS",
     "FETCH_BACKOFF_MS",
     "LINGER_MS",
+    "LONGEST_RETRY_BACKOFF_MS",
     "MAX_FENCINGS",
     "MAX_GROWTH",
     "MAX_SUMMARY_BYTES",
@@ -51,6 +54,7 @@ __all__ = [
     "MIN_SECRET_BYTES",
     "PROFILES",
     "RECONNECT_MS",
+    "RETRY_BACKOFF_MS",
     "SESSION_SECONDS",
     "STOP_LIMIT_SECONDS",
     "UNREADY_FAILURES",

@@ -74,7 +74,8 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
         "calibration": {
             "window_records": window,
             "every_records": max(50, records // 10),
-            "every_seconds": 2,
+            "every_seconds": 1,
+            "core_share": 1.0,
             "min_records": min(window, max(20, records // 40)),
         },
         "worker": {"batch_records": max(50, records // 40), "batch_delay": 0.2},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -15,30 +14,15 @@ from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.embedded import EmbeddedBroker
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.view import DemoView, print_plain, statistics_lines
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
+from stream_masker.service.observability.progress import step_progress
 from stream_masker.service.runtime.warmup import warm_up
 
 STALL_SECONDS = 120.0
 SETTLE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoOptions:
-    """The options of the demonstration.
-
-    records: number of events to generate; rate: events per second, 0 for full speed; correlation and seed: of the
-    generated events; bootstrap_servers: a Kafka cluster, empty for the embedded broker; port: of the calibrator's
-    /metrics (the worker uses the next one).
-    """
-
-    records: int = 20_000
-    rate: float = 1_000.0
-    correlation: float = 0.7
-    seed: int = 1
-    bootstrap_servers: str = ""
-    port: int = 9464
 
 
 def run_demo(options: DemoOptions, console: Console) -> None:
@@ -50,8 +34,9 @@ def run_demo(options: DemoOptions, console: Console) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
         environment = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
-        print_plain(console, "preparing ICD-10-CM and compiling kernels (the first run takes a minute) …")
-        warm_up(environment.configuration)
+        print_plain(console, "preparing ICD-10-CM and compiling kernels, which later runs find on the disk")
+        with step_progress("compiling", stream=console.file) as show:
+            warm_up(environment.configuration, show)
         if options.bootstrap_servers:
             prepare_topics(environment.configuration)
         _run_processes(options, environment, stack, console)

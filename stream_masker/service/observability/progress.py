@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import TextIO, TypeAlias
+from typing import IO, TextIO, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -19,7 +19,7 @@ CompletedFraction: TypeAlias = Callable[[int], float]
 
 Clock: TypeAlias = Callable[[], float]
 
-PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS = 5.0, 0.1
+PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS, STEP_LINE_SECONDS = 5.0, 0.1, 2.0
 
 
 @contextmanager
@@ -58,6 +58,30 @@ def _task_lines(what: str, total: int, stream: TextIO) -> Callable[[], None]:
             print(f"{what} {number} of {total}", file=stream, flush=True)
 
     return done
+
+
+@contextmanager
+def step_progress(what: str, *, stream: IO[str], clock: Clock = time.monotonic) -> Iterator[Callable[[str], None]]:
+    """Show the name of the current step, and how many there were: a changing line on a terminal, otherwise a line every
+    few seconds.
+
+    ``what``: the present participle of the operation, such as ``compiling``.
+    """
+    numbers = count(1)
+    if stream.isatty():
+        with Console(file=stream).status(what) as status:
+            yield lambda step: status.update(f"{what} {step} ({next(numbers)})")
+        return
+    due = clock()
+
+    def show(step: str) -> None:
+        nonlocal due
+        number, now = next(numbers), clock()
+        if now >= due:
+            due = now + STEP_LINE_SECONDS
+            print(f"{what} {step} ({number})", file=stream, flush=True)
+
+    yield show
 
 
 @contextmanager

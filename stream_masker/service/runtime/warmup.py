@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from stream_masker.core.kernels.compilations import compilations_reported
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.pipeline.calibration.queues import NO_TIME, Entry
 from stream_masker.pipeline.calibration.versions import History, VersionPlanner
@@ -26,11 +27,18 @@ of them is masked again, so that the window of masked records slides."""
 WARMUP_SECRET = b"for sample records only"
 
 
-def warm_up(configuration: Configuration) -> Mechanism:
+def warm_up(configuration: Configuration, report: Callable[[str], None] = lambda _: None) -> Mechanism:
     """Run the work of worker and calibrator once, on sample records; the compiled kernels are cached on disk.
 
-    Returns a mechanism that is calibrated on those records. Raises ConfigurationError like ``build_mechanism``.
+    ``report`` is called with the name of each kernel when its compilation starts. Returns a mechanism that is
+    calibrated on the sample records. Raises ConfigurationError like ``build_mechanism``.
     """
+    with compilations_reported(report):
+        return _rehearse(configuration)
+
+
+def _rehearse(configuration: Configuration) -> Mechanism:
+    """Calibrate on sample records, and mask some of them. Returns the calibrated mechanism."""
     mechanism, plan = build_mechanism(configuration), build_plan(configuration)
     for attribute in plan.attributes:
         attribute.concepts.find("no such code")

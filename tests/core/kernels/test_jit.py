@@ -106,6 +106,17 @@ Path.write_bytes = Path.replace = Path.unlink = refuse
 """
 """What the cache sees of a read-only file system; file permissions do not restrict the user root."""
 
+REPORTED = """
+import atexit
+from pathlib import Path
+from stream_masker.core.kernels.compilations import compilations_reported
+
+names = []
+reported = compilations_reported(names.append)
+reported.__enter__()
+atexit.register(lambda: Path({names!r}).write_text("\\n".join(names)))
+"""
+
 Call = Callable[..., tuple[int, int]]
 
 
@@ -192,6 +203,13 @@ def test_a_new_docstring_or_comment_in_another_file_compiles_nothing(package, ca
     edit(package / "parts.py", "A value, scaled.", "A scaled value.")
     edit(package / "parts.py", "@part", "# a part\n@part")
     assert call() == (131, 0)
+
+
+def test_compilations_are_reported_by_name(package, call):
+    edit(package / "parts.py", "return 10", "return 20")
+    names = package.parent / "names"
+    assert call(REPORTED.format(names=str(names))) == (161, 1)
+    assert names.read_text().splitlines() == ["kernels.total", "parts.scaled", "parts.factor"]
 
 
 def test_earlier_sources_are_still_loaded_from_disk(package, call):

@@ -234,7 +234,7 @@ def test_a_calibrator_without_brokers_ends_within_the_grace_period(afar: tuple[F
     fleet, way = afar
     for number in rounds(2, 10):
         fleet.start("far", "calibrator")
-        wait(lambda: " resumed; " in fleet.log("far"), "session", 300)
+        wait(lambda: "resumed with a window of" in fleet.log("far"), "session", 300)
         getattr(way, how)()
         time.sleep(PAUSES[number % 2])
         assert fleet.terminate("far") < GRACE

@@ -16,6 +16,7 @@ from stream_masker.pipeline.loosening import loosened_fields
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.transforms import NumberBands
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.model import FieldsSection
 from stream_masker.service.configuration.mutable_settings import check_not_looser, loosened_keys, mutable_settings
@@ -216,3 +217,12 @@ def test_a_running_calibrator_refuses_a_file_that_loosens(content, tmp_path) -> 
     assert not file.reload_if_changed()
     assert "message.key" in (file.refused or "")
     assert file.current.message.key == "pseudonymize"
+
+
+@pytest.mark.parametrize("coarser", [5, 20])
+def test_every_change_of_a_transform_counts_as_looser(coarser: int) -> None:
+    bands = {width: {"generalize": {compile_path("age"): NumberBands(width)}} for width in (10, coarser)}
+    own = FieldPolicy(unlisted="drop", transforms=bands[10])
+    assert list(loosened_fields(own, FieldPolicy(unlisted="drop", transforms=bands[10]))) == []
+    assert list(loosened_fields(own, FieldPolicy(unlisted="drop", transforms=bands[coarser]))) == ["fields.generalize"]
+    assert "fields.generalize" in loosened_fields(own, FieldPolicy(unlisted="drop", keep=(compile_path("age"),)))

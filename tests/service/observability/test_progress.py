@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from stream_masker.service.observability.progress import progress
+from stream_masker.service.observability.progress import progress, step_progress
 
 
 class FakeClock:
@@ -29,14 +29,32 @@ def test_progress_without_a_terminal_is_plain_lines() -> None:
     assert stream.getvalue() == "produced 50,000 records (50%), 10,000/s\n"
 
 
-def test_progress_on_a_terminal_is_a_bar() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_progress_on_a_terminal_is_a_bar() -> None:
     clock, stream = FakeClock(), Terminal()
     with progress("produced", done=lambda records: 0.5, stream=stream, clock=clock) as show:
         clock.now += 1
         show(50_000)
     assert "50,000 records" in stream.getvalue()
     assert "50%" in stream.getvalue()
+
+
+def test_steps_without_a_terminal_are_a_line_every_two_seconds() -> None:
+    clock, stream = FakeClock(), io.StringIO()
+    with step_progress("compiling", stream=stream, clock=clock) as show:
+        for step in "abcd":
+            show(step)
+            clock.now += 1
+    assert stream.getvalue() == "compiling a (1)\ncompiling c (3)\n"
+
+
+def test_steps_on_a_terminal_change_one_line() -> None:
+    stream = Terminal()
+    with step_progress("compiling", stream=stream) as show:
+        show("a")
+        show("b")
+    assert "compiling b (2)" in stream.getvalue()

@@ -1,0 +1,148 @@
+"""Other clients as producers and consumers of events: kcat, Kafka's console tools, kafka-python and aiokafka.
+
+The headers of CloudEvents that the configuration names are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka_broker import LOGGER, VERSION, find, jars
+from workers import Setting, running, setting, value
+
+EVENTS = 25
+"""The number of events of each producer."""
+
+HEADERS = {"ce_specversion": "1.0", "ce_type": "discharge", "ce_subject": "a patient"}
+KEPT = {"ce_specversion": b"1.0", "ce_type": b"discharge"}
+
+Values = Sequence[bytes]
+Produce = Callable[[str, str, Values], None]
+Consume = Callable[[str, str, int], Values]
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    here = setting(kafka, tmp_path)
+    here.data["kafka"]["properties"]["compression.type"] = "gzip"
+    here.data["message"] = {"headers": list(KEPT)}
+    here.configuration()
+    here.create(1)
+    here.publish(1)
+    yield here
+    here.remove()
+
+
+def kcat() -> str:
+    found = shutil.which("kcat")
+    if found is None:
+        if os.environ.get("STREAM_MASKER_REQUIRE_KAFKA") == "1":
+            pytest.fail("kcat is required: install the Debian package kcat", pytrace=False)
+        pytest.skip("kcat is not installed: the Debian package kcat has it")
+    return found
+
+
+def console(main: str, *arguments: str, given: bytes = b"") -> bytes:
+    """Run a main class of Kafka's tools."""
+    tools = jars("kafka-tools", (("org.apache.kafka", "kafka-tools", VERSION), LOGGER))
+    command = [find("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{tools}/*", f"org.apache.kafka.tools.{main}"]
+    return output([*command, *arguments], given)
+
+
+def output(command: Sequence[str], given: bytes = b"") -> bytes:
+    done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def produce_by_kcat(server: str, topic: str, values: Values) -> None:
+    headers = [word for name, text in HEADERS.items() for word in ("-H", f"{name}={text}")]
+    output([kcat(), "-P", "-b", server, "-t", topic, *headers], b"\n".join(values))
+
+
+def produce_by_console(server: str, topic: str, values: Values) -> None:
+    headers = ",".join(f"{name}:{text}" for name, text in HEADERS.items()).encode()
+    arguments = ("--bootstrap-server", server, "--topic", topic, "--property", "parse.headers=true")
+    console("ConsoleProducer", *arguments, given=b"\n".join(headers + b"\t" + value for value in values))
+
+
+def produce_by_kafka_python(server: str, topic: str, values: Values) -> None:
+    producer = KafkaProducer(bootstrap_servers=server, compression_type="gzip")
+    for one in values:
+        producer.send(topic, one, headers=[(name, text.encode()) for name, text in HEADERS.items()])
+    producer.close()
+
+
+def produce_by_aiokafka(server: str, topic: str, values: Values) -> None:
+    async def produce() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=server, compression_type="zstd") as producer:
+            for one in values:
+                await producer.send(topic, one, headers=[(name, text.encode()) for name, text in HEADERS.items()])
+
+    asyncio.run(produce())
+
+
+def consume_by_kcat(server: str, topic: str, count: int) -> Values:
+    options = ("-o", "beginning", "-e", "-q", "-X", "isolation.level=read_committed")
+    return output([kcat(), "-C", "-b", server, "-t", topic, *options]).splitlines()
+
+
+def consume_by_console(server: str, topic: str, count: int) -> Values:
+    options = ("--from-beginning", "--isolation-level", "read_committed", "--max-messages", str(count))
+    return console("consumer.ConsoleConsumer", "--bootstrap-server", server, "--topic", topic, *options).splitlines()
+
+
+def consume_by_kafka_python(server: str, topic: str, count: int) -> Values:
+    consumer = KafkaConsumer(bootstrap_servers=server, isolation_level="read_committed", consumer_timeout_ms=30_000)
+    partition = TopicPartition(topic, 0)
+    consumer.assign([partition])
+    consumer.seek_to_beginning(partition)
+    found = [record.value for record, _ in zip(consumer, range(count), strict=False)]
+    consumer.close()
+    return found
+
+
+def consume_by_aiokafka(server: str, topic: str, count: int) -> Values:
+    async def consume() -> Values:
+        options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        async with AIOKafkaConsumer(topic, bootstrap_servers=server, **options) as consumer:
+            return [(await asyncio.wait_for(consumer.getone(), 30)).value for _ in range(count)]
+
+    return asyncio.run(consume())
+
+
+PRODUCERS: tuple[Produce, ...] = (
+    produce_by_kcat,
+    produce_by_console,
+    produce_by_kafka_python,
+    produce_by_aiokafka,
+)
+CONSUMERS: tuple[Consume, ...] = (
+    consume_by_kcat,
+    consume_by_console,
+    consume_by_kafka_python,
+    consume_by_aiokafka,
+)
+
+
+def test_every_client_reads_the_masked_events_of_every_client(here: Setting) -> None:
+    for number, produce in enumerate(PRODUCERS):
+        produce(here.bootstrap, here.topics["input"], [value(EVENTS * number + k) for k in range(EVENTS)])
+    count = EVENTS * len(PRODUCERS)
+    with running(here.configuration()) as worker:
+        worker.reaches(count)
+    masked = here.read("output")
+    assert sorted(record.json["id"] for record in masked) == list(range(count))
+    for record in masked:
+        assert {name: record.headers.get(name) for name in HEADERS} == {**KEPT, "ce_subject": None}
+    for consume in CONSUMERS:
+        found = list(consume(here.bootstrap, here.topics["output"], count))
+        assert found == [record.value for record in masked], consume

@@ -64,7 +64,7 @@ def mask_frame(
     columns = {name: _ids(name, table.values(name), concepts.get(name)) for name in named}
     taxonomies = {name: found.taxonomy for name, found in concepts.items()}
     arrays = [name for name in concepts if any(isinstance(value, list) for value in columns[name])]
-    chosen = mechanism or default_mechanism(options, numeric=list(numeric or ())).name
+    chosen = mechanism or default_mechanism(options, arrays=arrays, numeric=list(numeric or ())).name
     masker = mechanism_type(chosen)(
         taxonomies,
         **({"numeric": numeric} if numeric else {}),

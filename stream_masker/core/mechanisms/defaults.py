@@ -26,11 +26,16 @@ class DefaultMechanism:
 
 
 def default_mechanism(
-    parameters: Collection[str], *, numeric: Collection[str] = (), record_alpha: bool = False
+    parameters: Collection[str],
+    *,
+    arrays: Collection[str] = (),
+    numeric: Collection[str] = (),
+    record_alpha: bool = False,
 ) -> DefaultMechanism:
     """Return the mechanism for these parameters and attributes.
 
     * ``parameters``: the names of the mechanism's parameters that are given.
+    * ``arrays``: the attributes that are arrays. Transport masks them too, but calibrating it can take minutes.
     * ``numeric``: the numeric attributes.
     * ``record_alpha``: whether records bring their own noise level.
     """
@@ -40,6 +45,8 @@ def default_mechanism(
         reason = f"semantic_transport masks no numbers, and {', '.join(numeric)} has them"
     elif record_alpha:
         reason = "records bring their own alpha, and semantic_transport has one noise level for all"
+    elif arrays:
+        reason = f"the calibration of semantic_transport is slow for arrays, and {', '.join(arrays)} has them"
     elif foreign:
         reason = f"only semantic_noise has {', '.join(foreign)}"
     else:

@@ -40,7 +40,7 @@ def check_topic_settings(configuration: Configuration) -> None:
 
 def topic_settings(configuration: Configuration, topic: str) -> Mapping[str, str]:
     """Read the settings of a topic. Raises KafkaException."""
-    admin = AdminClient(confluent_properties(configuration, log_level=0))
+    admin = AdminClient({**confluent_properties(configuration), "log_level": 0})
     resource = ConfigResource(ResourceType.TOPIC, topic)
     answer: Mapping[str, Any] = admin.describe_configs([resource])[resource].result(SETTINGS_TIMEOUT_SECONDS)
     return {name: entry.value for name, entry in answer.items()}

@@ -30,7 +30,12 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
         return dict(data), None
     reason = None
     if "name" not in section:
-        chosen = default_mechanism(section, numeric=_numeric(attributes), record_alpha=_record_alpha(attributes))
+        chosen = default_mechanism(
+            section,
+            arrays=_arrays(attributes),
+            numeric=_numeric(attributes),
+            record_alpha=_record_alpha(attributes),
+        )
         section, reason = {"name": chosen.name, **section}, chosen.reason
     return {**data, "mechanism": {**_parameters(section["name"], section, data, attributes), **section}}, reason
 
@@ -48,8 +53,10 @@ def _parameters(
     if name == "exponential":
         return candidates
     taxonomies = {name: (str(a.get("ontology")), str(a.get("root"))) for name, a in nominal.items()}
-    arrays = [name for name, attribute in nominal.items() if "[*]" in str(attribute.get("path"))]
-    return {**noise_defaults(taxonomies, arrays, section, numeric=len(nominal) < len(attributes)), **candidates}
+    return {
+        **noise_defaults(taxonomies, _arrays(nominal), section, numeric=len(nominal) < len(attributes)),
+        **candidates,
+    }
 
 
 def _candidates(data: Mapping[str, Any], nominal: Mapping[str, Mapping[str, Any]]) -> str:
@@ -63,6 +70,10 @@ def _mappings(section: object) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a section that are mappings; none if it is not a mapping itself."""
     entries = section.items() if isinstance(section, Mapping) else ()
     return {name: entry for name, entry in entries if isinstance(entry, Mapping)}
+
+
+def _arrays(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [name for name, attribute in attributes.items() if "[*]" in str(attribute.get("path"))]
 
 
 def _numeric(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:

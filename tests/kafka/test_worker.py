@@ -255,3 +255,13 @@ def test_the_command_refuses_an_output_with_too_few_partitions(here: Setting, tm
     with Processes(tmp_path) as processes:
         done = processes.run("worker", "--config", str(here.path), code=1)
     assert "has 3 partitions" in done.stderr
+
+
+def test_the_command_refuses_a_compacted_output_without_keys(here: Setting, tmp_path: Path) -> None:
+    here.create()
+    here.alter("output", cleanup_policy="compact")
+    here.data["message"] = {"key": "drop"}
+    here.configuration()
+    with Processes(tmp_path) as processes:
+        done = processes.run("worker", "--config", str(here.path), code=1)
+    assert "has cleanup.policy=compact, which needs message keys, but message.key is drop" in done.stderr

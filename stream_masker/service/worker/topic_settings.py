@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -19,7 +18,7 @@ log = logging.getLogger(__name__)
 PRODUCER_LIMIT_BYTES = 1_000_000
 """librdkafka's default of ``message.max.bytes``: the maximum size of a message, and of a batch of messages."""
 
-SETTINGS_TIMEOUT_SECONDS = 10.0
+SETTINGS_TIMEOUT_SECONDS = 5.0
 
 
 def check_topic_settings(configuration: Configuration) -> None:
@@ -29,7 +28,7 @@ def check_topic_settings(configuration: Configuration) -> None:
     """
     names = (configuration.topics.output, configuration.topics.rejected, configuration.topics.calibration)
     try:
-        found = {name: topic_settings(configuration, name) for name in names}
+        found = topic_settings(configuration, names)
     except KafkaException as failure:
         log.warning("the settings of the topics cannot be read: %s", explained(failure.args[0]))
         return
@@ -38,12 +37,15 @@ def check_topic_settings(configuration: Configuration) -> None:
         raise ServiceError("; ".join(problems))
 
 
-def topic_settings(configuration: Configuration, topic: str) -> Mapping[str, str]:
-    """Read the settings of a topic. Raises KafkaException."""
+def topic_settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+    """Read the settings of topics. Raises KafkaException."""
     admin = AdminClient({**confluent_properties(configuration), "log_level": 0})
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    answer: Mapping[str, Any] = admin.describe_configs([resource])[resource].result(SETTINGS_TIMEOUT_SECONDS)
-    return {name: entry.value for name, entry in answer.items()}
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    answers = admin.describe_configs(resources, request_timeout=SETTINGS_TIMEOUT_SECONDS)
+    return {
+        resource.name: {name: entry.value for name, entry in answer.result().items()}
+        for resource, answer in answers.items()
+    }
 
 
 def setting_problems(configuration: Configuration, found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

@@ -297,7 +297,13 @@ def stream_setting(cluster: Cluster, folder: Path) -> Setting:
     here.data |= {
         "message": {"key": "pseudonymize", "headers": ["n"]},
         "worker": {"batch_delay": 0.02, "batch_records": 400},
-        "calibration": {"window_records": 2_000, "every_records": 500, "every_seconds": 2, "min_records": 200},
+        "calibration": {
+            "window_records": 2_000,
+            "every_records": 500,
+            "every_seconds": 2,
+            "min_records": 200,
+            "sampling": False,
+        },
     }
     return here
 

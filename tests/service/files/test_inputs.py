@@ -77,6 +77,7 @@ def test_other_kinds_are_named(tmp_path, content, message):
         (bytes(cramjam.zstd.compress(LINES * 100))[:-10], "not a complete zstd file"),
         (orjson.dumps(EVENTS)[:-3], "is not a complete JSON array"),
     ],
+    ids=["gzip", "zstd", "array"],
 )
 def test_files_that_end_too_early(tmp_path, content, message):
     (tmp_path / "a.jsonl").write_bytes(content)
